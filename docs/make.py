@@ -44,6 +44,7 @@ def sections() -> Iterator[tuple[str, type[model.Section]]]:
     yield "llm.limits", model.LimitsConfig
     yield "llm.pricing", model.PricingConfig
     yield "steps", model.StepsConfig
+    yield "execute", model.ExecuteConfig
     yield from model.METRICS.items()  # type: ignore[misc]
     yield "custom_evaluations[]", model.CustomEvaluationConfig
     yield "custom_evaluations[].outputs.NAME", model.OutputConfig

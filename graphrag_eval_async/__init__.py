@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ContextRelevanceConfig,
         CustomEvaluationConfig,
         EmbeddingConfig,
+        ExecuteConfig,
         FaithfulnessConfig,
         GenerationConfig,
         LimitsConfig,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.errors import (
         AggregationError,
         ConfigError,
+        ExecutionUnavailable,
         GraphragEvalError,
         GraphragEvalWarning,
         JournalError,
@@ -95,12 +97,14 @@ _MODULES = {
     "blocking": "run_evaluation_sync",
     "config": (
         "AnswerCorrectnessConfig AnswerRelevanceConfig Config CustomEvaluationConfig EmbeddingConfig "
+        "ExecuteConfig "
         "GenerationConfig LLMConfig LimitsConfig OutputConfig PricingConfig RagasAnswerCorrectnessConfig "
         "ContextRelevanceConfig FaithfulnessConfig SparqlGroundednessConfig "
         "RetrievalAnswerConfig RetrievalContextConfig StepsConfig load_config"
     ),
     "errors": (
-        "AggregationError ConfigError GraphragEvalError GraphragEvalWarning JournalError JournalLocked "
+        "AggregationError ConfigError ExecutionUnavailable GraphragEvalError GraphragEvalWarning "
+        "JournalError JournalLocked "
         "JournalMismatch JudgeError JudgeUnavailable MissingResponses ReferenceDataError RejectedResponse "
         "RejectedResponses SourceError TraceError UsageError WorkerError"
     ),
@@ -149,6 +153,8 @@ __all__ = [
     "EvaluatedFile",
     "EvaluationStream",
     "Evaluator",
+    "ExecuteConfig",
+    "ExecutionUnavailable",
     "FaithfulnessConfig",
     "Follower",
     "GenerationConfig",

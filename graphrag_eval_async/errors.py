@@ -15,6 +15,7 @@ GraphragEvalError
 ├── AggregationError          a result, or stored aggregates, that cannot be aggregated
 ├── JudgeError                a failed call of a judge, and how it failed
 │   └── JudgeUnavailable      ... and no other call can succeed: wrong key, unknown model, no quota
+├── ExecutionUnavailable      no query can be run: the endpoint does not answer, or the graph cannot be read
 ├── MalformedStep             a step that its comparator cannot read; such a step matches nothing
 ├── ComparatorError           your comparator raised, or did not return a score
 └── ComparisonBudgetExceeded  tables too ambiguous to compare within the fixed search budget
@@ -210,6 +211,13 @@ class JudgeUnavailable(JudgeError):  # noqa: N818
 
     def __init__(self, message: str) -> None:
         super().__init__("unavailable", message, final=True)
+
+
+class ExecutionUnavailable(GraphragEvalError):  # noqa: N818
+    """No query can be run: the endpoint does not answer, or the graph cannot be read.
+
+    The message names the key and the address, without secrets.
+    """
 
 
 class MalformedStep(GraphragEvalError):  # noqa: N818

@@ -6,25 +6,38 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict
 
-from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, RejectedResponse, UsageError
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.outcomes import says_something
 from graphrag_eval_async.records.results import count_metrics
-from graphrag_eval_async.reference import NoReference, PreparedSteps, Reference, Templates, load_reference
+from graphrag_eval_async.reference import (
+    NoReference,
+    Prepared,
+    PreparedSteps,
+    Reference,
+    Templates,
+    check_outputs,
+    load_reference,
+)
 from graphrag_eval_async.steps import (
     QUICK_COMPARISONS,
     QUICK_SEARCH_STEPS,
     UNANSWERED,
     Budget,
     Facts,
+    check_step,
+    compare_queries,
     failure_of,
+    prepare_step,
     right_answer,
     score_steps,
+    usable_names,
 )
 from graphrag_eval_async.threads import run_in_thread
 
@@ -34,6 +47,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.execution import Executed, Executing, ExecutionSession
     from graphrag_eval_async.judge import Judge, JudgeUsage
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Judging, OnFatal
@@ -115,34 +129,41 @@ class Evaluator:
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        self._mode, self._strict_types, self._judging, aliases = _configured(
-            config, judge, on_fatal, steps_groups
-        )
-        self._opened: tuple[asyncio.AbstractEventLoop, JudgeSession] | None = None
+        configured = _configured(config, judge, on_fatal, steps_groups)
+        self._mode, self._strict_types, self._compares_queries = configured.steps
+        self._judging, self._executing = configured.judging, configured.executing
+        self._opened: _Opened | None = None
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
         )
         if isinstance(step_aliases, Mapping | None):
-            step_aliases = aliases | dict(step_aliases or {})
+            step_aliases = {**configured.aliases, **(step_aliases or {})}
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
         self.trace_format = None if format is None else as_format(format)
         if isinstance(self.reference, NoReference) and self.trace_format is not None:
             raise UsageError("format: traces need a reference set, which has their questions")
-        if comparators and self.reference is reference:  # Loaded before, and without them.
-            self._prepared = PreparedSteps(self.reference.questions, comparators)
+        if (comparators and self.reference is reference) or self._compares_queries:  # Loaded without them.
+            self._prepared = PreparedSteps(
+                self.reference.questions, comparators, compares_queries=self._compares_queries
+            )
+        if self._executing is None or self._executing.config is None:
+            check_outputs(self.reference)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
             raise TypeError("an evaluator that judges cannot be pickled")
+        if self._executing is not None:
+            raise TypeError("an evaluator that runs or parses queries cannot be pickled")
         options: dict[str, Any] = {
             "steps_groups": self._mode,
             "step_aliases": self._step_aliases,
             "format": self.trace_format,
         }
-        if self._strict_types:
-            options["config"] = {"steps": {"strict_types": True}}
+        steps = {"strict_types": self._strict_types, "query_similarity": self._compares_queries}
+        if any(steps.values()):
+            options["config"] = {"steps": steps}
         make = partial(Evaluator, comparators=self._comparators, **options)
         return make, (self.reference,)
 
@@ -157,6 +178,7 @@ class Evaluator:
         Raises:
             RejectedResponse: the response cannot be evaluated.
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
+            ExecutionUnavailable: the configured queries cannot be run.
         """
         text = response.encode(errors="surrogatepass") if isinstance(response, str) else response
         if isinstance(text, bytes | bytearray):
@@ -167,9 +189,15 @@ class Evaluator:
         read = await run_in_thread(reading) if is_large(record) else reading()
         if isinstance(read, Reject):
             raise RejectedResponse(read)
-        evaluation = self.score_at_once(record, read, sample) or await self.score_in_thread(read, sample)
+        if self._executing is not None:
+            execution = self._own_sessions().execution
+            evaluation = await self.score_in_thread(read, sample, await self.execute(read, execution))
+        else:
+            found = self.score_at_once(record, read, sample)
+            evaluation = found or await self.score_in_thread(read, sample)
         if evaluation.plan is not None:
-            session = self._own_session()
+            session = self._own_sessions().judges
+            assert session is not None  # noqa: S101  (plans come from a judge)
             session.usage.outcomes["skipped"] += evaluation.plan.skipped
             if evaluation.plan.due:
                 await self.judge(evaluation, session)
@@ -195,15 +223,40 @@ class Evaluator:
         except ComparisonBudgetExceeded:
             return None
 
-    async def score_in_thread(self, response: Response, sample: int | None) -> Evaluation:
-        """Evaluate one response in threads if it is large; a cancellation ends the work, too."""
-        budget = Budget()
-        return await run_in_thread(partial(self.score, response, sample, budget), budget.stop)
+    async def score_in_thread(
+        self, response: Response, sample: int | None, executed: Executed | None = None
+    ) -> Evaluation:
+        """Evaluate one response in threads if it is large; a cancellation ends the work, too.
 
-    def score(self, response: Response, sample: int | None, budget: Budget | None = None) -> Evaluation:
+        `executed` has what its queries returned, if they were run.
+        """
+        budget = Budget()
+        return await run_in_thread(partial(self.score, response, sample, budget, executed), budget.stop)
+
+    def score(
+        self,
+        response: Response,
+        sample: int | None,
+        budget: Budget | None = None,
+        executed: Executed | None = None,
+    ) -> Evaluation:
         """Do the same in this thread."""
         question = response.question or self.reference.questions[response.question_id]
-        return self._score(question, response, sample, budget or Budget())
+        return self._score(question, response, sample, budget or Budget(), executed=executed)
+
+    async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
+        """Run the queries of a response and of its reference steps; None if there are none to run.
+
+        Raises:
+            ExecutionUnavailable: no query can be run at all.
+        """
+        question = response.question or self.reference.questions[response.question_id]
+        if session is None or question.data is None:
+            return None
+        if self._aliases:
+            rename_steps(response, self._aliases)
+        steps = () if response.failed else response.fields.get("actual_steps") or ()
+        return await session.run(self._prepared[question.id].groups, steps)
 
     def _score(
         self,
@@ -213,6 +266,7 @@ class Evaluator:
         budget: Budget,
         *,
         quick: bool = False,
+        executed: Executed | None = None,
     ) -> Evaluation:
         if self._aliases:
             rename_steps(response, self._aliases)
@@ -224,25 +278,9 @@ class Evaluator:
         if answer is not None:
             evaluation.is_answered = says_something(answer)
         if question.data is not None:
-            prepared = self._prepared[question.id]
-            evaluation.reference_steps = prepared.steps
-            if steps is None or failed:
-                evaluation.facts = Facts(attempted=bool(steps), failed=failed)
-            else:
-                budget.strict_types = self._strict_types
-                scored = score_steps(
-                    prepared.groups, steps, budget, mode=self._mode, quick=quick, usable=response.usable
-                )
-                evaluation.score = scored.score
-                evaluation.matches = scored.matches
-                evaluation.diffs = scored.diffs
-                evaluation.errors = scored.errors
-                evaluation.facts = scored.facts
-                if scored.facts.right_steps and not evaluation.is_answered:
-                    evaluation.facts = (
-                        UNANSWERED if says_something(question.reference_answer) else scored.facts
-                    )
-            evaluation.failure = failure_of(evaluation.facts)
+            self._score_steps(evaluation, budget, quick=quick, executed=executed)
+            if evaluation.facts is not None:
+                evaluation.failure = failure_of(evaluation.facts)
         if steps:
             evaluation.steps = kinds_of(steps)
         count_unjudged(evaluation, question, response)
@@ -250,13 +288,76 @@ class Evaluator:
             evaluation.plan = self._judging.plan(question, response.fields, evaluation.matches)
         return evaluation
 
+    def _score_steps(
+        self, evaluation: Evaluation, budget: Budget, *, quick: bool, executed: Executed | None
+    ) -> None:
+        """Compare the steps of a response with the reference steps of its question."""
+        question, response = evaluation.question, evaluation.response
+        assert question is not None and response is not None  # noqa: PT018, S101
+        prepared, usable = self._prepared[question.id], response.usable
+        steps: list[dict[str, Any]] | None = response.fields.get("actual_steps")
+        compared = steps or []
+        if executed is not None:
+            prepared = self._apply(executed, evaluation, prepared)
+            compared = executed.actual_steps(compared)
+            usable = usable_names(compared)
+        evaluation.reference_steps = prepared.steps
+        evaluation.has_query = prepared.has_query
+        if steps is None or evaluation.failed:
+            evaluation.facts = Facts(attempted=bool(steps), failed=evaluation.failed)
+            return
+        if evaluation.execution_error is not None:
+            return
+        budget.strict_types = self._strict_types
+        scored = score_steps(
+            prepared.groups,
+            compared,
+            budget,
+            mode=self._mode,
+            quick=quick,
+            usable=usable,
+            invalid=() if executed is None else executed.invalid,
+        )
+        evaluation.score = scored.score
+        evaluation.matches = scored.matches
+        evaluation.diffs = scored.diffs
+        evaluation.errors = scored.errors
+        evaluation.facts = scored.facts
+        if prepared.has_query:
+            queries = compare_queries(prepared.groups, compared, scored.matches, quick=quick)
+            evaluation.similarity, evaluation.similarities = queries.mean, queries.each
+            if queries.error is not None:
+                evaluation.errors = (*scored.errors, queries.error)
+        if scored.facts.right_steps and not evaluation.is_answered:
+            is_due = says_something(question.reference_answer)
+            evaluation.facts = UNANSWERED if is_due else scored.facts
+
+    def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
+        """Set what running queries adds to an evaluation; returns the reference steps to compare with."""
+        evaluation.execution = executed.provenance
+        evaluation.execution_error = executed.error
+        evaluation.executed_steps = executed.additions()
+        if not executed.expected:
+            return prepared
+        steps = executed.reference_steps(prepared.steps)
+        groups = [[*group] for group in prepared.groups]
+        for group, index in executed.expected:
+            try:
+                check_step(steps[group][index], self._comparators)
+                groups[group][index] = prepare_step(steps[group][index], self._comparators)
+            except MalformedStep as error:  # The data do not have the columns that it requires, say.
+                evaluation.execution_error = f"invalid_reply: reference_steps[{group}][{index}]: {error}"
+        return Prepared(steps, groups, prepared.has_query)
+
     def fingerprints(self) -> dict[str, str]:
         """Return words and hashes, by name, that differ if another evaluator could give other results."""
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
-        own = [sorted(self._comparators), *filter(None, [aliases, self._strict_types])]
+        executing = self._executing and self._executing.fingerprint
+        more = [aliases, self._strict_types, self._compares_queries and "queries", executing]
+        own = [sorted(self._comparators), *filter(None, more)]
         if self.trace_format is not None:
             own.append(repr(self.trace_format))
         config = [self._mode, judging and judging.fingerprint, *own]
@@ -275,6 +376,15 @@ class Evaluator:
     def fractions(self) -> Sequence[str]:
         """Outputs of custom evaluations that are from 0 to 1 by definition."""
         return () if self._judging is None else self._judging.provenance().get("fractions", ())
+
+    @property
+    def executes(self) -> bool:
+        """Whether queries are run, or parsed, before steps are scored."""
+        return self._executing is not None
+
+    def execution_session(self) -> ExecutionSession | None:
+        """Return a session that runs the queries of one stream; None if nothing is run or parsed."""
+        return self._executing.session() if self._executing is not None else None
 
     def session(self) -> JudgeSession | None:
         """Return a session with the judge for one stream; None if only steps are scored."""
@@ -301,20 +411,22 @@ class Evaluator:
     @property
     def usage(self) -> JudgeUsage | None:
         """Counts of the judge's calls for `evaluate`; None before the first."""
-        return self._opened[1].usage if self._opened is not None else None
+        judges = self._opened.judges if self._opened is not None else None
+        return judges.usage if judges is not None else None
 
-    def _own_session(self) -> JudgeSession:
+    def _own_sessions(self) -> _Opened:
         loop = asyncio.get_running_loop()
-        if self._opened is None or self._opened[0] is not loop:
-            assert self._judging is not None  # noqa: S101
-            self._opened = loop, self._judging.session()
-        return self._opened[1]
+        if self._opened is None or self._opened.loop is not loop:
+            self._opened = _Opened(loop, self.session(), self.execution_session())
+        return self._opened
 
     async def aclose(self) -> None:
-        """Close what the judge has opened; no `evaluate` may be in progress."""
+        """Close what the judge and the queries have opened; no `evaluate` may be in progress."""
         opened, self._opened = self._opened, None
         if opened is not None:
-            await opened[1].aclose()
+            for session in (opened.execution, opened.judges):
+                if session is not None:
+                    await session.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -342,21 +454,52 @@ def _check_arguments(comparators: Any, steps_groups: Any, on_fatal: Any) -> None
             raise UsageError(f"comparators[{name!r}]: must be a plain function")
 
 
+class _Opened(NamedTuple):
+    """The sessions of `evaluate`, and the event loop that they belong to."""
+
+    loop: asyncio.AbstractEventLoop
+    judges: JudgeSession | None
+    execution: ExecutionSession | None
+
+
+class _Configured(NamedTuple):
+    """What a configuration says.
+
+    Attributes:
+        steps: which groups of steps are scored, whether types are strict, and whether the queries in the
+            arguments of reference steps are compared.
+        judging: what is judged.
+        executing: what is run or parsed.
+        aliases: other names of steps.
+    """
+
+    steps: tuple[StepsGroups, bool, bool]
+    judging: Judging | None = None
+    executing: Executing | None = None
+    aliases: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
 def _configured(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
     judge: Judge | Mapping[str, Judge] | None,
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,
-) -> tuple[StepsGroups, bool, Judging | None, dict[str, Sequence[str]]]:
-    """Which groups of steps are scored, how strictly, what is judged, and the configured aliases of steps."""
+) -> _Configured:
     if config is None and judge is None:
-        return steps_groups or "last", False, None, {}
+        return _Configured((steps_groups or "last", False, False))
     from graphrag_eval_async.config import load_config  # which streams without a judge do not need
     from graphrag_eval_async.metrics import Judging, metrics_on
 
     checked = load_config({} if config is None else config, judge=judge is not None)
     judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
-    return steps_groups or checked.steps.groups, checked.steps.strict_types, judging, dict(checked.aliases)
+    executing = None
+    if checked.execute is not None or checked.steps.check_queries:
+        from graphrag_eval_async.execution import Executing
+
+        executing = Executing(checked.execute, checks=checked.steps.check_queries)
+    own = checked.steps
+    steps = (steps_groups or own.groups, own.strict_types, own.query_similarity)
+    return _Configured(steps, judging, executing, dict(checked.aliases))
 
 
 def as_format(format: Any) -> TraceFormat:  # noqa: A002

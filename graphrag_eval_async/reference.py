@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
-from graphrag_eval_async.steps import PreparedStep, accepted_names, check_step, prepare_step
+from graphrag_eval_async.steps import (
+    PreparedStep,
+    accepted_names,
+    check_step,
+    needs_execution,
+    prepare_step,
+    sparql_of,
+)
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -28,10 +36,15 @@ MAX_LISTED = 20
 
 
 class Prepared(NamedTuple):
-    """The reference steps of a question by group, decoded and prepared for comparison."""
+    """The reference steps of a question by group, decoded and prepared for comparison.
+
+    Attributes:
+        has_query: whether one of them has a reference query.
+    """
 
     steps: list[list[dict[str, Any]]]
     groups: list[list[PreparedStep]]
+    has_query: bool = False
 
 
 class PreparedSteps(Mapping[str, Prepared]):
@@ -41,8 +54,17 @@ class PreparedSteps(Mapping[str, Prepared]):
     """
 
     def __init__(
-        self, questions: Mapping[str, Question], comparators: Mapping[str, Comparator] | None
+        self,
+        questions: Mapping[str, Question],
+        comparators: Mapping[str, Comparator] | None,
+        *,
+        compares_queries: bool = False,
     ) -> None:
+        """Prepare steps for user `comparators`, by name.
+
+        With `compares_queries`, the query in the arguments of a step is its reference query, too.
+        """
+        self._compares_queries = compares_queries
         self._questions = questions
         self._comparators = comparators
         self._kept: dict[str, Prepared] = {}
@@ -59,8 +81,12 @@ class PreparedSteps(Mapping[str, Prepared]):
         if data is None:
             raise KeyError(question_id)
         steps = decode_steps(data)
+        if self._compares_queries:
+            for step in (step for group in steps for step in group):
+                if REFERENCE_QUERY not in step and (query := sparql_of(step)) is not None:
+                    step[REFERENCE_QUERY] = query
         groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
-        prepared = Prepared(steps, groups)
+        prepared = Prepared(steps, groups, has_reference_query(steps))
         if self._keeps:
             self._kept[question_id] = prepared
         return prepared
@@ -83,13 +109,14 @@ class Reference:
         doubts: what is probably a mistake, such as an unknown key, each with its place.
     """
 
-    __slots__ = ("doubts", "prepared", "questions", "step_names", "templates")
+    __slots__ = ("_lacks_output", "doubts", "prepared", "questions", "step_names", "templates")
 
     questions: Mapping[str, Question]
     templates: tuple[str, ...]
     step_names: frozenset[str]
     prepared: Mapping[str, Prepared]
     doubts: tuple[str, ...]
+    _lacks_output: bool  # Whether a step has none, but a query that gives it.
 
     def __init__(
         self,
@@ -110,10 +137,13 @@ class Reference:
             ReferenceDataError: with every problem found.
         """
         names: set[str] = set()
+        self._lacks_output = False
 
         def check(step: Mapping[str, Any]) -> None:
             check_step(step, comparators)
             names.add(step["name"])
+            if needs_execution(step) and step["name"] not in (comparators or ()):
+                self._lacks_output = True
 
         reader = TemplateReader(check, comparators or ())
         reader.read(templates)
@@ -128,10 +158,11 @@ class Reference:
         self.prepared = PreparedSteps(reader.questions, comparators)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return dict(self.questions), self.templates, self.step_names, self.prepared, self.doubts
+        own = self.step_names, self.prepared, self.doubts, self._lacks_output
+        return dict(self.questions), self.templates, *own
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        questions, self.templates, self.step_names, self.prepared, self.doubts = state
+        questions, self.templates, self.step_names, self.prepared, self.doubts, self._lacks_output = state
         self.questions = MappingProxyType(questions)
 
     def __len__(self) -> int:
@@ -142,6 +173,26 @@ class Reference:
 
     def __repr__(self) -> str:
         return f"<Reference: {len(self.templates)} templates, {len(self)} questions>"
+
+
+def check_outputs(reference: Reference) -> None:
+    """Check that no step waits for its query to be run.
+
+    Raises:
+        ReferenceDataError: a step has no output, but a query that gives it.
+    """
+    if not reference._lacks_output:
+        return
+    raise ReferenceDataError(
+        [
+            f"question {question.id!r}: reference_steps[{group}][{index}].output: missing; "
+            "`execute` in the configuration says where its reference_query is run"
+            for question in reference
+            for group, steps in enumerate(question.reference_steps or ())
+            for index, step in enumerate(steps)
+            if needs_execution(step)
+        ]
+    )
 
 
 class NoReference(Reference):
@@ -155,6 +206,7 @@ class NoReference(Reference):
         self.step_names = frozenset()
         self.prepared = {}
         self.doubts = ()
+        self._lacks_output = False
 
     def __reduce__(self) -> Any:
         return NoReference, ()

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 SCRIPTS = {
     "calibrate_judge.py": 5,
+    "execute_queries.py": 4,
     "follow_log.py": 10,
     "live_harness.py": 7,
     "own_judge.py": 8,

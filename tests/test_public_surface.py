@@ -28,6 +28,8 @@ def test_the_public_names() -> None:
         "EvaluatedFile",
         "EvaluationStream",
         "Evaluator",
+        "ExecuteConfig",
+        "ExecutionUnavailable",
         "FaithfulnessConfig",
         "Follower",
         "GenerationConfig",

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from graphrag_eval_async.records.metrics import OF_STEPS
 from graphrag_eval_async.records.outcomes import NO_STEPS, OF_PENDING
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Pending:
 
     def add(self, seen: Evaluation) -> None:
         """Record an incomplete result, whose values do not count yet."""
-        scored = ["steps_score"] if ("steps_score", NO_STEPS) in seen.tallies else []
+        scored = [metric for metric in OF_STEPS if (metric, NO_STEPS) in seen.tallies]
         metrics = [*_metrics(seen), *seen.metrics, *scored]
         self.results.setdefault(_key(seen), []).append(tuple(sorted(metrics)))
 

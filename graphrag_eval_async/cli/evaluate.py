@@ -157,7 +157,7 @@ class Evaluate(RunOptions):
             jobs = processes_for(
                 self.jobs,
                 [self.source],
-                judged=bool(evaluator.judged),
+                judged=bool(evaluator.judged) or evaluator.executes,
                 traces=evaluator.trace_format,
             )
             if jobs > 1:

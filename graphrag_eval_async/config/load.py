@@ -20,6 +20,7 @@ from graphrag_eval_async.config.model import (
     Config,
     CustomEvaluationConfig,
     EmbeddingConfig,
+    ExecuteConfig,
     GenerationConfig,
     MetricConfig,
 )
@@ -35,7 +36,13 @@ GATES = ("error_rate", "missing_rate")
 IN_ALL = ("answer_correctness", "answer_relevance", "retrieval_answer", "retrieval_context")
 """Metrics that ``metrics: all`` turns on, if their models are configured."""
 
+GRAPH_SUFFIXES = (".ttl", ".nt", ".nq", ".trig", ".rdf", ".jsonld", ".n3")
+"""Suffixes of the files that `execute.graph` may name."""
+
 Problem = Callable[[str, str], Any]
+
+_PREFIX = re.compile(r"(?:[^\W\d_][\w.\-]{0,63})?")
+_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^<>\"{}|^`\\\x00-\x20]*")
 
 _PLACEHOLDER = re.compile(r"(?<![{$])\{([A-Za-z_]\w{0,63})\}(?!\})", re.ASCII)
 
@@ -53,7 +60,7 @@ def load_config(
 
     Args:
         config: a path to YAML, or to JSON if the suffix is ``.json``; a mapping of that layout; a `Config`.
-            In strings under `llm`, ``${NAME}`` is replaced by the environment variable.
+            In strings under `llm` and `execute`, ``${NAME}`` is replaced by the environment variable.
         judge: whether the caller brings a judge, which replaces the models in `llm`.
 
     Raises:
@@ -149,6 +156,8 @@ def _check_values(config: Config, problem: Problem) -> None:
                 problem("llm.limits.shared", str(error))
         if GENERATION in config.llm.judges:
             problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
+    if config.execute is not None:
+        _check_execute(config.execute, problem)
     metric = config.ragas_answer_correctness
     if metric is not None and not sum(metric.weights):
         problem("ragas_answer_correctness.weights", "expected a sum above 0")
@@ -156,6 +165,38 @@ def _check_values(config: Config, problem: Problem) -> None:
         if len({*section.judges}) < len(section.judges):
             problem(f"{key}.judges", "names a judge twice")
     _check_custom(config.custom_evaluations, problem)
+
+
+def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
+    if (execute.endpoint is None) == (execute.graph is None):
+        problem("execute", "expected either endpoint or graph")
+    if execute.endpoint is not None and (wrong := wrong_with_url(execute.endpoint)):
+        problem("execute.endpoint", wrong.replace("a key belongs in api_key", "a key belongs in headers"))
+    if execute.graph is not None:
+        _check_graph(execute, execute.graph, problem)
+    if (execute.username is None) != (execute.password is None):
+        problem("execute", "expected username and password, or neither")
+    _check_headers(execute.headers, "execute.headers", problem)
+    for prefix, iri in execute.prefixes.items():
+        if not _PREFIX.fullmatch(prefix) or not _IRI.fullmatch(iri):
+            key = join("execute.prefixes", prefix)
+            problem(key, "expected a prefix without its colon, and an absolute IRI")
+
+
+def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
+    if os.path.splitext(path)[1].lower() not in GRAPH_SUFFIXES:
+        problem("execute.graph", f"expected a file that ends in {', '.join(GRAPH_SUFFIXES)}")
+    elif not os.path.isfile(path):
+        problem("execute.graph", "there is no such file")
+    for name in ("headers", "username", "password", "allow_from"):
+        if getattr(execute, name):
+            problem(f"execute.{name}", "is for an endpoint, not for a graph")
+
+
+def _check_headers(headers: Mapping[str, str], key: str, problem: Problem) -> None:
+    for name, value in headers.items():
+        if not is_key(name) or not value.isascii() or not value.isprintable():
+            problem(join(key, name), "expected printable ASCII, without line breaks")
 
 
 def _check_custom(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
@@ -200,9 +241,7 @@ def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, pro
         problem(f"{key}.base_url", wrong)
     if model.api_key is not None and not is_key(model.api_key):
         problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
-    for name, value in model.extra_headers.items():
-        if not is_key(name) or not value.isascii() or not value.isprintable():
-            problem(join(f"{key}.extra_headers", name), "expected printable ASCII, without line breaks")
+    _check_headers(model.extra_headers, f"{key}.extra_headers", problem)
     try:
         is_json = orjson.loads(orjson.dumps(model.parameters)) == model.parameters
     except TypeError:

@@ -194,10 +194,52 @@ class StepsConfig(Section, frozen=True, kw_only=True):
         groups: which groups of reference steps count.
         strict_types: whether tables with untyped cells (CSV, Markdown, lists of objects) score 0 where SPARQL
             results with types are expected.
+        check_queries: whether the SPARQL queries of the agent's steps are parsed, not run: results then have
+            `query_facts`, and `failure` may be `query_invalid`. Needs the extra `rdf`.
+        query_similarity: whether reference steps without a `reference_query` are compared with the query in
+            their `args`.
     """
 
     groups: Literal["last", "all"] = "last"
     strict_types: bool = False
+    check_queries: bool = False
+    query_similarity: bool = False
+
+
+class ExecuteConfig(Section, frozen=True, kw_only=True):
+    """Where the reference queries, and those of the agent, are run. Needs the extra `execute`.
+
+    Attributes:
+        endpoint: address of a SPARQL 1.1 endpoint that answers queries.
+        graph: path of an RDF file, in place of an endpoint: .ttl, .nt, .nq, .trig, .rdf, .jsonld or .n3.
+        prefixes: IRIs of prefixes that queries need not declare. Those of the file are known, too.
+        headers: HTTP headers to add to each request to the endpoint.
+        username: for HTTP basic authentication at the endpoint.
+        password: for the same.
+        actual: whether the agent's queries are run, too; if not, the outputs that they returned are compared.
+        allow_from: whether the agent's queries may name graphs with FROM at the endpoint, which may fetch
+            them.
+        timeout_sec: time for one query, in seconds.
+        max_rows: a query that returns more rows or triples fails.
+        max_bytes: a query whose results have more bytes fails.
+        max_memory_bytes: memory that a process may take for the queries on a file, besides the file itself,
+            in bytes.
+        max_in_flight: queries run at a time; for a file, in as many processes, each with a copy of it.
+    """
+
+    endpoint: Text | None = None
+    graph: Text | None = None
+    prefixes: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    username: Text | None = None
+    password: Text | None = None
+    actual: bool = True
+    allow_from: bool = False
+    timeout_sec: Positive = 30.0
+    max_rows: Count = 100_000
+    max_bytes: Count = 16 << 20
+    max_memory_bytes: Count = 1 << 30
+    max_in_flight: Count = 4
 
 
 class MetricConfig(Section, frozen=True, kw_only=True):
@@ -370,6 +412,7 @@ class Config(Section, frozen=True, kw_only=True):
     Attributes:
         llm: the models that judge. Without them, only steps are scored.
         steps: how steps are scored.
+        execute: where queries are run before steps are scored. Without it, nothing is run.
         aliases: by name of a step in the reference set, other names that agents give it.
         turned_on: the key ``metrics`` of the file; ``all`` turns on every metric whose models are configured
             and whose section does not say ``enabled: false``, except RAGAS answer correctness and the metrics
@@ -387,6 +430,7 @@ class Config(Section, frozen=True, kw_only=True):
 
     llm: LLMConfig | None = None
     steps: StepsConfig = StepsConfig()
+    execute: ExecuteConfig | None = None
     aliases: dict[Text, tuple[Text, ...]] = field(default_factory=dict)
     turned_on: Literal["all"] | None = field(default=None, name="metrics")
     answer_correctness: AnswerCorrectnessConfig | None = None

@@ -25,6 +25,9 @@ MAX_QUOTED = 20
 FAILED: Any = object()
 """Stands for a value with a problem."""
 
+_PLAIN_KEYS = ("llm.limits.", "llm.pricing.", "execute.max_", "execute.timeout_")
+"""What the keys of values begin with that are no secrets."""
+
 _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 
 
@@ -53,7 +56,7 @@ class Reader:
         return Config() if config is FAILED else config
 
     def _plain(self, value: Any, key: str, depth: int) -> Any:
-        """A copy as JSON has it; in strings under `llm`, ``${NAME}`` is replaced by the variable."""
+        """A copy as JSON has it; where `_may_be_secret`, ``${NAME}`` in strings becomes the variable."""
         if depth < 0:
             raise RecursionError
         if isinstance(value, Section):
@@ -78,7 +81,7 @@ class Reader:
         """The text, with what the environment holds; all that is made of it is written as UTF-8."""
         try:
             text.encode()
-            read = expand(text) if _is_of_judge(key) else text
+            read = expand(text) if _may_be_secret(key) else text
             read.encode()
         except KeyError as error:
             return self.problem(key, f"the environment variable {error.args[0]} is not set")
@@ -174,9 +177,9 @@ def _is_section(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Section)
 
 
-def _is_of_judge(key: str) -> bool:
+def _may_be_secret(key: str) -> bool:
     """Whether strings at the key read the environment, and may be secrets."""
-    return key == "llm" or key.startswith("llm.")
+    return key in {"llm", "execute"} or key.startswith(("llm.", "execute."))
 
 
 def join(key: str, name: str) -> str:
@@ -199,10 +202,10 @@ def _described(value: Any, key: str) -> str:
     """A value in a few words that tell no secret."""
     if isinstance(value, FromEnvironment):
         return f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
-    if isinstance(value, str) and (_is_of_judge(key) or len(value) > MAX_QUOTED):
+    if isinstance(value, str) and (_may_be_secret(key) or len(value) > MAX_QUOTED):
         return "a string"
     names = {list: "a list" if value else "an empty list", dict: "a mapping", NoneType: "nothing"}
-    plain = key.startswith(("llm.limits.", "llm.pricing.")) or key.endswith((".max_tokens", ".temperature"))
-    if _is_of_judge(key) and not plain:
+    plain = key.startswith(_PLAIN_KEYS) or key.endswith((".max_tokens", ".temperature"))
+    if _may_be_secret(key) and not plain:
         names |= {int: "a number", float: "a number"}
     return names.get(type(value)) or describe(value)

@@ -74,11 +74,11 @@ def shown(name: str, value: Any) -> str:
     text = value.written if isinstance(value, FromEnvironment) else value
     if value is None:
         return "None"
-    if name == "api_key" or (
-        name in {"base_url", "shared"} and isinstance(text, str) and set("@?#") & set(text)
+    if name in {"api_key", "password"} or (
+        name in {"base_url", "shared", "endpoint"} and isinstance(text, str) and set("@?#") & set(text)
     ):
         return "'***'"
-    if name in {"parameters", "extra_headers"}:
+    if name in {"parameters", "extra_headers", "headers"}:
         members = (f"{key!r}: ..." for key in value) if isinstance(value, Mapping) else ("...",)
         return f"{{{', '.join(members)}}}"
     if isinstance(value, Mapping):
@@ -101,14 +101,14 @@ def secrets(config: Struct) -> set[str]:
 def _secrets(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, FromEnvironment) and name != "model":  # All results have its name.
         yield from value.read
-    if isinstance(value, str) and name == "api_key":
+    if isinstance(value, str) and name in {"api_key", "password"}:
         yield value
     if isinstance(value, str) and name == "shared" and (password := shared_address(value).password):
         yield password
     members = asdict(value) if isinstance(value, Struct) else value
     if isinstance(members, Mapping):
         for key, item in members.items():
-            yield from _secrets("api_key" if name == "extra_headers" else key, item)
+            yield from _secrets("api_key" if name in {"extra_headers", "headers"} else key, item)
     elif isinstance(members, list | tuple):
         for item in members:
             yield from _secrets("", item)

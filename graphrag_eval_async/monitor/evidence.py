@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, JUDGED, RESOURCES, RESULT_KEYS
+from graphrag_eval_async.records.metrics import (
+    BY,
+    COST,
+    DISAGREEMENT,
+    JUDGED,
+    OF_STEPS,
+    RESOURCES,
+    RESULT_KEYS,
+)
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REFERENCE_QUERY
 from graphrag_eval_async.steps import accepted_names
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
@@ -107,7 +116,9 @@ class Pair(NamedTuple):
 def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
     """The expected steps of a result in order, then the other steps of the agent."""
     steps = result.get("actual_steps")
-    actual = [step for step in (steps if isinstance(steps, list) else ()) if isinstance(step, Mapping)]
+    actual = [
+        _as_compared(step) for step in (steps if isinstance(steps, list) else ()) if isinstance(step, Mapping)
+    ]
     groups = [*_groups(result.get("reference_steps"))]
     expected = [step for group in groups for step in group]
     by_id = {step["id"]: step for step in actual if isinstance(step.get("id"), str)}
@@ -165,6 +176,12 @@ def _cell_text(text: Any) -> str:
     return "nothing" if text is None else _cut(str(text), CELL)
 
 
+def _as_compared(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An actual step with what its query returned when it was run, if it was."""
+    run = {"output": "executed_output", "error": EXECUTION_ERROR}
+    return {**step, **{key: step[more] for key, more in run.items() if more in step}}
+
+
 def _documents_found(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
     """How many of the expected documents were found; empty if none is missing."""
     wanted, found = ({_key(each) for each in _documents(step)} for step in (expected, actual))
@@ -210,7 +227,7 @@ def _step(step: Mapping[str, Any], table: Table | None, documents: list[Document
     text = "" if table is not None or documents or step.get("output") is None else _text(step["output"])
     return Step(
         name=str(step.get("name")),
-        args=_arguments(step.get("args")),
+        args=_arguments(step.get("args", step.get(REFERENCE_QUERY))),
         error="" if step.get("error") is None else _text(step["error"]),
         table=table,
         documents=documents[:DOCUMENTS],
@@ -369,8 +386,8 @@ def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Va
                 yield value
     if of_steps:
         return
-    if "steps_score" in item or "steps_score_error" in item:
-        yield _value(item, "steps_score", ["steps_score"], ["steps_score_error"], known)
+    for name in (name for name in OF_STEPS if name in item or f"{name}_error" in item):
+        yield _value(item, name, [name], [f"{name}_error"], known)
     used = [key for key in RESOURCES if key in item]
     if used:
         yield _value(item, "used", used, [], known)

@@ -10,7 +10,13 @@ import msgspec
 
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import REASON, failures_of, missing_of
+from graphrag_eval_async.records.outcomes import (
+    EXECUTION_ERROR,
+    REASON,
+    REFERENCE_QUERY,
+    failures_of,
+    missing_of,
+)
 from graphrag_eval_async.records.outputs import is_empty
 
 if TYPE_CHECKING:
@@ -70,6 +76,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         diffs: for reference steps that are matched in part, the index of the group and of the step, and what
             differs.
         score: steps score, from 0 to 1; None if no steps were compared.
+        has_query: whether a reference step has a reference query.
+        similarity: mean similarity of queries to the reference queries, from 0 to 1; None without any.
+        similarities: that of each reference step that has one, by the indices of its group and in it.
         errors: comparisons that failed, with the reason.
         failure: why the steps or the answer are wrong; None without reference steps.
         facts: what `failure` is derived from, kept to derive it again after judging; None without reference
@@ -78,6 +87,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         judged: keys and values of the judged metrics.
         judged_steps: keys and values of the judged metrics of actual steps, by index of the step.
         provenance: what the result records about its judge.
+        execution: what it records about where and when queries were run; None if none was.
+        execution_error: why its steps could not be scored, as queries could not be run.
+        executed_steps: keys and values that running queries adds to actual steps, by index of the step.
         source: file and position of the response.
         result: the result dict, once `as_dict` has built it.
     """
@@ -101,6 +113,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     matches: Sequence[tuple[int, int, int]] = ()
     diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
     score: float | None = None
+    has_query: bool = False
+    similarity: float | None = None
+    similarities: Mapping[tuple[int, int], float] = {}
     errors: Sequence[str] = ()
     failure: str | None = None
     facts: Any = None
@@ -108,6 +123,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     judged: Mapping[str, Any] = {}
     judged_steps: Mapping[int, Mapping[str, Any]] = {}
     provenance: dict[str, Any] | None = None
+    execution: Mapping[str, Any] | None = None
+    execution_error: str | None = None
+    executed_steps: Mapping[int, Mapping[str, Any]] = {}
     source: dict[str, Any] | None = None
     result: Mapping[str, Any] | None = None
 
@@ -158,6 +176,8 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
     `evaluation.is_answered` must be set.
     """
     metrics, numbers = response.metrics, response.numbers
+    if evaluation.similarity is not None:
+        metrics, numbers = ("query_similarity", *metrics), (evaluation.similarity, *numbers)
     if evaluation.score is not None:
         metrics, numbers = ("steps_score", *metrics), (evaluation.score, *numbers)
     if evaluation.is_answered:
@@ -171,8 +191,10 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
         state,
         question.reference_answer is not None,
         question.data is not None,
+        evaluation.has_query,
         bool(response.usable),
         evaluation.failure,
+        None if evaluation.execution_error is None else evaluation.execution_error.partition(":")[0],
     )
 
 
@@ -186,20 +208,27 @@ def _outcome(
     answer: int,
     has_answer: bool,
     has_steps: bool,
+    has_query: bool,
     took_steps: bool,
     failure: str | None,
+    execution_error: str | None,
 ) -> tuple[tuple[str, ...], Tallies, Tallies]:
     """The metrics and both sets of tallies. Results have few different combinations, so they share them."""
     result: dict[str, Any] = {
         "actual_answer": (None, "", "an answer")[answer],
         "reference_answer": has_answer or None,
-        "reference_steps": has_steps or None,
+        "reference_steps": [[{REFERENCE_QUERY: ""}]] if has_query else has_steps or None,
         "actual_steps": took_steps,
         **dict.fromkeys(metrics, 0),
     }
     reason = [] if failure is None else [(REASON, failure)]
     if not failed:
-        return metrics, tuple(missing_of(result) + reason), ()
+        if execution_error is None:
+            missing = missing_of(result)
+        else:
+            result[EXECUTION_ERROR] = execution_error
+            missing = failures_of(result, (EXECUTION_ERROR,), failed=False, counts=True)
+        return metrics, tuple(missing + reason), ()
     counted, uncounted = (failures_of(result, (), failed=True, counts=counts) for counts in (True, False))
     return metrics, tuple(counted + reason), tuple(uncounted + reason)
 
@@ -223,12 +252,17 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     _carry_over(fields, ("error", "actual_answer"), result)
     result |= evaluation.judged
     if steps is not None:
-        more = evaluation.judged_steps
-        result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(steps)] if more else steps
+        result["actual_steps"] = steps
+        for more in filter(None, (evaluation.executed_steps, evaluation.judged_steps)):
+            result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(result["actual_steps"])]
     if evaluation.score is not None:
         result["steps_score"] = evaluation.score
         if evaluation.errors:
             result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
+    if evaluation.similarity is not None:
+        result["query_similarity"] = evaluation.similarity
+    if evaluation.execution_error is not None:
+        result[EXECUTION_ERROR] = evaluation.execution_error
     if evaluation.failure is not None and evaluation.pending is None:  # The judged answer may change it.
         result["failure"] = evaluation.failure
     _carry_over(fields, RESOURCES, result)
@@ -244,6 +278,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["source"] = evaluation.source
     if evaluation.pending is not None:
         result["pending"] = evaluation.pending
+    if evaluation.execution is not None:
+        result["execution"] = evaluation.execution
     if evaluation.provenance is not None:
         result["judge"] = evaluation.provenance
     return result
@@ -262,6 +298,8 @@ def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any
         copied[group][index]["matches"] = steps[actual].get("id")
     for group, index, diff in evaluation.diffs:
         copied[group][index]["diff"] = diff
+    for (group, index), similarity in evaluation.similarities.items():
+        copied[group][index]["query_similarity"] = similarity
     return copied
 
 

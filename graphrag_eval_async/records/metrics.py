@@ -81,8 +81,11 @@ JUDGED = (
 RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 """Metrics that responses contain: what answers consume, besides costs; less is better."""
 
+OF_STEPS = ("steps_score", "query_similarity")
+"""Metrics of the steps, which need no judge."""
+
 RESULT_METRICS = (
-    "steps_score",
+    *OF_STEPS,
     *RESOURCES,
     *(value for metric in JUDGED if not metric.of_step for value in metric.values),
 )
@@ -90,7 +93,7 @@ RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value
 """Metrics of a single retrieval step."""
 
 BOUNDED_METRICS = frozenset(
-    {"steps_score", *(value for metric in JUDGED if metric.is_bounded for value in metric.values)}
+    {*OF_STEPS, *(value for metric in JUDGED if metric.is_bounded for value in metric.values)}
 )
 """Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from one."""
 
@@ -110,6 +113,7 @@ RESULT_KEYS = frozenset(
         *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
         *("status", "error", "actual_answer", "actual_steps", "steps_score_error"),
         *("sample", "response_id", "metadata", "judge", "pending", "matches", "diff", "failure", "source"),
+        *("execution", "execution_error"),
         "trace_problems",
         *(key for metric in JUDGED for key in metric.more),
         *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in ("_reason", "_error", COST)),

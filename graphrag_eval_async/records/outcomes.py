@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.metrics import JUDGED, RESOURCES, RESULT_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # A metric and the kind of its failure, or `REASON` and why the steps or the answer are wrong.
 Tally: TypeAlias = tuple[str, str]
@@ -18,8 +19,14 @@ OUTPUTS = "judge"
 Such a result lacks this key.
 """
 
+REFERENCE_QUERY = "reference_query"
+"""Key of a reference step: the query with which the agent's is compared."""
+
 REASON = "failure"
 """Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
+
+EXECUTION_ERROR = "execution_error"
+"""Key of the reason why queries could not be run, which leaves the steps without a score."""
 
 RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
 OTHER, TEXT = "other", "text"
@@ -29,7 +36,7 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     for metric in JUDGED
     if not metric.of_step
     for key, values in (metric.errors or {f"{metric.name}_error": metric.values}).items()
-}
+} | {EXECUTION_ERROR: ("steps_score",)}
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }
@@ -67,7 +74,19 @@ def missing_of(result: Mapping[str, Any]) -> list[Tally]:
         missing = [tally for tally in unanswered if result.get(tally[0]) is None]
     if result.get("steps_score") is None and result.get("reference_steps") is not None:
         missing.append(("steps_score", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
+    if result.get("query_similarity") is None and has_reference_query(result.get("reference_steps")):
+        missing.append(("query_similarity", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
     return missing
+
+
+def has_reference_query(groups: Any) -> bool:
+    """Whether a step of the groups has a reference query. The groups may be of any shape."""
+    return isinstance(groups, list | tuple) and any(
+        isinstance(step, Mapping) and step.get(REFERENCE_QUERY) is not None
+        for group in groups
+        if isinstance(group, list | tuple)
+        for step in group
+    )
 
 
 def failures_of(

@@ -43,8 +43,18 @@ class ReferenceStepShape(Struct, kw_only=True):
         Literal["exact", "f1"] | None,
         Meta(description="whether the match score of SPARQL results is 0 or 1, as by default, or F1"),
     ] = None
+    reference_query: Annotated[
+        str | None,
+        Meta(description="the SPARQL query that gives the output; the agent's query is compared with it"),
+    ] = None
     matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
     diff: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+    query_similarity: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+    executed_at: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+
+
+OF_EVALUATIONS = ("matches", "diff", "query_similarity", "executed_at")
+"""Keys of reference steps that evaluations add; those left over from an earlier one are ignored."""
 
 
 class QuestionShape(Struct, kw_only=True):

@@ -14,7 +14,13 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, is_shallow, nests_de
 from graphrag_eval_async.records.doubts import Doubts
 from graphrag_eval_async.records.json_file import decode_question, decode_template
 from graphrag_eval_async.records.question import Question, encode_steps
-from graphrag_eval_async.records.shapes import QuestionShape, ReferenceStepShape, keys_of, kinds_of
+from graphrag_eval_async.records.shapes import (
+    OF_EVALUATIONS,
+    QuestionShape,
+    ReferenceStepShape,
+    keys_of,
+    kinds_of,
+)
 
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -28,8 +34,7 @@ _KINDS: dict[type, str] = {
 _STEP_KINDS = kinds_of(ReferenceStepShape)
 _QUESTION_KEYS = keys_of(QuestionShape)
 _STRINGS = frozenset({str})
-_LEFT_OVER = frozenset({"matches", "diff"})
-"""Keys of steps in results. They are removed; results contain only new ones."""
+_LEFT_OVER = frozenset(OF_EVALUATIONS)
 
 _FLAT = (
     "expected groups of steps, got steps; put the steps of each group in their own list: in YAML, "
@@ -171,7 +176,7 @@ class TemplateReader:
     def _read_step(self, step: Any, place: str) -> None:
         if not self._is_a(dict, step, place):
             return
-        for key in _LEFT_OVER:
+        for key in OF_EVALUATIONS:
             step.pop(key, None)
         readable = self._read_step_keys(step, place)
         if readable["name"] is None:

@@ -69,8 +69,8 @@ async def evaluate_file(
 
     With more than one job, worker processes evaluate ranges of the files, and this process merges what they
     find. Results, aggregates and rejects do not depend on `jobs`. Some input cannot be split: standard input,
-    pipes and compressed files; and judged metrics share one limit and one budget. All of these are evaluated
-    in this process, whatever `jobs` is.
+    pipes and compressed files; judged metrics share one limit and one budget; and queries that are run share
+    one endpoint or graph. All of these are evaluated in this process, whatever `jobs` is.
 
     Worker processes import the main module of the program, as `multiprocessing` does: a script calls this
     below ``if __name__ == "__main__":``. Arguments not listed are as in `evaluate_stream`.
@@ -110,7 +110,7 @@ async def evaluate_file(
     )
     run: EvaluationStream | FileEvaluation
     splits = not await anyio.to_thread.run_sync(unsplittable, files, evaluator.trace_format)
-    if jobs == 1 or evaluator.judged or not splits:
+    if jobs == 1 or evaluator.judged or evaluator.executes or not splits:
         run = EvaluationStream(evaluator, read_jsonl(files, shard=shard), in_stream)
     else:
         require_posix("jobs other than 1")

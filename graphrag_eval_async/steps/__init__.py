@@ -5,12 +5,15 @@ from graphrag_eval_async.steps.comparators import (
     PreparedStep,
     accepted_names,
     check_step,
+    needs_execution,
     prepare_step,
 )
 from graphrag_eval_async.steps.failure import UNANSWERED, Facts, failure_of, right_answer
-from graphrag_eval_async.steps.matching import StepsScore, score_steps
+from graphrag_eval_async.steps.matching import StepsScore, score_steps, usable_names
+from graphrag_eval_async.steps.queries import compare_queries
 from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
 from graphrag_eval_async.steps.sparql.budget import QUICK_COMPARISONS, QUICK_SEARCH_STEPS, Budget
+from graphrag_eval_async.steps.sparql.query import sparql_of
 
 __all__ = [
     "QUICK_COMPARISONS",
@@ -24,10 +27,14 @@ __all__ = [
     "accepted_names",
     "average_precision",
     "check_step",
+    "compare_queries",
     "failure_of",
+    "needs_execution",
     "prepare_step",
     "read_texts",
     "recall_at_k",
     "right_answer",
     "score_steps",
+    "sparql_of",
+    "usable_names",
 ]

@@ -20,6 +20,7 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import CSV, MEDIA_TYPES, SPARQL_RESULTS, TABLES, TSV, XML
 from graphrag_eval_async.steps.actual import ActualStep, read_output
 from graphrag_eval_async.steps.failure import Facts
@@ -96,6 +97,8 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     name = step.get("name")
     own = comparators and name in comparators
     media_type = step.get("output_media_type")
+    if needs_execution(step) and not own:
+        return
     if media_type not in TABLES or name in _BY_NAME or own:
         prepare_step(step, comparators)
     elif media_type == SPARQL_RESULTS and are_plain(step.get("output"), step.get("required_columns") or ()):
@@ -103,6 +106,11 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     else:
         prepare_step(step)
         _SparqlStep(step).reference()
+
+
+def needs_execution(step: Mapping[str, Any]) -> bool:
+    """Whether a reference step has no output, but a query that gives it."""
+    return step.get("output") is None and step.get(REFERENCE_QUERY) is not None
 
 
 def prepare_step(
@@ -121,6 +129,8 @@ def prepare_step(
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
+    if needs_execution(step):
+        return PreparedStep(step, accepted_names(name), _not_fetched)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
     if _is_partial(step):
@@ -151,6 +161,10 @@ def _is_partial(step: Mapping[str, Any]) -> bool:
 def accepted_names(name: str) -> frozenset[str]:
     """Return the names of actual steps that a reference step of this name can match."""
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
+
+
+def _not_fetched(_actual: ActualStep) -> float:
+    raise MalformedStep("output: missing; its reference_query has not been run")
 
 
 def _built(comparator: Callable[[Mapping[str, Any]], Score], explain: Explain = _nothing_more) -> Build:

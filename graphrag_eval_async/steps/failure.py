@@ -44,6 +44,7 @@ class Facts(NamedTuple):
         right_answer: whether the judged metrics say that the answer is right; None if there are none.
         unanswered: the answer is missing or blank, although the question has a reference answer.
         attempted: there is an actual step to blame.
+        invalid_query: it carries a SPARQL query that does not parse.
         failed: it did not succeed.
         empty: it returned nothing, and the reference something.
         lacks_columns: it returned SPARQL results with fewer columns than are required.
@@ -59,6 +60,7 @@ class Facts(NamedTuple):
     right_answer: bool | None = None
     unanswered: bool = False
     attempted: bool = False
+    invalid_query: bool = False
     failed: bool = False
     empty: bool = False
     lacks_columns: bool = False
@@ -81,6 +83,7 @@ _RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
     ("right_steps_wrong_answer", lambda facts: facts.right_steps),
     ("wrong_steps_right_answer", lambda facts: facts.right_answer),
     ("no_steps", lambda facts: not facts.attempted),
+    ("query_invalid", lambda facts: facts.invalid_query),
     ("step_error", lambda facts: facts.failed),
     ("empty_result", lambda facts: facts.empty),
     ("missing_columns", lambda facts: facts.lacks_columns),

@@ -17,7 +17,7 @@ from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
 from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from graphrag_eval_async.steps.comparators import PreparedStep
     from graphrag_eval_async.steps.differences import Difference
@@ -56,6 +56,7 @@ def score_steps(
     mode: Literal["last", "all"],
     quick: bool = False,
     usable: Sequence[str | None] | None = None,
+    invalid: Container[int] = (),
 ) -> StepsScore:
     """Match the reference's groups of steps with the steps of a response.
 
@@ -67,14 +68,16 @@ def score_steps(
     is the mean over all groups, those not reached being 0. Without reference steps the score is 0.
 
     The comparisons share the `budget`; stopping it from another thread ends them. `usable` are the names of
-    the actual steps, or None of those that did not succeed or returned nothing, if known.
+    the actual steps, or None of those that did not succeed or returned nothing, if known. `invalid` are the
+    indices of actual steps whose queries do not parse.
 
     Raises:
         ComparisonBudgetExceeded: only if `quick`: the comparisons take more than the budget; without `quick`,
             those that cannot be paid score 0 then, and `errors` says so.
     """
-    usable = _usable_names(actual_steps) if usable is None else usable
+    usable = usable_names(actual_steps) if usable is None else usable
     matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick)
+    matcher.invalid = invalid
     shares = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
@@ -90,7 +93,8 @@ def score_steps(
     return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, matcher.diffs)
 
 
-def _usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
+def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """Return the names of steps, with None in place of those that failed or returned nothing."""
     return [
         step.get("name") if step.get("status") == "success" and step.get("output") is not None else None
         for step in actual_steps
@@ -133,6 +137,7 @@ class _Matcher:
         self.errors: dict[tuple[int, int, int], str] = {}
         self.diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
         self._short: _Short | None = None
+        self.invalid: Container[int] = ()
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
@@ -201,6 +206,8 @@ class _Matcher:
         if not named:
             return Facts()
         blamed = next((index for index in named if self._usable[index] in names), named[0])
+        if blamed in self.invalid:
+            return Facts(attempted=True, invalid_query=True)
         if steps[blamed].get("status") != "success":
             return Facts(attempted=True, failed=True)
         actual = self._compared.get(blamed)

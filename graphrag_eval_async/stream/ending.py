@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Until, condition_of, unknown_metric
 from graphrag_eval_async.records.evaluation import Evaluation
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, OF_STEPS
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.sinks.journal.admission import digest_of
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
@@ -94,7 +94,7 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
     fractions = evaluator.fractions
     if condition.metric not in BOUNDED_METRICS and condition.metric not in fractions:
         raise unknown_metric(condition.metric, fractions)
-    if condition.metric not in {"steps_score", *judged, *fractions}:
+    if condition.metric not in {*OF_STEPS, *judged, *fractions}:
         raise UsageError(f"until: {condition.metric} is not judged; the configuration says which metrics are")
     if resumed:
         raise UsageError(

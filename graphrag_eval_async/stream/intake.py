@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.evaluator import Evaluator
+    from graphrag_eval_async.execution import ExecutionSession
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Plan
     from graphrag_eval_async.records import Record, Response
@@ -42,12 +43,14 @@ class Intake:
         self,
         evaluator: Evaluator,
         session: JudgeSession | None,
+        execution: ExecutionSession | None,
         tally: Tally,
         resuming: Keeping | None,
         options: StreamOptions,
     ) -> None:
         self._evaluator = evaluator
         self._session = session
+        self._execution = execution
         self._tally = tally
         self._resuming = resuming
         self._on_reject = options.on_reject
@@ -101,7 +104,9 @@ class Intake:
         sample = self._tally.take_sample(response.question_id)
         if number is not None:
             sample = number
-        evaluation = self._evaluator.score_at_once(record, response, sample)
+        evaluation = None
+        if self._execution is None:
+            evaluation = self._evaluator.score_at_once(record, response, sample)
         if evaluation is not None:
             evaluation.source = source
             if evaluation.plan is None or not self._is_due(evaluation.plan):
@@ -117,9 +122,10 @@ class Intake:
         source: Source | None,
         hand_out: Callable[[Evaluation], None],
     ) -> Evaluation | None:
-        """Do the slow part, scoring large steps and judging; None if its calls must not be sent."""
+        """Run queries, score large steps, and judge; None if the judge's calls must not be sent."""
         if evaluation is None:
-            evaluation = await self._evaluator.score_in_thread(response, sample)
+            executed = await self._evaluator.execute(response, self._execution)
+            evaluation = await self._evaluator.score_in_thread(response, sample, executed)
             evaluation.source = source
             if evaluation.plan is None or not self._is_due(evaluation.plan):
                 return evaluation

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.execution import ExecutionSession
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.judge import Judge
     from graphrag_eval_async.judge.session import JudgeSession
@@ -80,7 +81,8 @@ class EvaluationStream:
         # A journal or the like, unless a queue remembers what is done.
         self._resuming = resuming = keeper if isinstance(keeper, Resuming) else None
         self._keeping = keeper
-        intake = Intake(evaluator, session, self._tally, keeper, options)
+        execution = evaluator.execution_session()
+        intake = Intake(evaluator, session, execution, self._tally, keeper, options)
         work: Intake | Asking = intake
         source: Responses | Asking | QueueWork
         if isinstance(responses, Agent):
@@ -97,7 +99,7 @@ class EvaluationStream:
             limit=options.max_in_flight,
             ordered=options.ordered,
             commit=keeper.commit if keeper is not None and is_kept else None,
-            finish=partial(_close, session, keeper),
+            finish=partial(_close, session, execution, keeper),
         )
         if keeper is not None:
             keeper.abort = self._results.abort
@@ -305,6 +307,7 @@ def evaluate_stream(
             another reference set, configuration or version (`JournalMismatch`), or it cannot be read or
             written. What is in it stays valid.
         JudgeUnavailable: on iteration, after the finished results: wrong key, unknown model, or no quota.
+        ExecutionUnavailable: on iteration, likewise: the configured queries cannot be run.
     """
     evaluator = Evaluator(
         reference,
@@ -383,8 +386,12 @@ def _check_queue(evaluator: Evaluator, options: StreamOptions) -> None:
         )
 
 
-async def _close(session: JudgeSession | None, resuming: Keeping | None) -> None:
+async def _close(
+    session: JudgeSession | None, execution: ExecutionSession | None, resuming: Keeping | None
+) -> None:
     try:
+        if execution is not None:
+            await execution.aclose()
         if session is not None:
             await session.aclose()
     finally:

@@ -34,6 +34,7 @@ REASONS = {
     "none",
     "no_answer",
     "no_steps",
+    "query_invalid",
     "step_error",
     "wrong_query_result",
     "empty_result",
@@ -260,6 +261,7 @@ def test_every_reason_has_its_case() -> None:
         "no_answer",
         "missing_triples",
         "extra_triples",
+        "query_invalid",
     }
 
 

@@ -29,6 +29,7 @@ HEADINGS = {
 """The headings of the metrics that come first."""
 
 MORE_HEADINGS = {
+    "query_similarity": "query",
     "input_tokens": "in tok",
     "output_tokens": "out tok",
     "answer_recall": "recall",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import orjson
 
 from graphrag_eval_async.errors import (
+    ExecutionUnavailable,
     GraphragEvalError,
     JudgeUnavailable,
     SourceError,
@@ -59,7 +60,9 @@ BATCH, JUDGED_BATCH = 2048, 256
 READING_CORES = 0.013
 """What Ray reserves to make rows of a dataset responses."""
 
-_RAISED = re.compile(r"graphrag_eval_async\.errors\.(SourceError|WorkerError|JudgeUnavailable): (.*)")
+_RAISED = re.compile(
+    r"graphrag_eval_async\.errors\.(SourceError|WorkerError|JudgeUnavailable|ExecutionUnavailable): (.*)"
+)
 
 
 @dataclass(frozen=True)
@@ -407,7 +410,8 @@ def _known(error: Exception) -> Exception:
     text = str(error)
     if found := _RAISED.findall(text):
         name, message = found[-1]
-        kinds = {"SourceError": SourceError, "JudgeUnavailable": JudgeUnavailable}
+        known = (SourceError, JudgeUnavailable, ExecutionUnavailable)
+        kinds = {kind.__name__: kind for kind in known}
         kind: type[GraphragEvalError] = kinds.get(name, WorkerError)
         return kind(message.removeprefix("unavailable: "))
     return WorkerError(f"Ray: {text[-2000:]}")

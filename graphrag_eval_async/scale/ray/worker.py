@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.evaluator import EvaluatorOptions
+    from graphrag_eval_async.execution import Executed
     from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.records import Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference
 
@@ -76,6 +78,7 @@ class EvaluateBatches:
         self._known = ray.get(known.reference)
         self._evaluator = Evaluator(self._task.reference, **self._task.options)
         self._session = self._evaluator.session()
+        self._execution = self._evaluator.execution_session()
         self._runner = asyncio.Runner()
         self._read = self._evaluator.reader(self._task.max_line_bytes)
         self._in_flight = asyncio.Semaphore(self._task.max_in_flight)
@@ -142,13 +145,17 @@ class EvaluateBatches:
     ) -> tuple[list[tuple[bytes, Evaluation]], list[dict[str, Any]]]:
         found: list[tuple[bytes, Evaluation]] = []
         rejects: list[dict[str, Any]] = []
+        read: list[tuple[Mapping[str, Any], Response]] = []
         for row in rows:
             line = as_line(row)
             response: Any = _rejected(row) if row["reason"] is not None else self._read(line)
             if isinstance(response, Reject):
                 rejects.append(_reject_row(row, response))
                 continue
-            evaluation = self._evaluator.score(response, None)
+            read.append((row, response))
+        executed = await self._execute([response for _, response in read])
+        for (row, response), outcomes in zip(read, executed, strict=True):
+            evaluation = self._evaluator.score(response, None, executed=outcomes)
             if row["file"] is not None:
                 evaluation.source = {"file": row["file"], "offset": row["offset"]}
             found.append((row["id"], evaluation))
@@ -160,6 +167,19 @@ class EvaluateBatches:
                         if evaluation.plan.due:
                             tasks.create_task(self._judge(evaluation))
         return found, rejects
+
+    async def _execute(self, responses: Sequence[Response]) -> Sequence[Executed | None]:
+        """Run the queries of responses, if any are to be run."""
+        if self._execution is None:
+            return [None] * len(responses)
+
+        async def execute(response: Response) -> Executed | None:
+            async with self._in_flight:
+                return await self._evaluator.execute(response, self._execution)
+
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(execute(response)) for response in responses]
+        return [task.result() for task in running]
 
     async def _judge(self, evaluation: Evaluation) -> None:
         assert self._session is not None  # noqa: S101

@@ -1,0 +1,226 @@
+"""Queries on a SPARQL endpoint, by the SPARQL 1.1 Protocol: https://www.w3.org/TR/sparql11-protocol/."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+import orjson
+
+from graphrag_eval_async.config import secrets
+from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
+from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
+from graphrag_eval_async.records.shapes import SPARQL_RESULTS
+from graphrag_eval_async.steps.sparql.results import read_document
+from graphrag_eval_async.steps.sparql.tokens import form_of
+from graphrag_eval_async.version import version
+
+if TYPE_CHECKING:
+    import httpx
+
+    from graphrag_eval_async.config import ExecuteConfig
+
+ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
+
+PAUSES = (0.2, 1.0)
+"""Seconds between the attempts if the endpoint is overloaded or does not answer."""
+
+OVERLOADED = frozenset({429, 502, 503, 504})
+"""Status codes that say nothing about the query; another attempt may succeed."""
+
+OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
+"""Status codes that mean that the query cannot be run."""
+
+MAX_REDIRECTS = 3
+MAX_CONNECT_SECONDS = 10.0
+LARGE = 1 << 17
+"""Size in bytes above which results are read in a thread."""
+
+
+class Endpoint:
+    """Runs queries on an endpoint.
+
+    Attributes:
+        where: the key and the address, for errors.
+    """
+
+    def __init__(self, config: ExecuteConfig) -> None:
+        assert config.endpoint is not None  # noqa: S101
+        self._config = config
+        self._url = str(config.endpoint)
+        self.where = f"execute.endpoint: {shown_address(config)}"
+        self._secrets = secrets(config)
+        self._slots = asyncio.Semaphore(config.max_in_flight)
+        self._client: httpx.AsyncClient | None = None
+        lines = (f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in config.prefixes.items())
+        self._prologue = "".join(lines)
+
+    async def open(self) -> None:
+        """Check that the endpoint answers.
+
+        Raises:
+            ExecutionUnavailable: it does not.
+        """
+        if self._client is None:
+            self._client = await asyncio.to_thread(self._connect)
+        try:
+            await self._within("ASK {}", SPARQL_RESULTS)
+        except QueryFailed as error:
+            if error.kind != "invalid":  # It may know no ASK.
+                raise ExecutionUnavailable(f"{self.where}: {error.message}") from None
+
+    def _connect(self) -> httpx.AsyncClient:
+        import httpx
+
+        config = self._config
+        auth = None
+        if config.username is not None:
+            auth = httpx.BasicAuth(str(config.username), str(config.password))
+        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec)
+        return httpx.AsyncClient(
+            auth=auth,
+            headers={
+                "User-Agent": f"graphrag-eval-async/{version()}",
+                **{name: str(value) for name, value in config.headers.items()},
+                "Accept-Encoding": "identity",  # A few compressed bytes may be gigabytes.
+            },
+            timeout=httpx.Timeout(config.timeout_sec, connect=connect),
+            limits=httpx.Limits(max_connections=config.max_in_flight),
+            follow_redirects=False,
+        )
+
+    async def run(self, query: str) -> Answer:
+        """Run a query.
+
+        Raises:
+            QueryFailed: it has no answer.
+        """
+        is_graph = form_of(query) in GRAPH_FORMS
+        at = now()
+        accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
+        data, media_type = await self._within(self._prologue + query, accept)
+        read = self._graph if is_graph else self._table
+        output = await asyncio.to_thread(read, data) if len(data) > LARGE else read(data)
+        return Answer(output, media_type if is_graph else SPARQL_RESULTS, at)
+
+    def _graph(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise QueryFailed("unavailable", "the endpoint returned text that is not UTF-8") from None
+
+    def _table(self, data: bytes) -> str:
+        """Results as text, if they are SPARQL results of not too many rows."""
+        try:
+            document = read_document(data)
+            rows = len(document["results"]["bindings"]) if "results" in document else 0
+            if "results" not in document and type(document.get("boolean")) is not bool:
+                raise KeyError
+        except (MalformedStep, KeyError, TypeError):
+            raise QueryFailed("unavailable", "the endpoint returned no SPARQL results in JSON") from None
+        if rows > self._config.max_rows:
+            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} rows")
+        return orjson.dumps(document).decode()
+
+    async def _within(self, query: str, accept: str) -> tuple[bytes, str]:
+        """Return the body and the media type of the results, if they come in time."""
+        async with self._slots:
+            try:
+                async with asyncio.timeout(self._config.timeout_sec):
+                    return await self._post(query, accept)
+            except TimeoutError:
+                raise QueryFailed("failed", f"it took more than {self._config.timeout_sec:g} s") from None
+
+    async def _post(self, query: str, accept: str) -> tuple[bytes, str]:
+        """Do the same at any time; repeats if the endpoint is overloaded."""
+        for pause in PAUSES:
+            try:
+                return await self._attempt(query, accept)
+            except QueryFailed as error:
+                if not error.may_pass:
+                    raise
+            await asyncio.sleep(pause)
+        return await self._attempt(query, accept)
+
+    async def _attempt(self, query: str, accept: str) -> tuple[bytes, str]:
+        import httpx
+
+        assert self._client is not None  # noqa: S101
+        url = self._url
+        try:
+            for _ in range(MAX_REDIRECTS + 1):
+                headers = {"Accept": accept}
+                sent = self._client.stream("POST", url, data={"query": query}, headers=headers)
+                async with sent as response:
+                    if response.is_redirect:
+                        url = self._redirected(url, response.headers.get("location", ""))
+                        continue
+                    body = await self._read(response)
+                    if response.is_success:
+                        return body, response.headers.get("content-type", "").partition(";")[0].strip()
+                    raise self._failure(response.status_code, body)
+            raise QueryFailed("unavailable", "it redirects again and again")
+        except httpx.TimeoutException as error:
+            if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+                raise _passing("it cannot be connected to in time") from None
+            raise TimeoutError from None
+        except httpx.InvalidURL:
+            raise QueryFailed("unavailable", "the address is invalid") from None
+        except httpx.HTTPError as error:
+            raise _passing(f"it cannot be reached: {type(error).__name__}") from None
+
+    def _redirected(self, url: str, location: str) -> str:
+        """The address to go to; only to the same host, as the request may hold secrets."""
+        try:
+            new = urljoin(url, location)
+            here, there = urlsplit(url), urlsplit(new)
+            is_same = here.hostname == there.hostname and (
+                (here.scheme, here.port) == (there.scheme, there.port)
+                or ((here.scheme, there.scheme) == ("http", "https") and there.port in {None, 443})
+            )
+        except ValueError:
+            is_same = False
+        if not is_same:
+            raise QueryFailed("unavailable", "it redirects to another host, which is not followed")
+        return new
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        """The body, as far as it may go."""
+        if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
+            raise QueryFailed("unavailable", "it compresses results although it was asked not to")
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > self._config.max_bytes:
+                raise QueryFailed("failed", f"it returns more than {self._config.max_bytes:,} bytes")
+        return bytes(body)
+
+    def _failure(self, status: int, body: bytes) -> QueryFailed:
+        """What a status code says; servers explain invalid queries in plain text."""
+        text = " ".join(body[:2000].decode(errors="replace").split())
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        said = f": {text}" if text and not text.startswith("<") else ""
+        if status in OF_THE_QUERY:
+            return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
+        if status in OVERLOADED:
+            return _passing(f"it answers HTTP {status}")
+        advice = "; check headers, username and password" if status in {401, 403} else ""
+        return QueryFailed("unavailable", f"it answers HTTP {status}{advice}")
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+def shown_address(config: ExecuteConfig) -> str:
+    """Return the address of the endpoint, with names of variables in place of what the environment holds."""
+    return str(getattr(config.endpoint, "written", config.endpoint))
+
+
+def _passing(message: str) -> QueryFailed:
+    """A failure that another attempt may not meet."""
+    return QueryFailed("unavailable", message, may_pass=True)

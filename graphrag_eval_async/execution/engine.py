@@ -1,0 +1,229 @@
+"""A process that runs queries on a graph in memory, until it is killed; started by `processes`.
+
+pyoxigraph cannot be interrupted: it has no limits of its own, overflows the stack on deeply nested queries,
+and follows SERVICE. So it runs here, where a query can do no harm: with limited memory, without files or
+sockets to open, and with an alarm that ends the process if nobody else does.
+
+Frames on standard input and output are 4 bytes, the length in bytes, and as much MessagePack.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from struct import Struct
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LENGTH = Struct(">I")
+
+BASE = "http://localhost/"
+"""Base of relative IRIs in the graph and in queries."""
+
+STRING = "http://www.w3.org/2001/XMLSchema#string"
+
+GRACE_SECONDS = 5.0
+"""Seconds after the limit at which the process ends itself, if its parent has not killed it."""
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """What a process is to do.
+
+    Attributes:
+        graph: path of the file; None for an empty graph.
+        prefixes: IRIs of prefixes that queries need not declare.
+        seconds: limit of the time of one query.
+        max_rows: limit of the rows or triples that it returns.
+        max_bytes: limit of the bytes that it returns.
+        max_memory_bytes: limit of the memory, besides the graph.
+    """
+
+    graph: str | None
+    prefixes: dict[str, str]
+    seconds: float
+    max_rows: int
+    max_bytes: int
+    max_memory_bytes: int
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A query to run or, if `parse`, only to parse."""
+
+    query: str
+    prefixes: dict[str, str] = {}
+    parse: bool = False
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The output of a query, or how it failed."""
+
+    output: str = ""
+    kind: str | None = None
+    message: str = ""
+
+
+class _Exceeded(Exception):  # noqa: N818
+    """A query returned more than it may."""
+
+
+def main() -> None:
+    """Read the setup, load the graph, and answer requests until the end of the input."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # The parent decides what becomes of a Ctrl-C.
+        signal.signal(number, signal.SIG_IGN)
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    setup = receive(source, Setup)
+    if setup is None:
+        return
+    import pyoxigraph
+
+    store = pyoxigraph.Store()
+    prefixes = dict(setup.prefixes)
+    try:
+        if setup.graph is not None:
+            prefixes = _load(store, setup.graph) | prefixes
+    except (OSError, SyntaxError, ValueError) as error:
+        send(sink, Reply(kind="unavailable", message=_message(error)))
+        return
+    _limit(setup.max_memory_bytes)
+    send(sink, Reply())
+    while (request := receive(source, Request)) is not None:
+        _set_alarm(setup.seconds + GRACE_SECONDS)
+        reply = _answer(store, request, prefixes, setup)
+        _set_alarm(0)
+        send(sink, reply)
+
+
+def receive(source: BinaryIO, kind: Any) -> Any:
+    """Return what the next frame holds; None at the end of the input."""
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    [size] = LENGTH.unpack(head)
+    return msgspec.msgpack.decode(source.read(size), type=kind)
+
+
+def frame(message: Any) -> bytes:
+    """Return a frame that holds a message."""
+    data = msgspec.msgpack.encode(message)
+    return LENGTH.pack(len(data)) + data
+
+
+def send(sink: BinaryIO, message: Any) -> None:
+    sink.write(frame(message))
+    sink.flush()
+
+
+def _load(store: Any, path: str) -> dict[str, str]:
+    """Load a file; returns the prefixes that it declares."""
+    import pyoxigraph
+
+    rdf_format = pyoxigraph.RdfFormat.from_extension(os.path.splitext(path)[1][1:].lower())
+    parser = pyoxigraph.parse(path=path, format=rdf_format, base_iri=BASE)
+    store.bulk_extend(parser)
+    return dict(getattr(parser, "prefixes", None) or {})
+
+
+def _limit(memory_bytes: int) -> None:
+    """Limit what this process can use from now on, as far as the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 0}  # Open files stay open; no socket can be.
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        limits[resource.RLIMIT_AS] = used + memory_bytes
+    except OSError:
+        pass
+    for limit, value in limits.items():
+        hard = resource.getrlimit(limit)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (value, value))
+
+
+def _set_alarm(seconds: float) -> None:
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # Ends the process even if it holds the interpreter.
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _answer(store: Any, request: Request, prefixes: Mapping[str, str], setup: Setup) -> Reply:
+    """Run a query, and return what becomes of it."""
+    known = {**prefixes, **request.prefixes}
+    try:
+        results = store.query(request.query, base_iri=BASE, prefixes=known)
+        return Reply() if request.parse else Reply(_written(results, setup))
+    except SyntaxError as error:
+        return Reply(kind="invalid", message=_syntax(_message(error)))
+    except _Exceeded as error:
+        return Reply(kind="failed", message=str(error))
+    except MemoryError:
+        return Reply(kind="failed", message="it needs too much memory")
+    except (OSError, ValueError, RuntimeError) as error:
+        return Reply() if request.parse else Reply(kind="failed", message=_message(error))
+
+
+def _written(results: Any, setup: Setup) -> str:
+    """Results as text: SPARQL results in JSON, or N-Triples in a fixed order."""
+    import pyoxigraph
+
+    if isinstance(results, pyoxigraph.QueryBoolean):
+        return f'{{"head":{{}},"boolean":{str(bool(results)).lower()}}}'
+    found: list[Any] = []
+    size = 0
+    is_table = isinstance(results, pyoxigraph.QuerySolutions)
+    names = [variable.value for variable in results.variables] if is_table else []
+    for item in results:
+        if len(found) >= setup.max_rows:
+            raise _Exceeded(f"it returns more than {setup.max_rows:,} {'rows' if is_table else 'triples'}")
+        found.append(_row(names, item) if is_table else f"{item} .")
+        size += len(str(found[-1]))
+        if size > setup.max_bytes:
+            raise _Exceeded(f"it returns more than {setup.max_bytes:,} bytes")
+    if not is_table:
+        return "".join(f"{line}\n" for line in sorted(set(found)))
+    document = {"head": {"vars": names}, "results": {"bindings": found}}
+    return msgspec.json.encode(document).decode()
+
+
+def _row(names: list[str], solution: Any) -> dict[str, Any]:
+    return {name: _term(value) for name in names if (value := solution[name]) is not None}
+
+
+def _term(term: Any) -> dict[str, Any]:
+    """A term as SPARQL results have it in JSON."""
+    import pyoxigraph
+
+    if isinstance(term, pyoxigraph.NamedNode):
+        return {"type": "uri", "value": term.value}
+    if isinstance(term, pyoxigraph.BlankNode):
+        return {"type": "bnode", "value": term.value}
+    if isinstance(term, pyoxigraph.Triple):
+        return {"type": "literal", "value": str(term)}
+    written = {"type": "literal", "value": term.value}
+    if term.language:
+        return {**written, "xml:lang": term.language}
+    datatype = term.datatype.value
+    return written if datatype == STRING else {**written, "datatype": datatype}
+
+
+def _syntax(message: str) -> str:
+    """A message of the parser without the characters that it would have accepted."""
+    where, _, expected = message.partition(": ")
+    if "Prefix not found" in expected:
+        return f"{where}: a prefix is not declared"
+    return where if "[" in expected else message
+
+
+def _message(error: BaseException) -> str:
+    return " ".join(str(error).split())[:500]
+
+
+if __name__ == "__main__":
+    main()

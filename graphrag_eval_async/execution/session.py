@@ -1,0 +1,208 @@
+"""Runs the queries of one stream: each reference query once, and those of the agent as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.execution.answer import Answer, QueryFailed, check_query
+from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
+from graphrag_eval_async.execution.engine import Setup
+from graphrag_eval_async.execution.executed import Executed, error_of
+from graphrag_eval_async.execution.processes import Processes
+from graphrag_eval_async.execution.queries import actual_queries, facts_of, prefixes_in, reference_queries
+from graphrag_eval_async.steps.sparql.tokens import MAX_QUERY_CHARACTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.config import ExecuteConfig
+    from graphrag_eval_async.execution.answer import Engine
+    from graphrag_eval_async.execution.executed import Place
+    from graphrag_eval_async.steps import PreparedStep
+
+CACHE_BYTES = 32 << 20
+"""Maximum bytes of results of the agent's queries that are kept, since responses repeat queries."""
+
+PARSE_SECONDS = 5.0
+PARSE_MEMORY_BYTES = 512 << 20
+PARSERS = 2
+"""Limits of the processes that parse queries."""
+
+SHORT = 5000
+"""Characters of a query whose facts are read on the event loop: a few milliseconds."""
+
+
+class ExecutionSession:
+    """Runs and parses queries for the results of one stream; opened with the first."""
+
+    def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
+        self._config = config
+        self._engine: Engine | None = None
+        self._source: dict[str, str] = {}
+        if config is not None and config.endpoint is not None:
+            self._engine = Endpoint(config)
+            self._source = {"endpoint": shown_address(config)}
+        elif config is not None:
+            self._engine = _engine_of(config)
+            self._source = {"graph": str(config.graph)}
+        self._parsers = Processes(_PARSING, PARSERS, "steps.check_queries") if checks else None
+        self._opening: asyncio.Task[None] | None = None
+        self._expected: dict[str, asyncio.Task[Answer]] = {}
+        self._cache: OrderedDict[str, Answer | QueryFailed] = OrderedDict()
+        self._cached_bytes = 0
+
+    async def run(
+        self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
+    ) -> Executed:
+        """Run the reference queries that have not run yet, and the queries of a response.
+
+        Args:
+            groups: the reference steps of its question.
+            steps: its actual steps.
+
+        Raises:
+            ExecutionUnavailable: no query can be run at all.
+        """
+        expected: dict[Place, Answer] = {}
+        error: str | None = None
+        queries = actual_queries(groups, steps)
+        references = reference_queries(groups)
+        if references or queries:
+            await self._open()
+        if self._engine is not None:
+            expected, error = await self._fetch(references)
+        runs = self._engine is not None and error is None and (self._config is None or self._config.actual)
+        succeeded = {i: query for i, query in queries.items() if steps[i].get("status") != "error"}
+        outcomes = await self._each(succeeded) if runs else {}
+        for index, outcome in outcomes.items():
+            if isinstance(outcome, QueryFailed) and outcome.kind == "unavailable" and error is None:
+                error = error_of(f"actual_steps[{index}]", outcome)
+        invalid, facts = await self._check(queries)
+        invalid = {index: text for index, text in invalid.items() if index not in outcomes} | {
+            index: outcome.message
+            for index, outcome in outcomes.items()
+            if isinstance(outcome, QueryFailed) and outcome.kind == "invalid"
+        }
+        at = min((answer.at for answer in expected.values()), default=None)
+        provenance = None if at is None else {**self._source, "at": at}
+        return Executed(expected, outcomes, invalid, facts, error, provenance)
+
+    async def _open(self) -> None:
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._start(), name="graphrag-eval-async queries")
+        await asyncio.shield(self._opening)
+
+    async def _start(self) -> None:
+        for engine in (self._engine, self._parsers):
+            if engine is not None:
+                await engine.open()
+
+    async def _fetch(self, queries: Mapping[Place, str]) -> tuple[dict[Place, Answer], str | None]:
+        """Return what the reference queries return, and why one of them has no answer."""
+        expected: dict[Place, Answer] = {}
+        for (group, index), query in queries.items():
+            try:
+                expected[group, index] = await self._once(query)
+            except QueryFailed as failed:
+                return {}, error_of(f"reference_steps[{group}][{index}]", failed)
+        return expected, None
+
+    async def _once(self, query: str) -> Answer:
+        """The answer to a reference query, which runs once, unless it was the endpoint that failed."""
+        assert self._engine is not None  # noqa: S101
+        task = self._expected.get(query)
+        if task is None:
+            task = self._expected[query] = asyncio.create_task(
+                self._engine.run(query), name="graphrag-eval-async reference query"
+            )
+        try:
+            return await asyncio.shield(task)
+        except QueryFailed as failed:
+            if failed.kind == "unavailable" and self._expected.get(query) is task:
+                del self._expected[query]
+            raise
+
+    async def _each(self, queries: Mapping[int, str]) -> dict[int, Answer | QueryFailed]:
+        """The outcomes of the agent's queries, equal ones run once."""
+        texts = dict.fromkeys(queries.values())
+        async with asyncio.TaskGroup() as tasks:
+            running = {text: tasks.create_task(self._outcome(text)) for text in texts}
+        return {index: running[text].result() for index, text in queries.items()}
+
+    async def _outcome(self, query: str) -> Answer | QueryFailed:
+        """The answer to an agent's query, or why it has none."""
+        assert self._engine is not None and self._config is not None  # noqa: PT018, S101
+        known = self._cache.get(query)
+        if known is not None:
+            self._cache.move_to_end(query)
+            return known
+        outcome: Answer | QueryFailed
+        try:
+            allow_from = self._config.allow_from or self._config.graph is not None
+            await asyncio.to_thread(check_query, query, allow_from=allow_from)
+            outcome = await self._engine.run(query)
+        except QueryFailed as failed:
+            outcome = failed.with_traceback(None)
+        if isinstance(outcome, Answer) or outcome.kind == "invalid":
+            self._keep(query, outcome)
+        return outcome
+
+    def _keep(self, query: str, outcome: Answer | QueryFailed) -> None:
+        if query not in self._cache:
+            self._cache[query] = outcome
+            self._cached_bytes += _size(query, outcome)
+        while self._cached_bytes > CACHE_BYTES:
+            self._cached_bytes -= _size(*self._cache.popitem(last=False))
+
+    async def _check(self, queries: Mapping[int, str]) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
+        """Why queries do not parse, and what they consist of, by index of the step."""
+        invalid: dict[int, str] = {}
+        facts: dict[int, dict[str, Any]] = {}
+        if self._parsers is None:
+            return invalid, facts
+        for index, query in queries.items():
+            if len(query) > MAX_QUERY_CHARACTERS:
+                continue
+            if len(query) <= SHORT:
+                facts[index] = facts_of(query)
+            else:
+                facts[index] = await asyncio.to_thread(facts_of, query)
+            problem = await self._parsers.parse(query, prefixes_in(query))
+            if problem is not None:
+                invalid[index] = facts[index]["error"] = problem
+        return invalid, facts
+
+    async def aclose(self) -> None:
+        """Stop all queries, and close connections and processes."""
+        tasks = [*self._expected.values(), *filter(None, [self._opening])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+            for task in tasks:
+                if not task.cancelled():
+                    task.exception()  # Seen by those who waited for it, if anyone did.
+        for engine in (self._engine, self._parsers):
+            if engine is not None:
+                await engine.aclose()
+
+
+_PARSING = Setup(None, {}, PARSE_SECONDS, 1, 1, PARSE_MEMORY_BYTES)
+
+
+def _engine_of(config: ExecuteConfig) -> Processes:
+    setup = Setup(
+        str(config.graph),
+        {prefix: str(iri) for prefix, iri in config.prefixes.items()},
+        config.timeout_sec,
+        config.max_rows,
+        config.max_bytes,
+        config.max_memory_bytes,
+    )
+    return Processes(setup, config.max_in_flight, f"execute.graph: {config.graph}")
+
+
+def _size(query: str, outcome: Answer | QueryFailed) -> int:
+    return 500 + 4 * len(query) + (len(outcome.output) if isinstance(outcome, Answer) else 0)

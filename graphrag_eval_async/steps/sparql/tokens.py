@@ -1,0 +1,120 @@
+"""Tokens of SPARQL queries, in linear time; any text has tokens, whether or not it is a query.
+
+The grammar of tokens is that of SPARQL 1.1, section 19.8, but more lenient: what is no token is read as
+single characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Kind: TypeAlias = Literal[
+    "iri", "name", "blank", "variable", "string", "language", "number", "word", "symbol", "broken"
+]
+
+MAX_QUERY_CHARACTERS = 100_000
+"""Maximum length, in characters, of a query whose tokens are read: a fraction of a second."""
+
+# Quantifiers with a + after them never backtrack. A broken string takes all that follows, so that its end is
+# looked for only once. A prefix is limited, since what begins like one is read again if no colon follows.
+_TOKEN = re.compile(
+    r"""
+    \s++ | \#[^\r\n]*+
+    | (?P<iri> <[^<>"{}|^`\\\x00-\x20]*+> )
+    | (?P<string> \"{3}(?:[^"\\]|\\.|"(?!""))*+\"{3} | '{3}(?:[^'\\]|\\.|'(?!''))*+'{3}
+      | (?!\"{3})"(?:[^"\\\r\n]|\\.)*+" | (?!'{3})'(?:[^'\\\r\n]|\\.)*+' )
+    | (?P<broken> \"{3}.*+ | '{3}.*+ | ["'][^\r\n]*+ )
+    | (?P<variable> [?$]\w++ )
+    | (?P<blank> _:\w(?:[\w\-\u00b7]|\.++(?=[\w\-\u00b7]))*+ )
+    | (?P<name> (?:[^\W\d_][\w.\-\u00b7]{0,63}+)?+ :
+      (?:(?:[\w:]|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?\#@%])
+      (?:[\w:\-\u00b7]|\.++(?=[\w:\-\u00b7%\\])|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?\#@%])*+)?+ )
+    | (?P<number> [+\-]?(?:\d++(?:\.\d*+(?=[eE][+\-]?\d)|\.\d++)?+|\.\d++)(?:[eE][+\-]?\d++)?+ )
+    | (?P<language> @[a-zA-Z]++(?:-+[a-zA-Z0-9]++)*+ )
+    | (?P<word> [^\W\d]\w*+ )
+    | (?P<symbol> \^\^ | \|\| | && | != | <= | >= | << | >> | \{\| | \|\} | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
+
+FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})
+"""The forms of queries that only read."""
+
+UPDATES = frozenset(
+    {"INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH", "USING"}
+)
+
+
+class Token(NamedTuple):
+    """A token and its kind; the text is as it was written."""
+
+    kind: str
+    text: str
+
+    def is_word(self, *words: str) -> bool:
+        """Whether it is one of the keywords, which are given in capitals."""
+        return self.kind == "word" and self.text.upper() in words
+
+
+def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
+    """Yield the tokens of a text, without white space and comments.
+
+    Args:
+        text: a query.
+        lenient_iris: whether texts such as ``<?a)>`` are IRIs, as the grammar of tokens has it. Some parsers
+            read a comparison there.
+    """
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        assert match is not None  # noqa: S101  (any character is a symbol)
+        position = match.end()
+        kind = match.lastgroup
+        if kind == "iri" and not lenient_iris and ")" in match[0]:
+            position = match.start() + 1
+            yield Token("symbol", "<")
+        elif kind is not None:
+            yield Token(kind, match[0])
+
+
+def form_of(text: str) -> str | None:
+    """Return the form of a query: one of `FORMS`, or UPDATE for an update; None for other text."""
+    for token in tokens(text):
+        if token.kind == "word" and not token.is_word("PREFIX", "BASE", "VERSION"):
+            word = token.text.upper()
+            return word if word in FORMS else "UPDATE" if word in UPDATES else None
+        if token.kind not in {"word", "name", "iri", "string"}:
+            return None
+    return None
+
+
+def mentions(text: str, keyword: str) -> bool:
+    """Return whether some parser may read a keyword, given in capitals, in a query.
+
+    Parsers differ in where they replace code points such as ``\\u0041``, in whether ``<?b)x>`` is an IRI, and
+    in whether ``SERVICEex:a`` is one name or two tokens. All readings count, so this may be true of a name
+    that contains the keyword, but it is never false of the keyword.
+    """
+    return any(
+        keyword in token.text.partition(":")[0].upper()
+        for each in {text, unescape(text)}
+        for lenient in (True, False)
+        for token in tokens(each, lenient_iris=lenient)
+        if token.kind in {"word", "name"}
+    )
+
+
+def unescape(text: str) -> str:
+    """Return a text with its code points, such as ``\\u0041``, replaced; surrogates stay as they are."""
+    return _CODE_POINT.sub(_character, text)
+
+
+def _character(match: re.Match[str]) -> str:
+    number = int(match[1] or match[2], 16)
+    return match[0] if number > 0x10FFFF or 0xD800 <= number < 0xE000 else chr(number)

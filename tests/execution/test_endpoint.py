@@ -1,0 +1,289 @@
+"""Queries on a SPARQL endpoint, a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import ConfigError, ExecutionUnavailable, evaluate_stream
+from tests.execution.server import JSON, EndpointServer, Handler, failing, slow
+from tests.execution.support import NAMES, PREFIX, RIGHT, STEP, TURTLE, WRONG, ran, results_of, templates
+
+if TYPE_CHECKING:
+    from tests.execution.server import Script
+
+
+def serving(*scripts: Script) -> EndpointServer:
+    return EndpointServer(TURTLE, *scripts)
+
+
+def config(server: EndpointServer, **more: Any) -> dict[str, Any]:
+    return {"execute": {"endpoint": server.url, **more}}
+
+
+async def test_expected_and_actual_outputs_are_fetched() -> None:
+    with serving() as server:
+        results = await results_of([ran(RIGHT), ran(WRONG), ran("SELECT {")], config(server))
+    assert [result["steps_score"] for result in results] == [1, 0, 0]
+    assert [result["failure"] for result in results] == ["none", "wrong_query_result", "query_invalid"]
+    assert results[0]["execution"]["endpoint"] == server.url
+    assert results[2]["actual_steps"][0]["execution_error"].startswith("invalid: HTTP 400: Malformed query: ")
+    assert {headers["accept"] for headers in server.headers} == {JSON}
+
+
+async def test_graphs_are_asked_for_as_n_triples() -> None:
+    build = PREFIX + "CONSTRUCT { <urn:t1> a cim:Transformer } WHERE { <urn:t1> a cim:Transformer }"
+    with serving() as server:
+        step = {**STEP, "reference_query": build}
+        [result] = await results_of([ran(build + " ")], config(server), templates(step))
+    assert result["steps_score"] == 1
+    assert result["reference_steps"][0][0]["output_media_type"] == "application/n-triples"
+    assert server.headers[-1]["accept"].startswith("application/n-triples, ")
+
+
+async def test_equal_queries_run_once() -> None:
+    responses = [ran(query, f"q{i}") for i in range(10) for query in (RIGHT, WRONG)]
+    with serving(slow(0.05)) as server:
+        await results_of(responses, config(server, max_in_flight=2), templates(count=10), max_in_flight=1)
+        assert server.asked == {NAMES: 1, RIGHT: 1, WRONG: 1}
+    with serving(slow(0.05)) as server:
+        await results_of(responses, config(server))
+        assert server.asked[NAMES] == 1
+
+
+async def test_so_many_run_at_a_time() -> None:
+    responses = [ran(f"{RIGHT} # {i}") for i in range(30)]
+    with serving(slow(0.05)) as server:
+        results = await results_of(responses, config(server, max_in_flight=3))
+        assert server.most_in_flight == 3
+    assert {result["steps_score"] for result in results} == {1}
+
+
+async def test_headers_and_passwords_are_sent_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_TOKEN", "s3cret-token")
+    monkeypatch.setenv("GRAPH_PASSWORD", "s3cret-word")
+
+    def tell(handler: Handler, query: str) -> bool:
+        handler.reply(
+            400 if query != "ASK {}" else 200, handler.headers["X-Token"].encode() + b" s3cret-word", JSON
+        )
+        return True
+
+    more = {"headers": {"X-Token": "${GRAPH_TOKEN}"}, "username": "me", "password": "${GRAPH_PASSWORD}"}
+    with serving(tell) as server:
+        [result] = await results_of([ran(RIGHT)], config(server, **more))
+    assert result["execution_error"] == "invalid_request: reference_steps[0][0]: HTTP 400: *** ***"
+    sent = server.headers[0]
+    assert (sent["x-token"], sent["authorization"]) == (
+        "s3cret-token",
+        f"Basic {base64.b64encode(b'me:s3cret-word').decode()}",
+    )
+    assert "s3cret" not in json.dumps(result)
+
+
+async def test_an_address_from_the_environment_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as server:
+        monkeypatch.setenv("GRAPH_URL", server.url)
+        [result] = await results_of([ran(RIGHT)], {"execute": {"endpoint": "${GRAPH_URL}"}})
+    assert (result["steps_score"], result["execution"]["endpoint"]) == (1, "${GRAPH_URL}")
+
+
+async def test_prefixes_are_declared() -> None:
+    with serving() as server:
+        query = "SELECT ?n { ?x c:name ?n . ?x a c:Transformer }"
+        [result] = await results_of([ran(query)], config(server, prefixes={"c": "urn:cim#"}))
+    assert result["steps_score"] == 1
+    assert "PREFIX c: <urn:cim#>\n" + query in server.queries
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "refused: SERVICE is not allowed"),
+        ("SELECT * FROM <http://127.0.0.1:9/> { ?s ?p ?o }", "refused: FROM is not allowed"),
+        (
+            "SELECT * FROM NAMED <http://127.0.0.1:9/> { GRAPH ?g { ?s ?p ?o } }",
+            "refused: FROM is not allowed",
+        ),
+        ("CLEAR ALL", "refused: updates are not run"),
+    ],
+)
+async def test_what_could_fetch_or_change_is_not_sent(query: str, error: str) -> None:
+    with serving() as server:
+        [result] = await results_of([ran(query)], config(server))
+        assert server.asked == {NAMES: 1}
+    assert result["actual_steps"][0]["execution_error"].startswith(error)
+    assert (result["steps_score"], result["failure"]) == (0, "step_error")
+
+
+async def test_from_may_be_allowed() -> None:
+    query = "SELECT * FROM <urn:g> { ?s ?p ?o }"
+    with serving() as server:
+        await results_of([ran(query)], config(server, allow_from=True))
+        assert server.asked[query] == 1
+
+
+async def test_an_overloaded_endpoint_is_asked_again() -> None:
+    with serving(failing(503, times=2)) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+        assert server.asked == {NAMES: 3, RIGHT: 1}
+    assert result["steps_score"] == 1
+
+
+async def test_what_is_not_the_agents_fault_leaves_the_score_out() -> None:
+    def only_actual(handler: Handler, query: str) -> bool:
+        return query == RIGHT and failing(502)(handler, query)
+
+    with serving(failing(503)) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+    assert result["execution_error"] == "unavailable: reference_steps[0][0]: it answers HTTP 503"
+    with serving(only_actual) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+    assert result["execution_error"] == "unavailable: actual_steps[0]: it answers HTTP 502"
+    assert not {"steps_score", "failure"} & {*result}
+
+
+async def test_what_failed_is_tried_for_the_next_response() -> None:
+    with serving(failing(503, times=3)) as server:
+        results = await results_of([ran(RIGHT), ran(RIGHT)], config(server), max_in_flight=1)
+    assert "execution_error" in results[0]
+    assert results[1]["steps_score"] == 1
+
+
+async def test_a_query_that_the_endpoint_cannot_run_scores_0() -> None:
+    def only_actual(handler: Handler, query: str) -> bool:
+        return query == WRONG and failing(500)(handler, query)
+
+    with serving(only_actual, slow(2, "?slow")) as server:
+        slowly = RIGHT.replace("?n", "?slow")
+        results = await results_of([ran(WRONG), ran(slowly)], config(server, timeout_sec=0.5))
+    assert [result["failure"] for result in results] == ["step_error", "step_error"]
+    errors = [result["actual_steps"][0]["execution_error"] for result in results]
+    assert errors == ["failed: HTTP 500: no such luck", "failed: it took more than 0.5 s"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [({"max_rows": 3}, "returns more than 3 rows"), ({"max_bytes": 300}, "returns more than 300 bytes")],
+)
+async def test_limits_on_what_is_returned(limit: dict[str, int], message: str) -> None:
+    with serving() as server:
+        [result] = await results_of([ran("SELECT * { ?s ?p ?o }")], config(server, **limit))
+    assert message in result["actual_steps"][0]["execution_error"]
+
+
+async def test_a_body_without_an_end_is_not_read_to_it() -> None:
+    def endless(handler: Handler, query: str) -> bool:
+        if query != RIGHT:
+            return False
+        handler.send_response(200)
+        handler.end_headers()
+        handler.close_connection = True
+        for _ in range(10_000):
+            handler.wfile.write(b" " * 10_000)
+        return True
+
+    with serving(endless) as server:
+        [result] = await results_of([ran(RIGHT)], config(server, max_bytes=100_000))
+    assert result["actual_steps"][0]["execution_error"] == "failed: it returns more than 100,000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "error"),
+    [
+        (b"<html>", {}, "the endpoint returned no SPARQL results in JSON"),
+        (b"[]", {}, "the endpoint returned no SPARQL results in JSON"),
+        (b'{"results": 5}', {}, "the endpoint returned no SPARQL results in JSON"),
+        (b"{}", {"Content_Encoding": "gzip"}, "it compresses results although it was asked not to"),
+    ],
+)
+async def test_other_bodies(body: bytes, headers: dict[str, str], error: str) -> None:
+    def odd(handler: Handler, query: str) -> bool:
+        if query != "ASK {}":
+            handler.reply(200, body, JSON, **headers)
+        return query != "ASK {}"
+
+    with serving(odd) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+    assert result["execution_error"] == f"unavailable: reference_steps[0][0]: {error}"
+
+
+async def test_redirects_stay_on_the_host() -> None:
+    def move(handler: Handler, query: str) -> bool:
+        if handler.path == "/sparql" and query != "ASK {}":
+            handler.reply(307, Location="/new")
+        return handler.path == "/sparql" and query != "ASK {}"
+
+    with serving(move) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+    assert result["steps_score"] == 1
+    with serving() as other, serving(failing(307, Location=other.url)) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+        assert other.queries == []
+    assert "redirects to another host" in result["execution_error"]
+    with serving(failing(308, Location="/sparql")) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+    assert "redirects again and again" in result["execution_error"]
+
+
+async def test_an_endpoint_that_is_down_ends_the_run() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/sparql"
+        with pytest.raises(
+            ExecutionUnavailable, match=f"^execute.endpoint: {url}: it cannot be reached: ConnectError$"
+        ):
+            await results_of([ran(RIGHT)] * 50, {"execute": {"endpoint": url}})
+    with serving(failing(401, first=True)) as server:
+        with pytest.raises(ExecutionUnavailable, match="HTTP 401; check headers, username and password"):
+            await results_of([ran(RIGHT)] * 5, config(server))
+        assert len(server.queries) == 1
+
+
+async def test_an_endpoint_that_hangs_at_the_start_ends_the_run() -> None:
+    def hang(*_: object) -> bool:
+        time.sleep(1)
+        return False
+
+    with serving(hang) as server, pytest.raises(ExecutionUnavailable, match=r"took more than 0\.2 s"):
+        await results_of([ran(RIGHT)], config(server, timeout_sec=0.2))
+
+
+async def test_cancelling_ends_the_requests() -> None:
+    with serving(slow(1)) as server:
+        stream = evaluate_stream(templates(), [ran(RIGHT)] * 3, config=config(server))
+        with pytest.raises(TimeoutError):
+            async with stream, asyncio.timeout(0.5):
+                await anext(stream)
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert not any("query" in name or "queries" in name for name in names)
+
+
+async def test_nothing_is_opened_without_queries() -> None:
+    url = "http://127.0.0.1:9/sparql"
+    step = {"name": "grid_api", "output": "5"}
+    response = ran("", output="5", name="grid_api", args={})
+    with pytest.raises(ExecutionUnavailable):
+        await results_of([ran(RIGHT)], {"execute": {"endpoint": url}})
+    [result] = await results_of([response], {"execute": {"endpoint": url}}, templates(step))
+    assert result["steps_score"] == 1
+
+
+def test_the_package_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphrag_eval_async import Evaluator
+    from graphrag_eval_async.execution import executing
+
+    monkeypatch.setattr(executing, "find_spec", lambda _: None)
+    both = {"execute": {"endpoint": "http://127.0.0.1:9/"}, "steps": {"check_queries": True}}
+    with pytest.raises(ConfigError) as caught:
+        Evaluator(templates(), config=both)
+    assert caught.value.problems == [
+        'steps.check_queries: needs the package pyoxigraph: pip install "graphrag-eval-async[rdf]"',
+        'execute: needs the package httpx: pip install "graphrag-eval-async[execute]"',
+    ]
