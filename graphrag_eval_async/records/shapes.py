@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 
 SPARQL_RESULTS = "application/sparql-results+json"
 
-MEDIA_TYPES = (SPARQL_RESULTS, "application/json", "text/uri")
+GRAPHS = (
+    "text/turtle",
+    "application/n-triples",
+    "application/n-quads",
+    "application/trig",
+    "application/rdf+xml",
+    "application/ld+json",
+    "text/n3",
+)
+"""Media types of RDF graphs and datasets."""
+
+MEDIA_TYPES = (SPARQL_RESULTS, "application/json", *GRAPHS, "text/uri")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
 
@@ -32,6 +43,9 @@ class ReferenceStepShape(Struct, kw_only=True):
     ] = None
     ignore_duplicates: Annotated[
         bool | None, Meta(description="whether duplicate SPARQL rows count once, as by default")
+    ] = None
+    ignore_graph_names: Annotated[
+        bool | None, Meta(description="whether all graphs of an RDF dataset are compared as one")
     ] = None
     matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
 

@@ -25,6 +25,8 @@ from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
+from graphrag_eval_async.steps.rdf.reading import FORMATS
+from graphrag_eval_async.steps.rdf.step import GraphStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
 from graphrag_eval_async.steps.sparql.comparison import (
@@ -78,7 +80,11 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     """
     name = step.get("name")
     own = comparators and name in comparators
-    if step.get("output_media_type") != _SPARQL or name in _BY_NAME or own:
+    media_type = step.get("output_media_type")
+    if media_type in FORMATS and name not in _BY_NAME and not own:
+        prepare_step(step)
+        GraphStep(step).reference()
+    elif media_type != _SPARQL or name in _BY_NAME or own:
         prepare_step(step, comparators)
     elif not are_plain(step.get("output"), step.get("required_columns") or ()):
         prepare_step(step)
@@ -169,6 +175,11 @@ def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
     return sparql.score, sparql.explain
 
 
+def _graph_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
+    graph = GraphStep(step)
+    return graph.score, graph.explain
+
+
 def _prepare_sparql(step: Mapping[str, Any], expected: ActualStep) -> SparqlReference:
     try:
         results = expected.results()
@@ -220,6 +231,7 @@ _SPARQL = "application/sparql-results+json"
 _BY_MEDIA_TYPE: Mapping[str | None, Build] = {
     _SPARQL: _sparql_comparator,
     "application/json": _built(json_comparator),
+    **dict.fromkeys(FORMATS, _graph_comparator),
 }
 _SAME_OUTPUT = _built(same_output_comparator)
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

@@ -25,7 +25,7 @@ SET = """\
   - {id: r, question_text: "?",
      reference_steps: [
        [{name: find, output: x,
-         required_colums: [a], output_media_type: text/turtle}]]}
+         required_colums: [a], output_media_type: text/tortoise}]]}
   - id: s
     question_text: "?"
     refrence_steps: []
@@ -66,8 +66,9 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
         ),
         (
             "templates[0].questions[1].reference_steps[0][0].output_media_type: unknown media type "
-            "'text/turtle', the output is compared as text; known: application/sparql-results+json, "
-            "application/json, text/uri (line 11)"
+            "'text/tortoise', the output is compared as text; known: application/sparql-results+json, "
+            "application/json, text/turtle, application/n-triples, application/n-quads, application/trig, "
+            "application/rdf+xml, application/ld+json, text/n3, text/uri (line 11)"
         ),
     ]
     with pytest.raises(ReferenceDataError) as strict:

@@ -1,0 +1,211 @@
+"""Colour refinement of the blank nodes of two graphs at once, and the search that decides its ties.
+
+Nodes of one colour have the same surroundings, to any depth. Refinement splits a class of nodes whose
+neighbours differ, in time of the order of ``links * log(nodes)``: the largest part of a class keeps its
+colour. If a colour has more nodes in one graph than in the other, the graphs differ.
+
+Where nodes of one colour lie on a cycle, refinement can fail to tell graphs apart, such as a ring of six from
+two rings of three. Where nodes share a colour, a pair of them is assumed to correspond and the rest is
+refined again, until all nodes are told apart or all pairs have failed. The budget limits this search. It
+counts steps rather than seconds, so that scores do not depend on the machine.
+
+A. Cardon, M. Crochemore: Partitioning a graph in O(|A| log2 |V|), 1982; B. D. McKay, A. Piperno: Practical
+graph isomorphism II, 2014.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.steps.rdf.graph import Link, Nodes
+    from graphrag_eval_async.steps.sparql.budget import Budget
+
+STEPS_PER_NODE = 8
+STEPS_PER_LINK = 4
+
+
+class Pair:
+    """The blank nodes of two graphs, numbered together: those of the right after those of the left.
+
+    Attributes:
+        size: number of nodes on the left.
+        total: number of nodes on both sides.
+        links: the links of both.
+        around: by node, its links.
+    """
+
+    def __init__(self, size: int, total: int, links: Sequence[Link], budget: Budget) -> None:
+        self.size = size
+        self.total = total
+        self.links = links
+        self.budget = budget
+        self.around: dict[int, list[Link]] = defaultdict(list)
+        for link in links:
+            for node in link[1]:
+                self.around[node].append(link)
+
+
+def joined(left: Nodes, right: Nodes, budget: Budget) -> Colouring:
+    """Number the blank nodes of two graphs together, and colour them by their own statements."""
+    size, owns = len(left.own), [*left.own, *right.own]
+    budget.spend(len(owns) * STEPS_PER_NODE)
+    moved = [(text, tuple([node + size for node in nodes])) for text, nodes in right.links]
+    pair = Pair(size, len(owns), [*left.links, *moved], budget)
+    number: dict[Any, int] = {}
+    colours = [
+        number.setdefault(own[0] if len(own) == 1 else tuple(sorted(own)), len(number)) for own in owns
+    ]
+    return Colouring(pair, colours)
+
+
+class Colouring:
+    """A colour for each node, and the nodes of each colour."""
+
+    __slots__ = ("classes", "colours", "fresh", "pair")
+
+    def __init__(self, pair: Pair, colours: list[int], classes: dict[int, set[int]] | None = None) -> None:
+        self.pair = pair
+        self.colours = colours
+        self.classes = classes
+        self.fresh = max(colours, default=-1) + 1
+
+    def balanced(self) -> bool:
+        """Whether each colour has as many nodes on either side."""
+        size = self.pair.size
+        return Counter(self.colours[:size]) == Counter(self.colours[size:])
+
+    def left_of(self) -> dict[int, int]:
+        """Pair nodes of equal colour in their order: the node of the left for each of the right."""
+        size, colours = self.pair.size, self.colours
+        left: dict[int, list[int]] = defaultdict(list)
+        for node in reversed(range(size)):
+            left[colours[node]].append(node)
+        return {node: left[colours[node]].pop() for node in range(size, len(colours))}
+
+    def agrees(self, left_of: Mapping[int, int]) -> bool:
+        """Whether this bijection makes the links equal."""
+        size = self.pair.size
+        self.pair.budget.spend(len(self.pair.links))
+        here: Counter[Link] = Counter()
+        there: Counter[Link] = Counter()
+        for text, nodes in self.pair.links:
+            if nodes[0] < size:
+                here[text, nodes] += 1
+            else:
+                there[text, tuple([left_of[node] for node in nodes])] += 1
+        return here == there
+
+    def refine(self) -> None:
+        """Split classes of three nodes or more until all nodes of one have the same surroundings.
+
+        The two nodes of a class of two are taken to correspond, which `agrees` must confirm.
+        """
+        if not self.pair.links:
+            return
+        classes = self.grouped()
+        self.spread(node for node in self.pair.around if len(classes[self.colours[node]]) > 2)
+
+    def grouped(self) -> dict[int, set[int]]:
+        if self.classes is None:
+            self.classes = defaultdict(set)
+            for node, colour in enumerate(self.colours):
+                self.classes[colour].add(node)
+        return self.classes
+
+    def spread(self, start: Iterable[int]) -> None:
+        classes, around = self.grouped(), self.pair.around
+        due = dict.fromkeys(start)
+        while due:
+            changed = self._split(due)
+            due = dict.fromkeys(
+                other
+                for node in changed
+                for _, nodes in around[node]
+                for other in nodes
+                if len(classes[self.colours[other]]) > 2
+            )
+            self.pair.budget.spend(len(due))
+
+    def _split(self, due: Iterable[int]) -> list[int]:
+        """Split the classes of nodes by their surroundings; return the nodes that got a new colour."""
+        colours, classes = self.colours, self.grouped()
+        parts: dict[int, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for node in due:
+            parts[colours[node]][self._surroundings(node)].append(node)
+        changed: list[int] = []
+        for colour, split in parts.items():
+            sizes = {key: len(nodes) for key, nodes in split.items()}
+            rest = len(classes[colour]) - sum(sizes.values())
+            largest = max(sizes, key=sizes.__getitem__)
+            for key, nodes in split.items():
+                if key == largest and sizes[key] >= rest:
+                    continue
+                self.recolour(nodes, colour)
+                changed += nodes
+            if rest and sizes[largest] >= rest:
+                moved = sorted(classes[colour].difference(split[largest]))
+                self.recolour(moved, colour)
+                changed += moved
+        return changed
+
+    def recolour(self, nodes: Sequence[int], before: int) -> None:
+        classes = self.grouped()
+        classes[before].difference_update(nodes)
+        classes[self.fresh] = set(nodes)
+        for node in nodes:
+            self.colours[node] = self.fresh
+        self.fresh += 1
+
+    def _surroundings(self, node: int) -> tuple[Any, ...]:
+        links = self.pair.around[node]
+        self.pair.budget.spend(STEPS_PER_NODE + STEPS_PER_LINK * len(links))
+        colours = self.colours
+        return tuple(
+            sorted((text, nodes.index(node), tuple(colours[each] for each in nodes)) for text, nodes in links)
+        )
+
+    def assume(self, left: int, right: int) -> Colouring:
+        """Return a colouring in which two nodes of one colour correspond, refined."""
+        self.pair.budget.spend(len(self.colours))
+        classes = defaultdict(set, {key: set(nodes) for key, nodes in self.grouped().items()})
+        copy = Colouring(self.pair, self.colours[:], classes)
+        copy.recolour([left, right], self.colours[left])
+        copy.spread(other for node in (left, right) for _, nodes in self.pair.around[node] for other in nodes)
+        return copy
+
+    def assumptions(self) -> Iterator[Colouring] | None:
+        """Return refined colourings, one for each node that may correspond to the first tied one.
+
+        None if no node is tied.
+        """
+        size = self.pair.size
+        tied = [nodes for nodes in self.grouped().values() if len(nodes) > 2]
+        if not tied:
+            return None
+        smallest = min(tied, key=len)
+        left = min(smallest)
+        return (self.assume(left, right) for right in sorted(smallest) if right >= size)
+
+
+def matched(colouring: Colouring) -> dict[int, int] | None:
+    """Return the node of the left for each of the right, or None if the graphs differ.
+
+    Raises:
+        ComparisonBudgetExceeded: the nodes are too alike to decide that within the budget.
+    """
+    pending = [iter([colouring])]
+    while pending:
+        found = next(pending[-1], None)
+        if found is None:
+            pending.pop()
+        elif found.balanced():
+            further = found.assumptions()
+            if further is not None:
+                pending.append(further)
+            elif found.agrees(left_of := found.left_of()):
+                return left_of
+    return None
