@@ -10,7 +10,7 @@ from graphrag_eval_async.steps.rdf.refinement import STEPS_PER_LINK, STEPS_PER_N
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphrag_eval_async.steps.rdf.graph import Link, Nodes
+    from graphrag_eval_async.steps.rdf.graph import Nodes
     from graphrag_eval_async.steps.rdf.refinement import Colouring
     from graphrag_eval_async.steps.sparql.budget import Budget
 
@@ -79,15 +79,15 @@ class _Alignment:
     def _align_neighbours(self, here: int, there: int, colours: list[int]) -> Iterator[tuple[int, int]]:
         around, budget = self._pair.around, self._pair.budget
         budget.spend(STEPS_PER_LINK * (1 + len(around[here]) + len(around[there])))
-        alike: dict[Any, list[Link]] = defaultdict(list)
-        for link in reversed(around[there]):
-            alike[_key(link, there, colours)].append(link)
-        for link in around[here]:
-            found = alike[_key(link, here, colours)]
-            if not found:
-                continue
-            for node, other in zip(link[1], found.pop()[1], strict=True):
-                if node not in self._right_of and other not in self.left_of:
+        alike: dict[int, list[int]] = defaultdict(list)
+        for kind, other in reversed(around[there]):
+            if other not in self.left_of:
+                alike[kind + colours[other]].append(other)
+        for kind, node in around[here]:
+            candidates = alike.get(kind + colours[node])
+            if node not in self._right_of and candidates:
+                other = candidates.pop()
+                if other not in self.left_of:
                     self._align(node, other)
                     yield node, other
 
@@ -114,22 +114,15 @@ class _Alignment:
 
     def _statements(self, node: int) -> Iterator[Any]:
         """What is said of a node: of links, those to nodes that are aligned."""
-        links = self._pair.around.get(node, ())
+        links = self._pair.around[node]
         self._pair.budget.spend(STEPS_PER_NODE + STEPS_PER_LINK * len(links))
         yield from self._own[node]
-        for text, nodes in links:
-            ends = tuple(
-                "" if each == node else self.left_of.get(each, each if each in self._right_of else None)
-                for each in nodes
-            )
-            if None not in ends:
-                yield text, ends
+        for kind, other in links:
+            aligned = other if other in self._right_of else self.left_of.get(other)
+            if aligned is not None:
+                yield kind, aligned
 
     def by_order(self) -> None:
         """Align what is left in order, which costs nothing."""
         for node, other in zip(self._free(left=True), self._free(left=False), strict=False):
             self._align(node, other)
-
-
-def _key(link: Link, node: int, colours: list[int]) -> tuple[Any, ...]:
-    return link[0], link[1].index(node), tuple(colours[each] for each in link[1])

@@ -78,20 +78,22 @@ def _by_components(colouring: Colouring, budget: Budget) -> dict[int, int] | Non
 def _components(colouring: Colouring) -> list[_Component]:
     """The components of nodes with links to others, and their links."""
     around, colours = colouring.pair.around, colouring.colours
-    seen: set[int] = set()
+    component_of: dict[int, _Component] = {}
     found = []
-    for start in around:
-        if start in seen:
+    for start, links in enumerate(around):
+        if not links or start in component_of:
             continue
-        seen.add(start)
-        nodes, links = [start], {}
+        nodes = [start]
+        seen = {start}
         for node in nodes:  # It grows.
-            for link in around[node]:
-                links[id(link)] = link
-                fresh = [other for other in link[1] if other not in seen]
-                seen.update(fresh)
-                nodes += fresh
-        found.append(_Component(nodes, [*links.values()], tuple(sorted([colours[node] for node in nodes]))))
+            fresh = {other for _, other in around[node]} - seen
+            seen |= fresh
+            nodes += sorted(fresh)
+        component = _Component(nodes, [], tuple(sorted([colours[node] for node in nodes])))
+        component_of.update(dict.fromkeys(nodes, component))
+        found.append(component)
+    for link in colouring.pair.links:
+        component_of[link[1]].links.append(link)
     return found
 
 
@@ -101,7 +103,7 @@ def _match(left: _Component, right: _Component, colours: list[int], budget: Budg
         return None
     nodes = [*left.nodes, *right.nodes]
     number = {node: index for index, node in enumerate(nodes)}
-    links = [(text, tuple([number[node] for node in ends])) for text, ends in (*left.links, *right.links)]
+    links = [(text, number[one], number[other]) for text, one, other in (*left.links, *right.links)]
     pair = Pair(len(left.nodes), len(nodes), links, budget)
     pairs = matched(Colouring(pair, [colours[node] for node in nodes]))
     if pairs is None:

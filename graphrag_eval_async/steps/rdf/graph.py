@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# Text of a statement with its blank nodes numbered by first appearance, and these nodes in that order.
-Link: TypeAlias = "tuple[str, tuple[int, ...]]"
+# What links two nodes, and these nodes.
+Link: TypeAlias = "tuple[str, int, int]"
 
 # Strings are matched so that nothing within them is.
 _BLANK = re.compile(r'"(?:[^"\\]++|\\.)*+"|(?<!\S)_:(\S+)')
@@ -21,17 +21,12 @@ class Graph:
 
     Attributes:
         statements: the statements as in N-Quads, without the final dot.
-        text: the statements, one a line.
     """
 
-    __slots__ = ("_indexed", "statements", "text")
+    __slots__ = ("_indexed", "statements")
 
-    def __init__(self, text: str) -> None:
-        """Take N-Quads as the parser writes them."""
-        lines = dict.fromkeys(text.split(" .\n"))
-        lines.pop("", None)
-        self.statements: Sequence[str] = list(lines)
-        self.text = text
+    def __init__(self, statements: Sequence[str]) -> None:
+        self.statements = statements
         self._indexed: Nodes | None = None
 
     def nodes(self) -> Nodes:
@@ -44,69 +39,61 @@ class Graph:
 class Nodes:
     """The blank nodes of statements, and what is said of them.
 
+    A statement of more than two blank nodes, or of two that are not its subject and object, is a node itself,
+    linked to each of them.
+
     Attributes:
         ground: the statements without blank nodes, and how often each occurs.
         names: the label of each node, by its number.
         own: by node, the statements with no other blank node, without its label.
-        links: the statements with several blank nodes.
+        links: the text of each statement with two blank nodes, without them, and these.
     """
 
-    __slots__ = ("_numbers", "ground", "links", "names", "own")
+    __slots__ = ("ground", "links", "names", "own")
 
     def __init__(self, statements: Sequence[str]) -> None:
-        blank = [line for line in statements if "_:" in line]
-        self.ground: Counter[str] = Counter(
-            statements if not blank else [line for line in statements if "_:" not in line]
-        )
-        self._numbers: dict[str, int] = {}
-        self.own: list[list[str]] = []
-        self.links: list[Link] = []
-        for line in blank:
-            self._add(line)
-        self.names = list(self._numbers)
+        self.ground: dict[str, int] = {}
+        owned: dict[str, list[str]] = defaultdict(list)
+        linked: list[tuple[str, str, str]] = []
+        for line in statements:
+            if "_:" not in line:
+                self.ground[line] = self.ground.get(line, 0) + 1
+                continue
+            subject, predicate, rest = line.split(" ", 2)
+            if subject[0] == "_":
+                if rest[0] != "_":
+                    if " _:" not in rest:
+                        owned[subject].append(line[len(subject) :])
+                        continue
+                elif " " not in rest and rest != subject:
+                    linked.append((predicate, subject, rest))
+                    continue
+            elif rest[0] == "_" and " " not in rest:
+                owned[rest].append(line[: -len(rest)])
+                continue
+            self._add_any(line, owned, linked)
+        for _, subject, node in linked:
+            owned[subject], owned[node]
+        self.names = list(owned)
+        self.own = list(owned.values())
+        number = {name: index for index, name in enumerate(owned)}
+        self.links: list[Link] = [(text, number[one], number[other]) for text, one, other in linked]
 
-    def _add(self, line: str) -> None:
-        subject, predicate, rest = line.split(" ", 2)
-        if subject[0] == "_":
-            if " _:" not in rest and rest[0] != "_":
-                self.own[self._number(subject)].append(line[len(subject) :])
-                return
-            if " " not in rest:
-                nodes = self._number(subject), self._number(rest)
-                if nodes[0] == nodes[1]:
-                    self.own[nodes[0]].append(predicate)
-                else:
-                    self.links.append((predicate, nodes))
-                return
-        elif rest[0] == "_" and " " not in rest:
-            self.own[self._number(rest)].append(line[: -len(rest)])
-            return
-        self._add_any(line)
-
-    def _number(self, name: str) -> int:
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = len(self.own)
-            self.own.append([])
-        return number
-
-    def _add_any(self, line: str) -> None:
+    def _add_any(self, line: str, owned: dict[str, list[str]], linked: list[tuple[str, str, str]]) -> None:
         """Add a statement with blank nodes anywhere, such as in a triple term."""
         seen: dict[str, int] = {}
 
         def numbered(found: re.Match[str]) -> str:
-            if not found[1]:
-                return found[0]
-            return f"_:{seen.setdefault(f'_:{found[1]}', len(seen))}"
+            return f"_:{seen.setdefault(found[0], len(seen))}" if found[1] else found[0]
 
-        template = _BLANK.sub(numbered, line)
-        nodes = tuple(map(self._number, seen))
-        if not nodes:
-            self.ground[line] += 1
-        elif len(nodes) == 1:
-            self.own[nodes[0]].append(template)
+        text = _BLANK.sub(numbered, line)
+        if len(seen) > 1:
+            owned[line].append(text)
+            linked += [(f"{place}", line, node) for node, place in seen.items()]
+        elif seen:
+            owned[next(iter(seen))].append(text)
         else:
-            self.links.append((template, nodes))
+            self.ground[line] = self.ground.get(line, 0) + 1
 
 
 def relabelled(line: str, label: Callable[[str], str]) -> str:

@@ -32,7 +32,7 @@ class Numbers:
 
     def __init__(self, left: Graph, right: Graph, budget: Budget) -> None:
         budget.spend((len(left.statements) + len(right.statements)) * STEPS_PER_STATEMENT)
-        columns = [_column(graph.text) for graph in (left, right)]
+        columns = [_column(graph.statements) for graph in (left, right)]
         self._cells: dict[str, Cell] = {}
         self._written: dict[str, str] = {}
         self._loose: set[str] = set()
@@ -44,10 +44,9 @@ class Numbers:
                 if isinstance(value, tuple):
                     self._written[text] = f'"{value[0]}"^^#boolean'
         for numbers in numeric:
-            for text, value, name in zip(
-                numbers.texts, numbers.values, classes.of(numbers.values), strict=True
-            ):
-                self._add(str(text), value, name, is_loose=name in classes.loose)
+            named = zip(numbers.texts, numbers.values, classes.of(numbers.values), strict=True)
+            for literal, value, name in named:
+                self._add(str(literal), value, name, is_loose=name in classes.loose)
 
     def _add(self, text: str, value: Any, name: Any, *, is_loose: bool) -> None:
         self._written[text] = f'"{_canonical(name)}"^^#number'
@@ -97,9 +96,9 @@ class Numbers:
         return rows
 
 
-def _column(text: str) -> dict[str, Any]:
+def _column(statements: Sequence[str]) -> dict[str, Any]:
     """The values of numbers and booleans, by their literals."""
-    literals = {found[0]: found for found in _TYPED.finditer(text)}
+    literals = {found[0]: found for line in statements if _XSD in line for found in _TYPED.finditer(line)}
     values = values_of(
         [found[1] for found in literals.values()], [_XSD + found[2] for found in literals.values()]
     )

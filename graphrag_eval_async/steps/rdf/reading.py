@@ -23,7 +23,7 @@ INSTALL = "pip install 'graphrag-eval-async[rdf]'"
 _TURTLE, _N_TRIPLES, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = FORMATS
 
 _CHUNK = 1000
-_CHARACTERS_PER_STEP = 4
+_CHARACTERS_PER_STEP = 2
 _STEPS_PER_DEEP_CHARACTER = 4
 
 
@@ -118,17 +118,17 @@ def _parse(output: Any, media_type: str, budget: Budget, *, ignore_graph_names: 
             check_xml(output)
         data = output.encode(errors="replace")
     file_format = ox.RdfFormat.from_media_type(media_type)
-    texts = []
+    statements: dict[str, None] = {}
     try:
         quads: Iterator[Any] = ox.parse(data, format=file_format)
         if ignore_graph_names:
             quads = (quad.triple for quad in quads)
         while text := ox.serialize(islice(quads, _CHUNK), format=ox.RdfFormat.N_QUADS):
             budget.spend(0)
-            texts.append(text)
+            statements |= dict.fromkeys(text.decode().removesuffix(" .\n").split(" .\n"))
     except (SyntaxError, MemoryError, ValueError) as error:
         raise MalformedStep(f"not {_TITLES[media_type]}: {_described(error)}") from None
-    return Graph(b"".join(texts).decode())
+    return Graph(list(statements))
 
 
 _TITLES = {

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 STEPS_PER_NODE = 8
 STEPS_PER_LINK = 4
 
+_COLOUR_BITS = 40
+_BACKWARDS = 1 << _COLOUR_BITS
+
 
 class Pair:
     """The blank nodes of two graphs, numbered together: those of the right after those of the left.
@@ -35,7 +38,7 @@ class Pair:
         size: number of nodes on the left.
         total: number of nodes on both sides.
         links: the links of both.
-        around: by node, its links.
+        around: by node, the kind of each of its links, with zeros in place of a colour, and the other node.
     """
 
     def __init__(self, size: int, total: int, links: Sequence[Link], budget: Budget) -> None:
@@ -43,17 +46,20 @@ class Pair:
         self.total = total
         self.links = links
         self.budget = budget
-        self.around: dict[int, list[Link]] = defaultdict(list)
-        for link in links:
-            for node in link[1]:
-                self.around[node].append(link)
+        self.around: list[list[tuple[int, int]]] = [[] for _ in range(total)]
+        budget.spend(len(links) * STEPS_PER_LINK)
+        kinds: dict[str, int] = {}
+        for text, one, other in links:
+            kind = kinds.setdefault(text, 2 * len(kinds) << _COLOUR_BITS)
+            self.around[one].append((kind, other))
+            self.around[other].append((kind | _BACKWARDS, one))
 
 
 def joined(left: Nodes, right: Nodes, budget: Budget) -> Colouring:
     """Number the blank nodes of two graphs together, and colour them by their own statements."""
     size, owns = len(left.own), [*left.own, *right.own]
     budget.spend(len(owns) * STEPS_PER_NODE)
-    moved = [(text, tuple([node + size for node in nodes])) for text, nodes in right.links]
+    moved = [(text, one + size, other + size) for text, one, other in right.links]
     pair = Pair(size, len(owns), [*left.links, *moved], budget)
     number: dict[Any, int] = {}
     colours = [
@@ -90,14 +96,13 @@ class Colouring:
         """Whether this bijection makes the links equal."""
         size = self.pair.size
         self.pair.budget.spend(len(self.pair.links))
-        here: Counter[Link] = Counter()
-        there: Counter[Link] = Counter()
-        for text, nodes in self.pair.links:
-            if nodes[0] < size:
-                here[text, nodes] += 1
+        here, there = [], []
+        for text, one, other in self.pair.links:
+            if one < size:
+                here.append((text, one, other))
             else:
-                there[text, tuple([left_of[node] for node in nodes])] += 1
-        return here == there
+                there.append((text, left_of[one], left_of[other]))
+        return sorted(here) == sorted(there)
 
     def refine(self) -> None:
         """Split classes of three nodes or more until all nodes of one have the same surroundings.
@@ -107,7 +112,8 @@ class Colouring:
         if not self.pair.links:
             return
         classes = self.grouped()
-        self.spread(node for node in self.pair.around if len(classes[self.colours[node]]) > 2)
+        around = enumerate(self.pair.around)
+        self.spread(node for node, links in around if links and len(classes[self.colours[node]]) > 2)
 
     def grouped(self) -> dict[int, set[int]]:
         if self.classes is None:
@@ -124,8 +130,7 @@ class Colouring:
             due = dict.fromkeys(
                 other
                 for node in changed
-                for _, nodes in around[node]
-                for other in nodes
+                for _, other in around[node]
                 if len(classes[self.colours[other]]) > 2
             )
             self.pair.budget.spend(len(due))
@@ -160,13 +165,10 @@ class Colouring:
             self.colours[node] = self.fresh
         self.fresh += 1
 
-    def _surroundings(self, node: int) -> tuple[Any, ...]:
-        links = self.pair.around[node]
+    def _surroundings(self, node: int) -> tuple[int, ...]:
+        links, colours = self.pair.around[node], self.colours
         self.pair.budget.spend(STEPS_PER_NODE + STEPS_PER_LINK * len(links))
-        colours = self.colours
-        return tuple(
-            sorted((text, nodes.index(node), tuple(colours[each] for each in nodes)) for text, nodes in links)
-        )
+        return tuple(sorted([kind + colours[other] for kind, other in links]))
 
     def assume(self, left: int, right: int) -> Colouring:
         """Return a colouring in which two nodes of one colour correspond, refined."""
@@ -174,7 +176,7 @@ class Colouring:
         classes = defaultdict(set, {key: set(nodes) for key, nodes in self.grouped().items()})
         copy = Colouring(self.pair, self.colours[:], classes)
         copy.recolour([left, right], self.colours[left])
-        copy.spread(other for node in (left, right) for _, nodes in self.pair.around[node] for other in nodes)
+        copy.spread(other for node in (left, right) for _, other in self.pair.around[node])
         return copy
 
     def assumptions(self) -> Iterator[Colouring] | None:

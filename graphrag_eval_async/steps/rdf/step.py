@@ -8,7 +8,13 @@ from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep, read_output
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.rdf.comparison import isomorphic, overlap
-from graphrag_eval_async.steps.rdf.reading import Source, check_installed, read_dataset, read_union
+from graphrag_eval_async.steps.rdf.reading import (
+    Source,
+    check_installed,
+    read_dataset,
+    read_union,
+    steps_to_read,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +54,8 @@ class GraphStep:
             MalformedStep: the actual output is not RDF.
             ComparisonBudgetExceeded: undecided within the budget.
         """
+        if actual.budget.quick and self._graph is None:
+            actual.budget.spend(steps_to_read(self._step.get("output")))
         reference, graph = self.reference(), actual.graph(self._read)
         if isomorphic(reference, graph, actual.budget):
             return 1.0
