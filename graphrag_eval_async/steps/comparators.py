@@ -20,12 +20,11 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
-from graphrag_eval_async.records.shapes import MEDIA_TYPES
+from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
-from graphrag_eval_async.steps.rdf.reading import FORMATS
 from graphrag_eval_async.steps.rdf.step import GraphStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
@@ -81,7 +80,7 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     name = step.get("name")
     own = comparators and name in comparators
     media_type = step.get("output_media_type")
-    if media_type in FORMATS and name not in _BY_NAME and not own:
+    if media_type in GRAPHS and name not in _BY_NAME and not own:
         prepare_step(step)
         GraphStep(step).reference()
     elif media_type != _SPARQL or name in _BY_NAME or own:
@@ -231,7 +230,7 @@ _SPARQL = "application/sparql-results+json"
 _BY_MEDIA_TYPE: Mapping[str | None, Build] = {
     _SPARQL: _sparql_comparator,
     "application/json": _built(json_comparator),
-    **dict.fromkeys(FORMATS, _graph_comparator),
+    **dict.fromkeys(GRAPHS, _graph_comparator),
 }
 _SAME_OUTPUT = _built(same_output_comparator)
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.records.shapes import GRAPHS as FORMATS
+from graphrag_eval_async.records.shapes import GRAPHS
 from graphrag_eval_async.steps.rdf.graph import Graph
 from graphrag_eval_async.steps.rdf.safety import check_json_ld, check_triple_terms, check_xml
 from graphrag_eval_async.steps.sparql.tables import without_fence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'graphrag-eval-async[rdf]'"
 
-_TURTLE, _N_TRIPLES, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = FORMATS
+_TURTLE, _N_TRIPLES, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
 
 _CHUNK = 1000
 _CHARACTERS_PER_STEP = 2
@@ -91,7 +91,7 @@ def _read(source: Source, *, ignore_graph_names: bool) -> Graph:
 
 def _known(media_type: Any) -> str | None:
     name = media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else None
-    return name if name in FORMATS else None
+    return name if name in GRAPHS else None
 
 
 def _candidates(text: str) -> tuple[str, ...]:
