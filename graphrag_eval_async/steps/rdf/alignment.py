@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.steps.rdf.refinement import STEPS_PER_LINK, STEPS_PER_NODE, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.steps.rdf.graph import Nodes
     from graphrag_eval_async.steps.rdf.refinement import Colouring
@@ -44,7 +44,7 @@ def align(left: Nodes, right: Nodes, budget: Budget) -> dict[int, int]:
 
 
 class _Alignment:
-    def __init__(self, colouring: Colouring, own: list[list[str]]) -> None:
+    def __init__(self, colouring: Colouring, own: list[Sequence[str]]) -> None:
         self._pair = colouring.pair
         self._own = own
         self.left_of: dict[int, int] = {}

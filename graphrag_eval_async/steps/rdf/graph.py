@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,6 +13,8 @@ Link: TypeAlias = "tuple[str, int, int]"
 
 # Strings are matched so that nothing within them is.
 _BLANK = re.compile(r'"(?:[^"\\]++|\\.)*+"|(?<!\S)_:(\S+)')
+
+_FEW = 16
 
 
 class Graph:
@@ -53,7 +54,7 @@ class Nodes:
 
     def __init__(self, statements: Sequence[str]) -> None:
         self.ground: dict[str, int] = {}
-        owned: dict[str, list[str]] = defaultdict(list)
+        owned: dict[str, Sequence[str]] = {}
         linked: list[tuple[str, str, str]] = []
         for line in statements:
             if "_:" not in line:
@@ -63,23 +64,26 @@ class Nodes:
             if subject[0] == "_":
                 if rest[0] != "_":
                     if " _:" not in rest:
-                        owned[subject].append(line[len(subject) :])
+                        _add(owned, subject, line[len(subject) :])
                         continue
                 elif " " not in rest and rest != subject:
                     linked.append((predicate, subject, rest))
                     continue
             elif rest[0] == "_" and " " not in rest:
-                owned[rest].append(line[: -len(rest)])
+                _add(owned, rest, line[: -len(rest)])
                 continue
             self._add_any(line, owned, linked)
         for _, subject, node in linked:
-            owned[subject], owned[node]
+            owned.setdefault(subject, ())
+            owned.setdefault(node, ())
         self.names = list(owned)
-        self.own = list(owned.values())
+        self.own: list[Sequence[str]] = list(owned.values())
         number = {name: index for index, name in enumerate(owned)}
         self.links: list[Link] = [(text, number[one], number[other]) for text, one, other in linked]
 
-    def _add_any(self, line: str, owned: dict[str, list[str]], linked: list[tuple[str, str, str]]) -> None:
+    def _add_any(
+        self, line: str, owned: dict[str, Sequence[str]], linked: list[tuple[str, str, str]]
+    ) -> None:
         """Add a statement with blank nodes anywhere, such as in a triple term."""
         seen: dict[str, int] = {}
 
@@ -88,12 +92,21 @@ class Nodes:
 
         text = _BLANK.sub(numbered, line)
         if len(seen) > 1:
-            owned[line].append(text)
+            _add(owned, line, text)
             linked += [(f"{place}", line, node) for node, place in seen.items()]
         elif seen:
-            owned[next(iter(seen))].append(text)
+            _add(owned, next(iter(seen)), text)
         else:
             self.ground[line] = self.ground.get(line, 0) + 1
+
+
+def _add(owned: dict[str, Sequence[str]], node: str, text: str) -> None:
+    """Add a text to those of a node: a tuple if they are few, since the garbage collector ignores it."""
+    known = owned.get(node, ())
+    if isinstance(known, list):
+        known.append(text)
+    else:
+        owned[node] = (*known, text) if len(known) < _FEW else [*known, text]
 
 
 def relabelled(line: str, label: Callable[[str], str]) -> str:

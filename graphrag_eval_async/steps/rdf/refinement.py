@@ -46,13 +46,16 @@ class Pair:
         self.total = total
         self.links = links
         self.budget = budget
-        self.around: list[list[tuple[int, int]]] = [[] for _ in range(total)]
+        self.around: list[Sequence[tuple[int, int]]] = [()] * total
         budget.spend(len(links) * STEPS_PER_LINK)
         kinds: dict[str, int] = {}
+        around: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for text, one, other in links:
             kind = kinds.setdefault(text, 2 * len(kinds) << _COLOUR_BITS)
-            self.around[one].append((kind, other))
-            self.around[other].append((kind | _BACKWARDS, one))
+            around[one].append((kind, other))
+            around[other].append((kind | _BACKWARDS, one))
+        for node, found in around.items():
+            self.around[node] = found
 
 
 def joined(left: Nodes, right: Nodes, budget: Budget) -> Colouring:
@@ -96,13 +99,17 @@ class Colouring:
         """Whether this bijection makes the links equal."""
         size = self.pair.size
         self.pair.budget.spend(len(self.pair.links))
-        here, there = [], []
-        for text, one, other in self.pair.links:
-            if one < size:
-                here.append((text, one, other))
-            else:
-                there.append((text, left_of[one], left_of[other]))
-        return sorted(here) == sorted(there)
+        spare: dict[Link, int] = {}  # The links of the left come first.
+        for link in self.pair.links:
+            if link[1] < size:
+                spare[link] = spare.get(link, 0) + 1
+                continue
+            text, one, other = link
+            there = text, left_of[one], left_of[other]
+            if not spare.get(there):
+                return False
+            spare[there] -= 1
+        return not any(spare.values())
 
     def refine(self) -> None:
         """Split classes of three nodes or more until all nodes of one have the same surroundings.
