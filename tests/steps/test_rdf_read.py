@@ -133,6 +133,14 @@ def test_integers_are_equal_or_not() -> None:
     assert same([f":a :p {big}"], [f":a :p {big + 1}.0"])
 
 
+def test_near_numbers_are_paired_one_to_one() -> None:
+    low, middle, high = "1.0", "1.000000005", "1.000000012"
+    assert same([f":a :p {low}, {middle}"], [f":a :p {middle}, {high}"])
+    assert same([f"_:n :p {low}, {middle}"], [f"_:n :p {middle}, {high}"])
+    assert not same([f":a :p {low}, 1e0, {middle}"], [f":a :p {middle}, {high}, {high}0"])
+    assert not same([f"_:n :p {low}, 1e0, {middle}"], [f"_:n :p {middle}, {high}, {high}0"])
+
+
 def test_triple_terms_have_blank_nodes_and_numbers() -> None:
     one = [":s :says <<( _:a :p 5 )>>", "_:a :q 1", ":t :says <<( _:b :p _:a )>>"]
     assert same(one, [":t :says <<( _:y :p _:x )>>", ":s :says <<( _:x :p 5.0 )>>", "_:x :q 1"])
