@@ -7,13 +7,15 @@ Takes about two minutes on two cores.
 
 from __future__ import annotations
 
-from bench import aggregates, imports, memory, sparql, whole_path
+from bench import aggregates, imports, memory, rdf, sparql, whole_path
 from bench.report import Row, show
 
 
 def main() -> None:
     rows = [
-        Row(*row) for module in (whole_path, sparql, aggregates, memory, imports) for row in module.rows()
+        Row(*row)
+        for module in (whole_path, sparql, rdf, aggregates, memory, imports)
+        for row in module.rows()
     ]
     show(rows)
 

@@ -46,6 +46,7 @@ from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import receiving, registry
 from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
 from graphrag_eval_async.steps import differences, matching
+from graphrag_eval_async.steps.rdf import comparison, safety
 from graphrag_eval_async.steps.sparql import partial
 from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
@@ -110,6 +111,15 @@ DEFAULTS = {
         f"{differences.MAX_CELLS} cells"
     ),
     "failed comparisons in `steps_score_error`": f"{evaluation.MAX_ERRORS}",
+    "depth of JSON-LD, RDF/XML and triple terms in a graph": f"{safety.MAX_DEPTH}",
+    "members of the contexts of JSON-LD": f"{safety.MAX_CONTEXT_ENTRIES}",
+    "length of JSON-LD with more than one context": size(safety.MAX_CONTEXTS_BYTES),
+    "length of an entity, or of the attributes of an element, in RDF/XML": (
+        f"{safety.MAX_START_TAG:,} characters"
+    ),
+    "differences of graphs that are listed": (
+        f"{comparison.MAX_DIFFERENCES} of {comparison.MAX_STATEMENT} characters"
+    ),
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "step names of one response counted by name": f"{evaluation.MANY_STEPS:,}",
     "length of a step name that is counted by name": f"{evaluation.LONGEST_NAME} characters",

@@ -57,6 +57,20 @@ async def test_responses_are_scored_as_meant() -> None:
     ]
 
 
+async def test_graphs_are_scored_as_meant() -> None:
+    results = await run_evaluation(
+        EXAMPLES / "graphs_reference.yaml", EXAMPLES / "graphs_responses.jsonl", missing="skip"
+    )
+    scores = [(result["question_id"], result["sample"], result.get("steps_score")) for result in results]
+    assert scores == [
+        ("ratings-bergheim", 1, 1.0),
+        ("ratings-bergheim", 2, 0.0),
+        ("describe-lindau", 1, 1.0),
+        ("describe-lindau", 2, 0.0),
+    ]
+    assert "not RDF in any known format" in results[3]["steps_score_error"]
+
+
 @pytest.mark.parametrize("scheduler", ["slurm", "kubernetes"])
 def test_tasks_of_a_scheduler_evaluate_all(scheduler: str, tmp_path: Path) -> None:
     for name in ("reference.yaml", "responses.jsonl"):

@@ -19,7 +19,18 @@ TSV = "text/tab-separated-values"
 TABLES = (SPARQL_RESULTS, XML, CSV, TSV)
 """Media types of SPARQL results."""
 
-MEDIA_TYPES = (*TABLES, "application/json", "text/uri")
+GRAPHS = (
+    "text/turtle",
+    "application/n-triples",
+    "application/n-quads",
+    "application/trig",
+    "application/rdf+xml",
+    "application/ld+json",
+    "text/n3",
+)
+"""Media types of RDF graphs and datasets."""
+
+MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
 
@@ -41,11 +52,16 @@ class ReferenceStepShape(Struct, kw_only=True):
     ] = None
     score: Annotated[
         Literal["exact", "f1"] | None,
-        Meta(description="whether the match score of SPARQL results is 0 or 1, as by default, or F1"),
+        Meta(
+            description="whether the match score is 0 or 1, as by default, or F1"
+        ),
     ] = None
     reference_query: Annotated[
         str | None,
         Meta(description="the SPARQL query that gives the output; the agent's query is compared with it"),
+    ] = None
+    ignore_graph_names: Annotated[
+        bool | None, Meta(description="whether all graphs of an RDF dataset are compared as one")
     ] = None
     matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
     diff: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None

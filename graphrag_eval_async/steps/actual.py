@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.shapes import CSV
+from graphrag_eval_async.steps.rdf.graph import Graph
+from graphrag_eval_async.steps.rdf.reading import Source
+from graphrag_eval_async.steps.rdf.reading import steps_to_read as steps_to_read_graph
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document, results_of
 from graphrag_eval_async.steps.sparql.tables import Table, read_csv, read_table, steps_to_read
@@ -64,6 +67,10 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise MalformedStep(f"args.{key}: must be a whole number")
+
+
+def _as_it_is(output: Any) -> Any:
+    return output
 
 
 class _Unreadable(str):
@@ -127,6 +134,18 @@ class ActualStep:
             known[owner] = compute()
         return cast(T, known[owner])
 
+    def graph(self, read: Callable[[Source], Graph]) -> Graph:
+        """Return the output as RDF, cached by `read`, which is `read_dataset` or `read_union`.
+
+        Raises:
+            MalformedStep: the output is not RDF.
+            ComparisonBudgetExceeded: it is too large for an event loop, or the budget was stopped.
+        """
+        output = self.output(_as_it_is)
+        if self.budget.quick and read not in self._known:
+            self.budget.spend(steps_to_read_graph(output))
+        return self._read({"output": Source(output, self.step.get("output_media_type"), self.budget)}, read)
+
     def _read(self, step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         known = self._known
         if read not in known:
@@ -141,9 +160,11 @@ class ActualStep:
 
     @property
     def parsed(self) -> Any:
-        """The output, decoded if it was read as SPARQL results or as a table."""
+        """The output, decoded if it was read as SPARQL results or as a table; blank for an empty graph."""
         document = self._known.get(read_document)
         table = self._known.get(read_table) or self._known.get(read_csv)
+        if any(type(known) is Graph and not known.statements for known in self._known.values()):
+            return ""
         if type(table) is Table and (table.typed or not self.budget.strict_types):
             return table.document
         return self.step.get("output") if type(document) in {_Unreadable, NoneType} else document

@@ -21,11 +21,12 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import CSV, MEDIA_TYPES, SPARQL_RESULTS, TABLES, TSV, XML
+from graphrag_eval_async.records.shapes import CSV, GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, TSV, XML
 from graphrag_eval_async.steps.actual import ActualStep, read_output
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
+from graphrag_eval_async.steps.rdf.step import GraphStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
 from graphrag_eval_async.steps.sparql.comparison import (
@@ -99,7 +100,10 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     media_type = step.get("output_media_type")
     if needs_execution(step) and not own:
         return
-    if media_type not in TABLES or name in _BY_NAME or own:
+    if media_type in GRAPHS and name not in _BY_NAME and not own:
+        prepare_step(step)
+        GraphStep(step).reference()
+    elif media_type not in TABLES or name in _BY_NAME or own:
         prepare_step(step, comparators)
     elif media_type == SPARQL_RESULTS and are_plain(step.get("output"), step.get("required_columns") or ()):
         _is_partial(step)
@@ -254,6 +258,16 @@ def _partial_sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain,
     return sparql.score_in_part, sparql.explain_in_part, sparql.diff
 
 
+def _graph_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
+    graph = GraphStep(step)
+    return graph.score, graph.explain
+
+
+def _partial_graph_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
+    graph = GraphStep(step)
+    return graph.score_in_part, graph.explain_in_part, graph.diff
+
+
 def _prepare_sparql(step: Mapping[str, Any], document: dict[str, Any]) -> SparqlReference:
     try:
         results = read_output({"output": document}, results_of)
@@ -304,8 +318,12 @@ _BY_NAME: Mapping[str, Build] = {
 _BY_MEDIA_TYPE: Mapping[str | None, Build] = {
     **dict.fromkeys(TABLES, _sparql_comparator),
     "application/json": _built(json_comparator),
+    **dict.fromkeys(GRAPHS, _graph_comparator),
 }
-_PARTIAL: Mapping[str, BuildPartial] = dict.fromkeys(TABLES, _partial_sparql_comparator)
+_PARTIAL: Mapping[str, BuildPartial] = {
+    **dict.fromkeys(TABLES, _partial_sparql_comparator),
+    **dict.fromkeys(GRAPHS, _partial_graph_comparator),
+}
 """By media type, the comparators of `score: f1`."""
 
 _READERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {

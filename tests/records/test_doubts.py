@@ -26,7 +26,7 @@ SET = """\
   - {id: r, question_text: "?",
      reference_steps: [
        [{name: find, output: x,
-         required_colums: [a], output_media_type: text/turtle}]]}
+         required_colums: [a], output_media_type: text/tortoise}]]}
   - id: s
     question_text: "?"
     refrence_steps: []
@@ -67,7 +67,7 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
         ),
         (
             "templates[0].questions[1].reference_steps[0][0].output_media_type: unknown media type "
-            f"'text/turtle', the output is compared as text; known: {', '.join(MEDIA_TYPES)} (line 11)"
+            f"'text/tortoise', the output is compared as text; known: {', '.join(MEDIA_TYPES)} (line 11)"
         ),
     ]
     with pytest.raises(ReferenceDataError) as strict:

@@ -115,4 +115,5 @@ def test_the_reasons_are_these() -> None:
         "too_deep",
         "incomplete",
         "not_a_trace",
+        "poison",
     )

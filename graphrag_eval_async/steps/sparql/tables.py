@@ -43,7 +43,7 @@ def read_table(output: Any) -> Table:
     """
     if isinstance(output, list):
         return Table(_read_objects(output), typed=False)
-    text = _without_fence(output.lstrip("\ufeff \t\r\n")) if isinstance(output, str) else ""
+    text = without_fence(output.lstrip("\ufeff \t\r\n")) if isinstance(output, str) else ""
     first = text[:1]
     if first == "<":
         return Table(read_xml(text), typed=True)
@@ -114,7 +114,7 @@ def steps_to_read(output: Any) -> int:
     return len(output) if isinstance(output, str) else 0
 
 
-def _without_fence(text: str) -> str:
+def without_fence(text: str) -> str:
     """The contents of a Markdown code fence, if it encloses the whole text."""
     end = text.rstrip()
     if not end.startswith("```") or not end.endswith("```") or end.count("```") != 2:

@@ -1,0 +1,40 @@
+"""Graphs for tests, read from text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.steps.rdf.comparison import isomorphic
+from graphrag_eval_async.steps.rdf.reading import Source, read_dataset, read_union
+from graphrag_eval_async.steps.sparql.budget import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from graphrag_eval_async.steps.rdf.graph import Graph
+
+PREFIXES = "@prefix : <http://example.org/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
+
+
+def turtle(*statements: str) -> str:
+    return PREFIXES + "\n".join(f"{statement} ." for statement in statements)
+
+
+def read(output: Any, media_type: str | None = None, *, union: bool = False) -> Graph:
+    return (read_union if union else read_dataset)(Source(output, media_type, Budget()))
+
+
+def same(expected: Iterable[str], actual: Iterable[str]) -> bool:
+    """Whether graphs of Turtle statements are isomorphic."""
+    return isomorphic(read(turtle(*expected)), read(turtle(*actual)), Budget())
+
+
+def cycle(size: int, start: int = 0) -> list[str]:
+    return [f"_:n{start + index} :next _:n{start + (index + 1) % size}" for index in range(size)]
+
+
+def all_to_all(size: int, shift: int = 0) -> list[str]:
+    """Each node is linked to each other one; another shift lists the same graph in another order."""
+    order = [(index * 7 + shift) % size for index in range(size)]
+    return [f"_:n{one} :knows _:n{other}" for one in order for other in order if one != other]

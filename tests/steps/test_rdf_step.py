@@ -1,0 +1,184 @@
+"""Reference steps with graphs, from steps of responses to scores, facts and differences."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import Evaluator
+from graphrag_eval_async.steps import Budget, prepare_step, score_steps
+from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.rdf.comparison import MAX_STATEMENT, overlap
+from graphrag_eval_async.steps.rdf.step import GraphStep
+from tests.steps.graphs import PREFIXES, read, turtle
+
+EXPECTED = turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 2 ; :r 'x' ]")
+EMPTY = PREFIXES
+
+
+def reference(output: Any = EXPECTED, **more: Any) -> dict[str, Any]:
+    return {"name": "query", "output": output, "output_media_type": "text/turtle", **more}
+
+
+def actual(output: Any, **more: Any) -> dict[str, Any]:
+    return {"name": "query", "status": "success", "output": output, **more}
+
+
+def scored(output: Any, **more: Any) -> float:
+    return GraphStep(reference(**more)).score(ActualStep(actual(output)))
+
+
+def test_a_graph_scores_1_or_0() -> None:
+    assert scored(turtle("_:x :q 2.0 ; :r 'x'", ":b :p _:x", "_:y :q 1 ; :r 'x'", ":a :p _:y")) == 1
+    assert scored(turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 3 ; :r 'x' ]")) == 0
+
+
+def test_f1_counts_the_statements_that_agree() -> None:
+    nearly = turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 3 ; :r 'x' ]")
+    assert scored(nearly, score="f1") == pytest.approx(5 / 6)
+    assert scored(turtle(":a :p [ :q 1 ; :r 'x' ]"), score="f1") == pytest.approx(2 * 3 / (3 + 6))
+    assert scored(EXPECTED, score="f1") == 1
+    assert scored(EMPTY, score="f1") == 0
+    empty = GraphStep(reference(EMPTY, score="f1"))
+    assert empty.score(ActualStep(actual(EMPTY))) == 1
+
+
+def test_precision_and_recall() -> None:
+    found = GraphStep(reference()).overlap(ActualStep(actual(turtle(":a :p [ :q 1 ; :r 'x' ; :s 5 ]"))))
+    assert (found.precision, found.recall) == (3 / 4, 3 / 6)
+    assert len(found.missing) == 3
+    assert found.extra == ['_:b0 <http://example.org/s> "5"^^<http://www.w3.org/2001/XMLSchema#integer>']
+
+
+def test_one_change_of_many_leaves_the_rest() -> None:
+    """Also where blank nodes are linked, so that the surroundings of all differ."""
+    values = [f"'{index}'" for index in range(100)]
+    other = [*values[:50], "'other'", *values[51:]]
+    found = overlap(
+        read(turtle(f":a :p ({' '.join(values)})")), read(turtle(f":a :p ({' '.join(other)})")), Budget()
+    )
+    assert found.f1 == pytest.approx(200 / 201)
+    assert [each["kind"] for each in found.differences()] == ["missing_triple", "extra_triple"]
+
+
+def test_alike_nodes_stay_with_their_neighbours() -> None:
+    order = [f"_:a{index} :p _:b{index}" for index in range(30)]
+    other = [f"_:a{index} :p _:b{index}" for index in reversed(range(30))] + [":extra :p 5"]
+    found = overlap(read(turtle(*order)), read(turtle(*other)), Budget())
+    assert (found.precision, found.recall) == (30 / 31, 1)
+
+
+def test_near_numbers_agree_in_overlaps_too() -> None:
+    found = overlap(
+        read(turtle(":a :p 1, 2.5, 7", "_:n :q 0.3")),
+        read(turtle(":a :p 1.0, 2.5e0, 8", "_:m :q 0.30000000000000004e0")),
+        Budget(),
+    )
+    assert (found.precision, found.recall) == (3 / 4, 3 / 4)
+
+
+def test_differences_name_nodes_of_the_reference() -> None:
+    step = GraphStep(reference())
+    nearly = turtle(":b :p _:own", "_:own :q 3 ; :r 'x'", ":a :p [ :q 1 ; :r 'x' ]")
+    missing, extra = step.diff(ActualStep(actual(nearly)))
+    assert missing["kind"] == "missing_triple"
+    assert extra["kind"] == "extra_triple"
+    label = missing["triple"].split()[0]
+    assert label.startswith("_:b")
+    assert (
+        extra["triple"] == f'{label} <http://example.org/q> "3"^^<http://www.w3.org/2001/XMLSchema#integer> .'
+    )
+    assert step.diff(ActualStep(actual("prose"))) == []
+    assert step.diff(ActualStep(actual(EXPECTED))) == []
+
+
+def test_at_most_ten_differences_of_both_kinds() -> None:
+    many = [f":a :p {index}" for index in range(20)]
+    for ours, theirs, missing, extra in (
+        (many, [":b :p 1"], 9, 1),
+        ([":b :p 1"], many, 1, 9),
+        (many, [f":b :p {index}" for index in range(20)], 5, 5),
+        (many, [], 10, 0),
+    ):
+        found = overlap(read(turtle(*ours)), read(turtle(*theirs)), Budget()).differences()
+        kinds = [each["kind"] for each in found]
+        assert kinds == ["missing_triple"] * missing + ["extra_triple"] * extra
+
+
+def test_long_statements_are_cut() -> None:
+    [only] = overlap(read(turtle(f":a :p '{'x' * 9999}'")), read(EMPTY), Budget()).differences()
+    assert len(only["triple"]) == MAX_STATEMENT + 1
+
+
+def test_differences_are_the_same_every_time() -> None:
+    """Although the parser gives anonymous nodes random labels."""
+    other = turtle(":a :p [ :q 5 ], [ :q 6 ; :r [ :s 7 ] ]")
+    found = [overlap(read(EXPECTED), read(other), Budget()).differences() for _ in range(3)]
+    assert found[0] == found[1] == found[2]
+
+
+def test_an_unreadable_output_and_an_empty_graph_are_told_apart() -> None:
+    prepared = prepare_step(reference())
+    unreadable = score_steps([[prepared]], [actual("It is 5.")], mode="last")
+    assert "not RDF in any known format" in unreadable.errors[0]
+    assert not unreadable.facts.empty
+    empty = score_steps([[prepared]], [actual(EMPTY)], mode="last")
+    assert not empty.errors
+    assert empty.facts.empty
+
+
+def test_the_media_type_of_the_actual_step_decides() -> None:
+    prepared = prepare_step(reference())
+    turtle_as_quads = actual(EXPECTED, output_media_type="application/n-quads")
+    assert "not N-Quads" in score_steps([[prepared]], [turtle_as_quads], mode="last").errors[0]
+    assert (
+        score_steps([[prepared]], [actual(EXPECTED, output_media_type="text/turtle")], mode="last").score == 1
+    )
+
+
+def templates(step: dict[str, Any]) -> list[dict[str, Any]]:
+    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
+    return [{"template_id": "t", "questions": [question]}]
+
+
+async def test_large_graphs_are_compared_without_holding_up_the_loop() -> None:
+    nodes = [f":a :p _:n{index} . _:n{index} :q 'value {index}'" for index in range(40_000)]
+    evaluator = Evaluator(templates(reference(turtle(*nodes))))
+    response = {"question_id": "q", "actual_steps": [actual(turtle(*nodes[::-1]))]}
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.001)
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    result = await evaluator.evaluate(response)
+    counting.cancel()
+    assert result["steps_score"] == 1
+    assert turns > 10
+
+
+async def test_a_cancelled_comparison_ends() -> None:
+    lines = [f"_:n{index} :p _:n{(index + 1) % 20_000}" for index in range(20_000)]
+    evaluator = Evaluator(templates(reference(turtle(*lines))))
+    response = {"question_id": "q", "actual_steps": [actual(turtle(*lines[::-1]))]}
+    evaluating = asyncio.create_task(evaluator.evaluate(response))
+    await asyncio.sleep(0.2)
+    evaluating.cancel()
+    start = monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await evaluating
+    assert monotonic() - start < 10  # The deadline of such a wait; usually some milliseconds.
+
+
+async def test_a_small_and_a_large_way_give_the_same_result() -> None:
+    lines = [f":a :p [ :q {index} ]" for index in range(2000)]
+    evaluator = Evaluator(templates(reference(turtle(*lines))))
+    result = await evaluator.evaluate({"question_id": "q", "actual_steps": [actual(turtle(*lines[::-1]))]})
+    assert result["steps_score"] == 1
+    assert "steps_score_error" not in result
