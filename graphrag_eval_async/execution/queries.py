@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.execution.answer import GRAPH_FORMS
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import SPARQL_RESULTS
+from graphrag_eval_async.records.shapes import TABLES
 from graphrag_eval_async.steps.sparql.query import query_of, read_query
 from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of, tokens
 
@@ -58,13 +58,13 @@ def query_to_run(step: Mapping[str, Any]) -> str | None:
     if text is None or step.get("output_media_type") in {None, "application/json", "text/uri"}:
         return None
     form = form_of(text)
-    is_table = step["output_media_type"] == SPARQL_RESULTS
+    is_table = step["output_media_type"] in TABLES
     return text if form in (FORMS - GRAPH_FORMS if is_table else GRAPH_FORMS) else None
 
 
 def is_of_queries(step: Mapping[str, Any]) -> bool:
     """Whether the actual steps that match a reference step carry SPARQL queries."""
-    return step.get("output_media_type") == SPARQL_RESULTS or query_to_run(step) is not None
+    return step.get("output_media_type") in TABLES or query_to_run(step) is not None
 
 
 def facts_of(query: str) -> dict[str, Any]:

@@ -52,9 +52,7 @@ class ReferenceStepShape(Struct, kw_only=True):
     ] = None
     score: Annotated[
         Literal["exact", "f1"] | None,
-        Meta(
-            description="whether the match score is 0 or 1, as by default, or F1"
-        ),
+        Meta(description="whether the match score is 0 or 1, as by default, or F1"),
     ] = None
     reference_query: Annotated[
         str | None,

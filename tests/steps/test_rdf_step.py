@@ -28,7 +28,7 @@ def actual(output: Any, **more: Any) -> dict[str, Any]:
 
 
 def scored(output: Any, **more: Any) -> float:
-    return GraphStep(reference(**more)).score(ActualStep(actual(output)))
+    return prepare_step(reference(**more)).score(ActualStep(actual(output)))
 
 
 def test_a_graph_scores_1_or_0() -> None:
@@ -42,8 +42,25 @@ def test_f1_counts_the_statements_that_agree() -> None:
     assert scored(turtle(":a :p [ :q 1 ; :r 'x' ]"), score="f1") == pytest.approx(2 * 3 / (3 + 6))
     assert scored(EXPECTED, score="f1") == 1
     assert scored(EMPTY, score="f1") == 0
-    empty = GraphStep(reference(EMPTY, score="f1"))
+    empty = prepare_step(reference(EMPTY, score="f1"))
     assert empty.score(ActualStep(actual(EMPTY))) == 1
+
+
+async def test_results_list_what_differs() -> None:
+    step = reference(turtle(":a :p 1", ":b :p 2"), score="f1")
+    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
+    evaluator = Evaluator([{"template_id": "t", "questions": [question]}])
+    found = {}
+    for more in ("", ":b :p 2", ":c :p 3"):
+        steps = [actual(turtle(":a :p 1", *filter(None, [more])))]
+        result = await evaluator.evaluate({"question_id": "q", "actual_steps": steps})
+        kinds = [each["kind"] for each in result["reference_steps"][0][0].get("diff", [])]
+        found[more] = (result["steps_score"], result["failure"], kinds)
+    assert found == {
+        "": (pytest.approx(2 / 3), "missing_triples", ["missing_triple"]),
+        ":b :p 2": (1, "none", []),
+        ":c :p 3": (0.5, "missing_triples", ["missing_triple", "extra_triple"]),
+    }
 
 
 def test_precision_and_recall() -> None:

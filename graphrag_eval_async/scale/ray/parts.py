@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from contextlib import suppress
@@ -12,7 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import JournalError, JournalLocked, JournalMismatch, UsageError
+from graphrag_eval_async.posix import IS_POSIX
 from graphrag_eval_async.records.metrics import RESULT_METRICS
+
+if IS_POSIX:
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
