@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.errors import Failure
     from graphrag_eval_async.judge.openai_endpoint import Endpoint
-    from graphrag_eval_async.judge.protocol import Asked, Message
+    from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
@@ -126,15 +126,14 @@ class OpenAIJudge:
         found = {name: remote.dialect.learned for name, remote in self._remotes.items()}
         return {name: learned for name, learned in found.items() if learned}
 
-    def used(self, asked: Sequence[Asked]) -> dict[str, Any]:
-        """Return how these requests were written, if it differs from the defaults, as JSON."""
-        found = {}
-        for name, remote in self._remotes.items():
-            own = [each for each in asked if (each.schema is None) == (name == "embedding")]
-            schemas = [each.schema for each in own if each.schema is not None]
-            if own and (used := remote.dialect.used(schemas, is_varied=any(each.is_varied for each in own))):
-                found[name] = used
-        return found
+    def expected(self, schema: Mapping[str, Any] | None, variation: int = 0) -> dict[str, Any]:
+        """Return how a request would be written now, by `Dialect.written`; for embeddings without schema."""
+        remote = self._embedding if schema is None else self._generation
+        if remote is None:
+            return {}
+        dialect = remote.dialect
+        variant = Variant(names=dialect.names) if schema is None else dialect.updated(Variant(), schema)
+        return dialect.written(variant, **_varied(variation))
 
     @property
     def _remotes(self) -> dict[str, _Remote]:
@@ -147,9 +146,20 @@ class OpenAIJudge:
             remote.dialect.recall(learned.get(name) if isinstance(learned, dict) else None)
 
     async def complete(
-        self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        *,
+        variation: int = 0,
+        written: dict[str, Any] | None = None,
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`; a `variation` above 0 asks for another reply to the same messages.
+        """See `Judge`.
+
+        Args:
+            messages: the conversation.
+            schema: the schema of the reply.
+            variation: above 0, asks for another reply to the same messages.
+            written: is set to how the request was written that was answered; see `Dialect.written`.
 
         Raises:
             TryAgain: the server refuses this format or a default parameter.
@@ -158,7 +168,7 @@ class OpenAIJudge:
         remote = self._generation
         assert remote is not None  # noqa: S101  (`load_config` requires what the metrics call)
         dialect = remote.dialect
-        changed = {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
+        changed = _varied(variation)
 
         async def send(variant: Variant) -> tuple[Any, TokenUsage | None]:
             variant = dialect.updated(variant, schema)
@@ -176,12 +186,17 @@ class OpenAIJudge:
             has_more = isinstance(reply.value, dict) and reply.value.keys() - schema["properties"].keys()
             self.usage.repaired += reply.is_repaired or bool(has_more)
             remote.accepted(variant, schema)
+            if written is not None:
+                written.clear()
+                written.update(dialect.written(variant, **changed))
             return reply.value, reply.usage
 
         return await send(Variant())
 
-    async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage | None]:
-        """See `Judge`."""
+    async def embed(
+        self, texts: Sequence[str], *, written: dict[str, Any] | None = None
+    ) -> tuple[list[list[float]], TokenUsage | None]:
+        """See `Judge`, and for `written`, `complete`."""
         remote = self._embedding
         assert remote is not None  # noqa: S101
 
@@ -189,6 +204,8 @@ class OpenAIJudge:
             body = {"input": list(texts)} | remote.dialect.parameters(variant)
             response = await remote.post("/embeddings", body, variant, None, send)
             remote.accepted(variant, None)
+            if written is not None:
+                written.update(remote.dialect.written(variant))
             return await _read(read_embeddings, response)
 
         return await send(Variant(names=remote.dialect.names))
@@ -289,6 +306,11 @@ class _Remote:
         if self._has_served and variant.repeats < MAX_REPEATS and type(cause).__name__ in CLOSED:
             return TryAgain(failure, partial(send, variant._replace(repeats=variant.repeats + 1)))
         return failure
+
+
+def _varied(variation: int) -> dict[str, Any]:
+    """Return the parameters that differ in requests for several replies."""
+    return {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
 
 
 async def _read(read: Callable[[Response], T], response: Response) -> T:

@@ -77,6 +77,7 @@ class Retry:
         key: str = "llm.generation",
         deadlines: Deadlines | None = None,
         peers: list[Retry] | None = None,
+        is_ended_by_one: bool = False,
     ) -> None:
         """Prepare to send the requests of one judge.
 
@@ -87,6 +88,8 @@ class Retry:
             key: where the judge's LLM is configured.
             deadlines: deadlines of the results.
             peers: all judges that share the budget; this one is added.
+            is_ended_by_one: whether no more requests are sent at all once those of one kind, or of one judge,
+                would all fail.
         """
         self.limiter = RateLimiter(limits, usage, deadlines)
         self.breakers = {kind: Breaker(limits, partial(self._give_up, kind)) for kind in KINDS}
@@ -97,6 +100,7 @@ class Retry:
         self._key = key
         self._peers = [] if peers is None else peers
         self._peers.append(self)
+        self._is_ended_by_one = is_ended_by_one
         self.shared: SharedLimits | None = None
 
     def share(self, llm: LLMConfig, name: str, worker: str) -> None:
@@ -223,10 +227,12 @@ class Retry:
                 peer._dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _end(self, kind: str, error: JudgeUnavailable) -> None:
-        """Send no more requests of a kind, since they would all fail."""
-        # Every metric needs completions, so their failure ends all; embeddings end only themselves.
-        for ended in KINDS if kind == "completion" else (kind,):
-            self._dismiss(ended, partial(JudgeUnavailable, error.message))
+        """Send no more requests of a kind, since they would all fail; or none of any kind to any judge."""
+        # Every metric needs completions, so their failure ends embeddings, too.
+        kinds = KINDS if kind == "completion" or self._is_ended_by_one else (kind,)
+        for peer in self._peers if self._is_ended_by_one else [self]:
+            for ended in kinds:
+                peer._dismiss(ended, partial(JudgeUnavailable, error.message))
 
     def _dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
         self.limiter.dismiss(kind, error)
