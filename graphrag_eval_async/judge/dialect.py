@@ -199,10 +199,13 @@ class Dialect:
             return None
         for name in sorted(self._own | {*self._defaults}):
             sent = variant.names.get(name, name)
-            if sent is not None and sent in body and response.mentions(sent):
+            if sent is not None and sent in body and (response.mentions(sent) or response.mentions(name)):
                 return name
-        others = (name for name in self._configured if name in body and name != "model")
-        return next((name for name in others if response.mentions(name, quoted=True)), None)
+        for name in self._configured.keys() & body.keys() - {"model"}:
+            older = [other for other, newer in RENAMED.items() if newer == name]
+            if any(response.mentions(each, anywhere=False) for each in (name, *older)):
+                return name
+        return None
 
     def after_prose(self, variant: Variant, schema: Mapping[str, Any], reason: str) -> Variant | None:
         """Return how to repeat a request answered in prose: perhaps the server ignores the format."""
@@ -244,6 +247,11 @@ class Dialect:
             self._recalled.discard(name)
             new.append(_requested(schema, self.formats[name], known))
         return new
+
+    @property
+    def limit(self) -> str:
+        """The name of the parameter that limits the tokens of a reply, as in the configuration."""
+        return next((newer for newer in RENAMED.values() if newer in self._configured), "max_tokens")
 
     @property
     def learned(self) -> dict[str, Any]:

@@ -46,11 +46,8 @@ MAX_TOKENS = 4096
 VARIED_TEMPERATURE = 0.3
 """Temperature of requests for several replies, as in ragas."""
 
-CLOSED = {
-    *("ServerDisconnectedError", "ClientOSError", "RemoteProtocolError"),
-    *("ConnectionResetError", "BrokenPipeError"),
-}
-"""Exceptions of transports when the server has closed a connection."""
+CLOSED = {"ServerDisconnectedError", "ClientOSError", "RemoteProtocolError"}
+"""Exceptions of transports when the server has closed a connection, beside those of the standard library."""
 
 MAX_REPEATS = 5
 """How often a request is repeated at once since its connection was closed; each may meet another idle one."""
@@ -175,7 +172,7 @@ class OpenAIJudge:
             body = dialect.completion(messages, schema, variant, **changed)
             response = await remote.post("/chat/completions", body, variant, schema, send)
             try:
-                reply = await _read(read_completion, response)
+                reply = await _read(partial(read_completion, limit=remote.limit), response)
             except JudgeError as error:
                 other = None
                 if error.kind == "invalid_reply" and error.reply and "{" not in error.reply:
@@ -230,6 +227,7 @@ class _Remote:
         self._options = sdk.options(endpoint)
         self._scrub = scrub
         self._has_served = False
+        self.limit = f"{target.key}.{dialect.limit}"
 
     @property
     def where(self) -> str:
@@ -303,7 +301,10 @@ class _Remote:
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}")
         failure = JudgeError(kind, text)
-        if self._has_served and variant.repeats < MAX_REPEATS and type(cause).__name__ in CLOSED:
+        is_closed = (
+            isinstance(cause, ConnectionResetError | BrokenPipeError) or type(cause).__name__ in CLOSED
+        )
+        if self._has_served and variant.repeats < MAX_REPEATS and is_closed:
             return TryAgain(failure, partial(send, variant._replace(repeats=variant.repeats + 1)))
         return failure
 

@@ -17,6 +17,7 @@ from tests.judge_server.dialects import (
     AMBIGUOUS,
     REFUSALS,
     WRAPPINGS,
+    capped_at,
     format_of,
     knowing,
     limited_to,
@@ -118,6 +119,55 @@ async def test_another_configured_parameter_is_named_by_the_error() -> None:
         with pytest.raises(JudgeUnavailable, match=r"change or remove llm\.generation\.top_k"):
             await collect(stream)
         assert len(server.requests) == 3
+
+
+UNQUOTED = ["Unrecognized request argument supplied: {}", "unknown parameter {}", "{} is not supported"]
+
+
+@pytest.mark.parametrize("words", UNQUOTED)
+@without_waiting
+async def test_a_configured_parameter_that_is_refused_without_quotes_is_named(words: str) -> None:
+    async with serving(without(["reasoning_effort"], sensible, words=words)) as server:
+        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
+        settings["llm"]["generation"]["reasoning_effort"] = "low"
+        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
+        with pytest.raises(JudgeUnavailable, match=r"change or remove llm\.generation\.reasoning_effort"):
+            await collect(stream)
+        assert len(server.requests) == 3
+
+
+@without_waiting
+async def test_a_limit_on_tokens_that_is_too_large_is_left_out() -> None:
+    async with serving(capped_at(2048, sensible)) as server:
+        with pytest.warns(GraphragEvalWarning, match="max_tokens is left out"):
+            async with judged(server) as stream:
+                await collect(stream)
+        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
+        last = server.requests[-1].body
+        assert format_of(last) == "json_schema"
+        assert not {"max_tokens", "max_completion_tokens"} & last.keys()
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@without_waiting
+async def test_a_configured_limit_on_tokens_that_is_too_large_is_named(name: str) -> None:
+    async with serving(capped_at(2048, sensible)) as server:
+        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
+        settings["llm"]["generation"][name] = 9000
+        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
+        with pytest.raises(JudgeUnavailable, match=rf"change or remove llm\.generation\.{name}"):
+            await collect(stream)
+        assert len(server.requests) <= 6
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@without_waiting
+async def test_a_reply_that_is_cut_off_names_the_key_of_its_own_judge(name: str) -> None:
+    async with serving(FAULTS["length"]) as server:
+        settings = config(server, answer_correctness={"judges": ["other"]})
+        settings["llm"]["judges"] = {"other": {"provider": "openai", "model": "other", name: 10}}
+        results = await collect(evaluate_stream(templates(1), [response(0)], config=settings))
+    assert results["q0"]["answer_eval_error"].endswith(f"cut off; raise llm.judges.other.{name}")
 
 
 @without_waiting
