@@ -201,7 +201,7 @@ class Dialect:
             sent = variant.names.get(name, name)
             if sent is not None and sent in body and (response.mentions(sent) or response.mentions(name)):
                 return name
-        for name in self._configured.keys() & body.keys() - {"model"}:
+        for name in sorted(self._configured.keys() & body.keys() - {"model"}):
             older = [other for other, newer in RENAMED.items() if newer == name]
             if any(response.mentions(each, anywhere=False) for each in (name, *older)):
                 return name

@@ -301,8 +301,8 @@ class _Remote:
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}")
         failure = JudgeError(kind, text)
-        is_closed = (
-            isinstance(cause, ConnectionResetError | BrokenPipeError) or type(cause).__name__ in CLOSED
+        is_closed = type(cause).__name__ in CLOSED or isinstance(
+            cause, ConnectionResetError | BrokenPipeError
         )
         if self._has_served and variant.repeats < MAX_REPEATS and is_closed:
             return TryAgain(failure, partial(send, variant._replace(repeats=variant.repeats + 1)))

@@ -467,6 +467,23 @@ async def test_a_judge_that_stops_working_ends_the_run(fault: str) -> None:
 
 
 @without_waiting
+async def test_a_short_outage_fails_few_metrics() -> None:
+    outage: list[float] = []
+
+    def script(request: Request) -> Any:
+        if request.number == 50:
+            outage.append(request.time)
+        is_down = outage and request.time - outage[0] < 12
+        return error(503, "down") if is_down else sensible(request)
+
+    async with serving(script, latency=0.02) as server:
+        async with judged(server, 500, max_concurrency=8) as stream:
+            await collect(stream)
+        assert stream.usage.outcomes["unavailable"] <= 10 + 8 + 8
+        assert sum(stream.usage.outcomes.values()) == 1000
+
+
+@without_waiting
 async def test_a_pause_that_is_too_long_ends_the_run() -> None:
     async with serving(FAULTS["429 long"]) as server:
         stream = judged(server, 100, max_pause_sec=299)
