@@ -55,6 +55,18 @@ async def test_faithfulness_is_the_share_of_supported_claims() -> None:
     assert json.loads(read_blocks(asking.messages[0][1]["content"])["documents"]) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("steps", [[retrieval()], [retrieval(None, " ")], [retrieval(), retrieval("")]])
+async def test_nothing_retrieved_supports_no_claim_and_is_not_relevant(steps: list[dict[str, Any]]) -> None:
+    metric = faithfulness(FaithfulnessConfig())
+    keys = await evaluate(metric, ScriptedMetricJudge(claims(True, False)), case("An answer.", *steps))
+    assert keys["faithfulness"] == 0
+    keys = await evaluate(metric, ScriptedMetricJudge(claims()), case("I do not know.", *steps))
+    assert keys == {"faithfulness_reason": "the answer makes no claims"}
+    relevance = context_relevance(ContextRelevanceConfig())
+    keys = await evaluate(relevance, ScriptedMetricJudge(), case("An answer.", *steps))
+    assert keys == {"context_relevance": 0.0, "context_relevance_reason": "no text was retrieved"}
+
+
 async def test_an_answer_without_claims_has_no_faithfulness() -> None:
     metric = faithfulness(FaithfulnessConfig())
     keys = await evaluate(metric, ScriptedMetricJudge(claims()), case("I do not know.", retrieval("a")))
@@ -231,8 +243,9 @@ METRICS = [
     "given_case",
     [
         case("An answer."),
-        case("An answer.", retrieval(), query(status="error")),
-        case("An answer.", retrieval(" ", None), {"name": "other", "status": "success", "output": "a"}),
+        case("An answer.", retrieval("a") | {"output": "x"}, query(status="error")),
+        case("An answer.", retrieval("a") | {"output": [{"id": 1}]}),
+        case("An answer.", {"name": "other", "status": "success", "output": "a"}),
         Case("", actual_answer="a", actual_steps=[retrieval("a"), query({"n": "a"})]),
     ],
 )
