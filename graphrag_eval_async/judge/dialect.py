@@ -122,14 +122,20 @@ class Dialect:
         return variant._replace(names={**variant.names, **self.names}) if self.names else variant
 
     def parameters(self, variant: Variant, **changed: Any) -> dict[str, Any]:
-        """Return the parameters of a request; `changed` ones have other values, unless configured."""
+        """Return the parameters of a request; `changed` ones have other values, unless configured.
+
+        A configured seed is the first of several.
+        """
         body = {}
         values = self._defaults | {name: value for name, value in changed.items() if name in self._own}
         for name, value in values.items():
             sent = variant.names.get(name, name)
             if sent is not None:
                 body[sent] = value
-        return body | {name: value for name, value in self._configured.items() if name not in self._defaults}
+        body |= {name: value for name, value in self._configured.items() if name not in self._defaults}
+        if type(body.get("seed")) is int and "seed" not in self._own:
+            body["seed"] += changed.get("seed", 0)
+        return body
 
     def completion(
         self, messages: Sequence[Message], schema: Mapping[str, Any], variant: Variant, **changed: Any

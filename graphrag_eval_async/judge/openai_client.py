@@ -22,6 +22,7 @@ from graphrag_eval_async.judge.openai_replies import (
     failure_of,
     read_completion,
     read_embeddings,
+    text_of,
 )
 from graphrag_eval_async.judge.protocol import TryAgain
 from graphrag_eval_async.judge.usage import JudgeUsage
@@ -275,7 +276,7 @@ class _Remote:
         if response.is_success:
             return response
         failure = failure_of(response, self.target)
-        other = self.dialect.after_refusal(response, body, variant, schema, failure.message)
+        other = self.dialect.after_refusal(response, body, variant, schema, text_of(response))
         if other is None:
             if (name := self.dialect.refused(response, body, variant)) is not None:
                 text = f"{failure.message}; change or remove {self.target.key}.{name}"

@@ -222,15 +222,19 @@ def _status_of(error: Any) -> int:
     return 502
 
 
-def failure_of(response: Response, target: Target) -> JudgeError:
-    """Return the error for a response without success status."""
-    status, codes = response.status, response.codes
+def text_of(response: Response) -> str:
+    """Return what a response without success status says."""
     message = response.details.get("message")
-    if status < 400:
+    if response.status < 400:
         message = f"redirected to {response.headers.get('location', 'nowhere')}"
     elif not isinstance(message, str):
         message = response.body.decode(errors="replace")
-    text = response.scrub(f"HTTP {status}: {message}")
+    return response.scrub(f"HTTP {response.status}: {message}")
+
+
+def failure_of(response: Response, target: Target) -> JudgeError:
+    """Return the error for a response without success status."""
+    status, codes, text = response.status, response.codes, text_of(response)
     if codes & FILTERED:
         return JudgeError("refused", text)
     if (advice := _advice(status, codes, target.key)) is not None:
