@@ -153,14 +153,15 @@ class JudgeClient:
     def options(self, written: dict[str, Any], repeat: int = 0) -> dict[str, Any]:
         """Return the keyword arguments of a call; see `OpenAIJudge.complete`."""
         options: dict[str, Any] = {"variation": repeat} if repeat and self.varies else {}
-        return (
-            options | {"written": written} if isinstance(self._judge, openai_client.OpenAIJudge) else options
-        )
+        if isinstance(self._judge, openai_client.OpenAIJudge):
+            options["written"] = written
+        return options
 
     def expected(self, schema: Mapping[str, Any] | None, repeat: int = 0) -> dict[str, Any]:
         """Return how a request would be written now; see `OpenAIJudge.expected`."""
-        is_ours = isinstance(self._judge, openai_client.OpenAIJudge)
-        return self._judge.expected(schema, repeat) if is_ours else {}
+        if not isinstance(self._judge, openai_client.OpenAIJudge):
+            return {}
+        return self._judge.expected(schema, repeat)
 
     async def remember(self, cache: CallCache) -> None:
         """Store in the cache what the servers accept, if that is new."""

@@ -76,7 +76,10 @@ async def test_a_format_that_the_server_accepts_is_found(formats: list[str], ref
                 results = await collect(stream)
         assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
         wasted = stream.usage.attempts - 24
-        assert wasted == sum(stream.usage.retries.values()) <= 10 * (len(FORMATS) - len(formats) + 2)
+        steps = len(FORMATS) - len(formats)
+        # A server that fails may be at any of its steps when a call begins: chance decides how many see it.
+        most = 24 * (steps + 1) if refusal == "500" else 10 * (steps + 2)
+        assert wasted == sum(stream.usage.retries.values()) <= most
         assert format_of(server.requests[-1].body) == formats[0]
         async with serving() as other:
             expected = await collect(judged(other))
