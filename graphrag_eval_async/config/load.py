@@ -76,8 +76,8 @@ def load_config(
     checked = reader.read(given)
     _check_values(checked, reader.problem)
     effective = _effective(checked, judge=judge)
-    if not judge and not reader.problems:
-        _check_needs(effective, reader.problem)
+    if not judge:
+        _check_needs(effective, given, reader)
     if reader.problems:
         problems = [f"{key}: {what}" if key else what for key, what in reader.problems.items()]
         raise ConfigError(problems, source)
@@ -219,19 +219,26 @@ def _sections(config: Config) -> dict[str, MetricConfig]:
     return config.metrics | custom
 
 
-def _check_needs(config: Config, problem: Problem) -> None:
-    """Report the models that are missing for the metrics that are on."""
+def _check_needs(config: Config, given: Any, reader: Reader) -> None:
+    """Report the models that are missing for the metrics that are on; `given` is what `reader` read."""
     known = {} if config.llm is None else config.llm.judges
+    match given:
+        case {"llm": {"judges": {} as judges}}:  # Among them those with a problem of their own.
+            known = judges
     for key, section in _sections(config).items():
         models = [GENERATION] if GENERATION in section.judges else []
         models += ["embedding"] if key in config.embedding_metrics else []
-        lacking = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
-        if lacking:
-            problem(key, f"needs {' and '.join(lacking)}")
+        keys = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
+        if lacking := [each for each in keys if not reader.has_problem(each)]:
+            reader.problem(key, f"needs {' and '.join(lacking)}")
         for index, name in enumerate(section.judges):
-            if name != GENERATION and name not in known:
+            if (
+                name != GENERATION
+                and name not in known
+                and not {"llm", "llm.judges"} & reader.problems.keys()
+            ):
                 what = f"is none of llm.judges; {did_you_mean(name, [*known, GENERATION])}"
-                problem(f"{key}.judges[{index}]", f"{name!r} {what}")
+                reader.problem(f"{key}.judges[{index}]", f"{name!r} {what}")
 
 
 def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, problem: Problem) -> None:

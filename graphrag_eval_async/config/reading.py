@@ -46,6 +46,10 @@ class Reader:
         self.problems.setdefault(key, what)
         return FAILED
 
+    def has_problem(self, key: str) -> bool:
+        """Whether there is a problem with the value at the key, with a part of it, or with what holds it."""
+        return any(f"{key}.".startswith(f"{each}.") or each.startswith(f"{key}.") for each in self.problems)
+
     def read(self, given: Any) -> Config:
         """The configuration; a section with a problem is left at its default."""
         try:
@@ -202,7 +206,8 @@ def _described(value: Any, key: str) -> str:
     """A value in a few words that tell no secret."""
     if isinstance(value, FromEnvironment):
         return f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
-    if isinstance(value, str) and (_may_be_secret(key) or len(value) > MAX_QUOTED):
+    is_hidden = _may_be_secret(key) and not key.endswith(".provider")
+    if isinstance(value, str) and (is_hidden or len(value) > MAX_QUOTED):
         return "a string"
     names = {list: "a list" if value else "an empty list", dict: "a mapping", NoneType: "nothing"}
     plain = key.startswith(_PLAIN_KEYS) or key.endswith((".max_tokens", ".temperature"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ class Breaker:
     """Admits the calls of one kind, and ends the run if none succeeds.
 
     Until the first success, `max_failed_calls` calls are admitted; if they all fail, the run ends. If as many
-    fail in a row later, one call at a time is admitted until one succeeds. If none does for
+    fail in a row later, it is open: one call at a time sends requests until one succeeds. If none does for
     `max_outage_sec`, the run ends.
     """
 
@@ -40,22 +39,36 @@ class Breaker:
         self._is_over = False
         self._since: float | None = None
         self._longest_pause = 0.0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_probing = False
+        self._change = asyncio.Event()
 
     @property
-    def _allowed(self) -> float:
-        """Calls that may be in progress."""
-        if self._is_over or (self._is_proven and self._failed < self._most_failed):
-            return inf
-        return 1 if self._is_proven else self._most_failed - self._failed
+    def is_open(self) -> bool:
+        """Whether one call at a time may send requests."""
+        return self._is_proven and self._failed >= self._most_failed and not self._is_over
+
+    def _is_full(self) -> bool:
+        """Whether no further call may be in progress."""
+        is_free = self._is_over or self._is_proven
+        return not is_free and self._in_progress + self._failed >= self._most_failed
 
     async def admit(self) -> None:
         """Wait until a call may be made; report its end by `succeeded` or `failed`."""
-        while self._in_progress >= self._allowed:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            await turn
+        while self._is_full():
+            await self._change.wait()
         self._in_progress += 1
+
+    async def probe(self) -> bool:
+        """Wait until a call may send a request; return whether it is the only one, and must call `probed`."""
+        while self.is_open and self._is_probing:
+            await self._change.wait()
+        self._is_probing = self._is_probing or self.is_open
+        return self.is_open
+
+    def probed(self) -> None:
+        """Let another call send requests."""
+        self._is_probing = False
+        self._wake()
 
     def succeeded(self) -> None:
         """Record a call with a usable reply."""
@@ -100,9 +113,5 @@ class Breaker:
         self._wake()
 
     def _wake(self) -> None:
-        free = self._allowed - self._in_progress
-        while self._waiting and free > 0:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                free -= 1
+        self._change.set()
+        self._change.clear()

@@ -13,11 +13,11 @@ from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
-from graphrag_eval_async.judge.protocol import Asked, check_size
+from graphrag_eval_async.judge.protocol import Written, check_size
 from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.judge.client import JudgeClient
     from graphrag_eval_async.judge.protocol import Message, ResponseFormat, Send
@@ -43,6 +43,7 @@ class Call(NamedTuple):
         request: given messages that correct an earlier reply, returns a function that sends the request once,
             and the estimated tokens.
         check: returns the reply if it is usable, else raises `JudgeError`.
+        written: is filled with how the request was written that was answered.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Call(NamedTuple):
     key: bytes
     request: Callable[[Sequence[Message]], tuple[Send, int]]
     check: Callable[[Any], Any]
+    written: dict[str, Any]
 
 
 class ResultCalls:
@@ -57,14 +59,15 @@ class ResultCalls:
 
     Attributes:
         order: position among the results; calls of the earliest go first.
-        asked: the calls, those answered by the cache or by an equal call, too.
+        written: how the requests were written whose replies it has, those of equal calls and of earlier runs,
+            too; of failed calls, how they would be written now.
         is_dropped: whether the session dropped the result before any request was sent.
     """
 
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.order = next(session.orders)
-        self.asked: list[Asked] = []
+        self.written: list[Written] = []
         self._deadlines = session.deadlines
         self.scope = CancelScope()
         self.is_dropped = False
@@ -107,59 +110,73 @@ class MetricCalls:
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
         """See `MetricJudge`."""
-        self._result.asked.append(Asked(self._client.name, form.schema, bool(repeat)))
+        client = self._client
 
         def make() -> Call:
             messages = prompt()
             texts = (text for message in messages for text in (message["role"], message["content"]))
-            client = self._client
+            written: dict[str, Any] = {}
             key = client.key("complete", form.schema, str(repeat), *texts)
 
             def request(correction: Sequence[Message]) -> tuple[Send, int]:
                 asked = [*messages, *correction]
-                varied = {"variation": repeat} if repeat and client.varies else {}
-                send = partial(client.judge.complete, asked, form.schema, **varied)
+                send = partial(client.judge.complete, asked, form.schema, **client.options(written, repeat))
                 return send, estimate_prompt(asked, form.schema)
 
-            return Call("completion", client, key, request, partial(_checked_reply, form))
+            return Call("completion", client, key, request, partial(_checked_reply, form), written)
 
-        return form.read(await self._call(make))
+        return form.read(await self._call("completion", client, make, form.schema, repeat))
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """See `MetricJudge`."""
         client = self._session.first
-        self._result.asked.append(Asked(client.name, None))
+        written: dict[str, Any] = {}
 
         def request(_: Sequence[Message]) -> tuple[Send, int]:
-            return partial(client.judge.embed, texts), sum(map(estimate_tokens, texts))
+            send = partial(client.judge.embed, texts, **client.options(written))
+            return send, sum(map(estimate_tokens, texts))
 
         def make() -> Call:
             key = client.key("embed", None, *texts)
-            return Call("embedding", client, key, request, partial(_checked_vectors, len(texts)))
+            return Call("embedding", client, key, request, partial(_checked_vectors, len(texts)), written)
 
-        vectors: list[list[float]] = await self._call(make)
+        vectors: list[list[float]] = await self._call("embedding", client, make, None)
         return vectors
 
-    async def _call(self, make: Callable[[], Call]) -> Any:
+    async def _call(
+        self,
+        kind: str,
+        client: JudgeClient,
+        make: Callable[[], Call],
+        schema: Mapping[str, Any] | None,
+        repeat: int = 0,
+    ) -> Any:
         """Return the reply to a call once admitted: from the judge, the cache or an equal call."""
         session, result = self._session, self._result
+        how: Mapping[str, Any] | None = None
         await session.throttle.acquire(result.order)
         try:
             call = make()
-            return await session.single_flight.call(call.key, result.scope, partial(self._cached, call))
+            reply, how = await session.single_flight.call(call.key, result.scope, partial(self._cached, call))
+            return reply
         finally:
+            how = client.expected(schema, repeat) if how is None else how
+            result.written.append(Written(client.name, kind, how))
             session.throttle.release()
 
-    async def _cached(self, call: Call, flight: Flight) -> Any:
+    async def _cached(self, call: Call, flight: Flight) -> tuple[Any, Mapping[str, Any]]:
+        """Return the reply, and how the request was written."""
         session = self._session
         await session.open()
         cache, usage = session.cache, session.usage
         if cache is not None and (kept := await cache.get(call.key)) is not None:
             # A cached reply may be corrupt, or from a version with weaker checks.
             with suppress(JudgeError, orjson.JSONDecodeError):
-                reply = call.check(orjson.loads(kept))
+                text, _, how = kept.partition(b"\n")
+                reply = call.check(orjson.loads(text))
+                written = orjson.loads(how) if how else {}
                 usage.cache_hits += 1
-                return reply
+                return reply, written
         usage.calls += 1
         self.calls += 1
         breaker = call.client.retry.breakers[call.kind]
@@ -176,10 +193,11 @@ class MetricCalls:
             raise failure from error
         breaker.succeeded()
         if cache is not None:
-            await cache.put(call.key, orjson.dumps(reply))
+            how = b"\n" + orjson.dumps(call.written) if call.written else b""
+            await cache.put(call.key, orjson.dumps(reply) + how)
             await call.client.remember(cache)
             usage.cache_errors = cache.failures
-        return reply
+        return reply, call.written
 
     async def _checked(self, call: Call, flight: Flight) -> Any:
         """Return a usable reply; if the first is unusable, ask the judge once to correct it."""

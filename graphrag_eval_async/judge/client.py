@@ -19,11 +19,11 @@ from graphrag_eval_async.judge.pricing import check_budget, prices_of
 from graphrag_eval_async.judge.shared_limits import check_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.judge.cache import CallCache
-    from graphrag_eval_async.judge.protocol import Asked, Judge
+    from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.judge.retry import Retry
     from graphrag_eval_async.judge.usage import JudgeUsage
 
@@ -150,11 +150,18 @@ class JudgeClient:
             self._remembered = judge.learned
         self._judge = judge
 
-    def used(self, asked: Sequence[Asked]) -> dict[str, Any]:
-        """Return how those of the requests that went to this judge were written; see `JudgeSession`."""
+    def options(self, written: dict[str, Any], repeat: int = 0) -> dict[str, Any]:
+        """Return the keyword arguments of a call; see `OpenAIJudge.complete`."""
+        options: dict[str, Any] = {"variation": repeat} if repeat and self.varies else {}
+        if isinstance(self._judge, openai_client.OpenAIJudge):
+            options["written"] = written
+        return options
+
+    def expected(self, schema: Mapping[str, Any] | None, repeat: int = 0) -> dict[str, Any]:
+        """Return how a request would be written now; see `OpenAIJudge.expected`."""
         if not isinstance(self._judge, openai_client.OpenAIJudge):
             return {}
-        return self._judge.used([each for each in asked if each.judge == self.name])
+        return self._judge.expected(schema, repeat)
 
     async def remember(self, cache: CallCache) -> None:
         """Store in the cache what the servers accept, if that is new."""

@@ -12,7 +12,7 @@ import orjson
 from graphrag_eval_async.judge.openai_replies import FILTERED, NO_MODEL, NO_QUOTA
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.judge.openai_replies import Response
     from graphrag_eval_async.judge.protocol import Message
@@ -48,7 +48,7 @@ class Variant(NamedTuple):
         format: place in `LADDER`.
         names: names under which default parameters are sent if it is not their own; None for omitted ones.
         errors: how often the server answered this format with an internal error.
-        is_guess: whether the server did not say that it refuses the format.
+        is_guess: whether the server did not say that it refuses the formats before.
         reasons: what the server said of a parameter, by its name, and of the "format". A parameter that
             changed without a reason did so for this request only.
         repeats: how often the request was repeated since its connection was closed.
@@ -68,6 +68,22 @@ class Variant(NamedTuple):
     def renamed(self, name: str, sent: str | None) -> Variant:
         """Return the variant with a parameter sent under another name, or omitted."""
         return self._replace(names={**self.names, name: sent})
+
+
+def used(written: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how requests were written, each by `Dialect.written`, as JSON; empty if all as by default.
+
+    Leaves out which reply was requested in which format: results that need different replies from the same
+    server were judged alike.
+    """
+    parts = [*written]
+    formats = {part.get("format", LADDER[0]) for part in parts}
+    sent = sorted({(name, to or "") for part in parts for name, to in part.get("parameters", {}).items()})
+    found = {
+        "parameters": {name: to or None for name, to in sent},
+        "formats": sorted(formats, key=LADDER.index) if formats != {LADDER[0]} else [],
+    }
+    return {name: part for name, part in found.items() if part}
 
 
 class Dialect:
@@ -94,6 +110,8 @@ class Dialect:
         self._own = {*defaults, "seed"} - {*configured}
         self._proven: set[tuple[str, int]] = set()
         self._guessed: Counter[tuple[str, int]] = Counter()
+        self._told: set[str] = set()  # Schemas whose format the server told, instead of leaving us to guess.
+        self._recalled: set[str] = set()
         self._titles: dict[int, tuple[str, Any]] = {}
 
     def updated(self, variant: Variant, schema: Mapping[str, Any]) -> Variant:
@@ -104,14 +122,20 @@ class Dialect:
         return variant._replace(names={**variant.names, **self.names}) if self.names else variant
 
     def parameters(self, variant: Variant, **changed: Any) -> dict[str, Any]:
-        """Return the parameters of a request; `changed` ones have other values, unless configured."""
+        """Return the parameters of a request; `changed` ones have other values, unless configured.
+
+        A configured seed is the first of several.
+        """
         body = {}
         values = self._defaults | {name: value for name, value in changed.items() if name in self._own}
         for name, value in values.items():
             sent = variant.names.get(name, name)
             if sent is not None:
                 body[sent] = value
-        return body | {name: value for name, value in self._configured.items() if name not in self._defaults}
+        body |= {name: value for name, value in self._configured.items() if name not in self._defaults}
+        if type(body.get("seed")) is int and "seed" not in self._own:
+            body["seed"] += changed.get("seed", 0)
+        return body
 
     def completion(
         self, messages: Sequence[Message], schema: Mapping[str, Any], variant: Variant, **changed: Any
@@ -166,7 +190,7 @@ class Dialect:
         told = _tells_of_format(response)
         if not told and (not _may_be_format(response) or self._is_proven(schema, variant)):
             return None
-        place, is_guess = variant.format + 1, variant.is_guess or response.status == 500
+        place, is_guess = variant.format + 1, variant.is_guess or not told
         if response.status == 500 and not told:
             name = self._name(schema)
             guessed = [other for own, other in self._guessed if own == name and other >= place]
@@ -181,10 +205,13 @@ class Dialect:
             return None
         for name in sorted(self._own | {*self._defaults}):
             sent = variant.names.get(name, name)
-            if sent is not None and sent in body and response.mentions(sent):
+            if sent is not None and sent in body and (response.mentions(sent) or response.mentions(name)):
                 return name
-        others = (name for name in self._configured if name in body and name != "model")
-        return next((name for name in others if response.mentions(name, quoted=True)), None)
+        for name in sorted(self._configured.keys() & body.keys() - {"model"}):
+            older = [other for other, newer in RENAMED.items() if newer == name]
+            if any(response.mentions(each, anywhere=False) for each in (name, *older)):
+                return name
+        return None
 
     def after_prose(self, variant: Variant, schema: Mapping[str, Any], reason: str) -> Variant | None:
         """Return how to repeat a request answered in prose: perhaps the server ignores the format."""
@@ -199,8 +226,9 @@ class Dialect:
         for name, reason in variant.reasons.items():
             if name in variant.names and self.names.get(name, name) != (sent := variant.names[name]):
                 self.names = {**self.names, name: sent}
-                does = "is left out" if sent is None else f"is sent as {sent}"
-                new.append(f"{name} {does} ({reason})")
+                new.append(_sent(name, sent, reason))
+        if self._recalled:
+            new += self._from_cache(schema)
         if schema is None:
             return new
         name, place = self._name(schema), variant.format
@@ -211,34 +239,50 @@ class Dialect:
                 if self._guessed[name, place] < CONFIRMATIONS:
                     return new
             self.formats[name] = place
-            kind = FORMATS[LADDER[place]]
-            reason = variant.reasons.get("format", "")
-            new.append(f"replies of the form {schema['title']} are requested as {kind} ({reason})")
+            (self._told.discard if variant.is_guess else self._told.add)(name)
+            new.append(_requested(schema, place, variant.reasons.get("format", "")))
         self._proven.add((name, place))
         return new
 
+    def _from_cache(self, schema: Mapping[str, Any] | None) -> list[str]:
+        """Return what was recalled and is used for the first time, in words."""
+        known = "as the cache remembers"
+        new = [_sent(name, self.names[name], known) for name in sorted(self._recalled & {*self.names})]
+        self._recalled -= {*self.names}
+        if schema is not None and (name := self._name(schema)) in self._recalled:
+            self._recalled.discard(name)
+            new.append(_requested(schema, self.formats[name], known))
+        return new
+
+    @property
+    def limit(self) -> str:
+        """The name of the parameter that limits the tokens of a reply, as in the configuration."""
+        return next((newer for newer in RENAMED.values() if newer in self._configured), "max_tokens")
+
     @property
     def learned(self) -> dict[str, Any]:
-        """What differs from the defaults and is remembered, as JSON; empty if nothing does."""
-        named = {name: LADDER[place] for name, place in sorted(self.formats.items())}
+        """What differs from the defaults and is worth remembering for other runs, as JSON; may be empty.
+
+        Leaves out formats that were only guessed: the server may have been starting.
+        """
+        named = {name: LADDER[self.formats[name]] for name in sorted(self._told)}
         found = {"parameters": dict(sorted(self.names.items())), "formats": named}
         return {name: part for name, part in found.items() if part}
 
-    def used(self, schemas: Sequence[Mapping[str, Any]], *, is_varied: bool) -> dict[str, Any]:
-        """Return how requests for replies with these schemas were written, as JSON; empty if as by default.
+    def written(self, variant: Variant, **changed: Any) -> dict[str, Any]:
+        """Return how a request was written, as JSON; empty if as by default.
 
-        Leaves out which schema was requested in which format: results that need different replies from the
-        same server were judged alike.
+        Leaves out parameters that are written in another way in this request only.
 
         Args:
-            schemas: of the replies.
-            is_varied: whether several different replies to a request were wanted, so that it had a seed.
+            variant: how it was written.
+            changed: parameters with other values than usual.
         """
-        formats = dict(self._guessed.keys()) | self.formats
-        places = {formats.get(self._name(schema), 0) for schema in schemas}
-        names = {name: sent for name, sent in sorted(self.names.items()) if is_varied or name != "seed"}
-        found = {"parameters": names, "formats": [LADDER[place] for place in sorted(places) if any(places)]}
-        return {name: part for name, part in found.items() if part}
+        found: dict[str, Any] = {"format": LADDER[variant.format]} if variant.format else {}
+        sent = {*self._defaults, *changed} & variant.names.keys()
+        if names := {name: variant.names[name] for name in sent if name in self.names}:
+            found["parameters"] = names
+        return found
 
     def recall(self, learned: Any) -> None:
         """Start with what `learned` was earlier; ignores what it does not understand."""
@@ -247,10 +291,13 @@ class Dialect:
                 for name, sent in names.items():
                     if (sent is None and name in self._own) or (sent and sent == RENAMED.get(name)):
                         self.names = {**self.names, name: sent}
+                        self._recalled.add(name)
         match learned:
             case {"formats": dict(formats)}:
                 known = {name: LADDER.index(kind) for name, kind in formats.items() if kind in LADDER}
                 self.formats.update(known)
+                self._told.update(known)
+                self._recalled.update(known)
 
     def _name(self, schema: Mapping[str, Any]) -> str:
         # There are few schemas; keeping a reference to each prevents reuse of its id.
@@ -262,6 +309,16 @@ class Dialect:
 
     def _is_proven(self, schema: Mapping[str, Any], variant: Variant) -> bool:
         return (self._name(schema), variant.format) in self._proven
+
+
+def _sent(name: str, sent: str | None, reason: str) -> str:
+    does = "is left out" if sent is None else f"is sent as {sent}"
+    return f"{name} {does} ({reason})"
+
+
+def _requested(schema: Mapping[str, Any], place: int, reason: str) -> str:
+    kind = FORMATS[LADDER[place]]
+    return f"replies of the form {schema['title']} are requested as {kind} ({reason})"
 
 
 def _tells_of_format(response: Response) -> bool:

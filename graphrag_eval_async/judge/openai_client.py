@@ -22,6 +22,7 @@ from graphrag_eval_async.judge.openai_replies import (
     failure_of,
     read_completion,
     read_embeddings,
+    text_of,
 )
 from graphrag_eval_async.judge.protocol import TryAgain
 from graphrag_eval_async.judge.usage import JudgeUsage
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.errors import Failure
     from graphrag_eval_async.judge.openai_endpoint import Endpoint
-    from graphrag_eval_async.judge.protocol import Asked, Message
+    from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
@@ -46,11 +47,8 @@ MAX_TOKENS = 4096
 VARIED_TEMPERATURE = 0.3
 """Temperature of requests for several replies, as in ragas."""
 
-CLOSED = {
-    *("ServerDisconnectedError", "ClientOSError", "RemoteProtocolError"),
-    *("ConnectionResetError", "BrokenPipeError"),
-}
-"""Exceptions of transports when the server has closed a connection."""
+CLOSED = {"ServerDisconnectedError", "ClientOSError", "RemoteProtocolError"}
+"""Exceptions of transports when the server has closed a connection, beside those of the standard library."""
 
 MAX_REPEATS = 5
 """How often a request is repeated at once since its connection was closed; each may meet another idle one."""
@@ -126,15 +124,14 @@ class OpenAIJudge:
         found = {name: remote.dialect.learned for name, remote in self._remotes.items()}
         return {name: learned for name, learned in found.items() if learned}
 
-    def used(self, asked: Sequence[Asked]) -> dict[str, Any]:
-        """Return how these requests were written, if it differs from the defaults, as JSON."""
-        found = {}
-        for name, remote in self._remotes.items():
-            own = [each for each in asked if (each.schema is None) == (name == "embedding")]
-            schemas = [each.schema for each in own if each.schema is not None]
-            if own and (used := remote.dialect.used(schemas, is_varied=any(each.is_varied for each in own))):
-                found[name] = used
-        return found
+    def expected(self, schema: Mapping[str, Any] | None, variation: int = 0) -> dict[str, Any]:
+        """Return how a request would be written now, by `Dialect.written`; for embeddings without schema."""
+        remote = self._embedding if schema is None else self._generation
+        if remote is None:
+            return {}
+        dialect = remote.dialect
+        variant = Variant(names=dialect.names) if schema is None else dialect.updated(Variant(), schema)
+        return dialect.written(variant, **_varied(variation))
 
     @property
     def _remotes(self) -> dict[str, _Remote]:
@@ -147,9 +144,20 @@ class OpenAIJudge:
             remote.dialect.recall(learned.get(name) if isinstance(learned, dict) else None)
 
     async def complete(
-        self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        *,
+        variation: int = 0,
+        written: dict[str, Any] | None = None,
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`; a `variation` above 0 asks for another reply to the same messages.
+        """See `Judge`.
+
+        Args:
+            messages: the conversation.
+            schema: the schema of the reply.
+            variation: above 0, asks for another reply to the same messages.
+            written: is set to how the request was written that was answered; see `Dialect.written`.
 
         Raises:
             TryAgain: the server refuses this format or a default parameter.
@@ -158,14 +166,14 @@ class OpenAIJudge:
         remote = self._generation
         assert remote is not None  # noqa: S101  (`load_config` requires what the metrics call)
         dialect = remote.dialect
-        changed = {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
+        changed = _varied(variation)
 
         async def send(variant: Variant) -> tuple[Any, TokenUsage | None]:
             variant = dialect.updated(variant, schema)
             body = dialect.completion(messages, schema, variant, **changed)
             response = await remote.post("/chat/completions", body, variant, schema, send)
             try:
-                reply = await _read(read_completion, response)
+                reply = await _read(partial(read_completion, limit=remote.limit), response)
             except JudgeError as error:
                 other = None
                 if error.kind == "invalid_reply" and error.reply and "{" not in error.reply:
@@ -176,12 +184,17 @@ class OpenAIJudge:
             has_more = isinstance(reply.value, dict) and reply.value.keys() - schema["properties"].keys()
             self.usage.repaired += reply.is_repaired or bool(has_more)
             remote.accepted(variant, schema)
+            if written is not None:
+                written.clear()
+                written.update(dialect.written(variant, **changed))
             return reply.value, reply.usage
 
         return await send(Variant())
 
-    async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage | None]:
-        """See `Judge`."""
+    async def embed(
+        self, texts: Sequence[str], *, written: dict[str, Any] | None = None
+    ) -> tuple[list[list[float]], TokenUsage | None]:
+        """See `Judge`, and for `written`, `complete`."""
         remote = self._embedding
         assert remote is not None  # noqa: S101
 
@@ -189,6 +202,8 @@ class OpenAIJudge:
             body = {"input": list(texts)} | remote.dialect.parameters(variant)
             response = await remote.post("/embeddings", body, variant, None, send)
             remote.accepted(variant, None)
+            if written is not None:
+                written.update(remote.dialect.written(variant))
             return await _read(read_embeddings, response)
 
         return await send(Variant(names=remote.dialect.names))
@@ -213,6 +228,7 @@ class _Remote:
         self._options = sdk.options(endpoint)
         self._scrub = scrub
         self._has_served = False
+        self.limit = f"{target.key}.{dialect.limit}"
 
     @property
     def where(self) -> str:
@@ -260,7 +276,7 @@ class _Remote:
         if response.is_success:
             return response
         failure = failure_of(response, self.target)
-        other = self.dialect.after_refusal(response, body, variant, schema, failure.message)
+        other = self.dialect.after_refusal(response, body, variant, schema, text_of(response))
         if other is None:
             if (name := self.dialect.refused(response, body, variant)) is not None:
                 text = f"{failure.message}; change or remove {self.target.key}.{name}"
@@ -286,9 +302,17 @@ class _Remote:
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}")
         failure = JudgeError(kind, text)
-        if self._has_served and variant.repeats < MAX_REPEATS and type(cause).__name__ in CLOSED:
+        is_closed = type(cause).__name__ in CLOSED or isinstance(
+            cause, ConnectionResetError | BrokenPipeError
+        )
+        if self._has_served and variant.repeats < MAX_REPEATS and is_closed:
             return TryAgain(failure, partial(send, variant._replace(repeats=variant.repeats + 1)))
         return failure
+
+
+def _varied(variation: int) -> dict[str, Any]:
+    """Return the parameters that differ in requests for several replies."""
+    return {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
 
 
 async def _read(read: Callable[[Response], T], response: Response) -> T:

@@ -71,6 +71,12 @@ STATUS_WORDS = {
 REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
 """The end of the reasoning before a reply."""
 
+REASONING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
+"""The start of it."""
+
+AFTER = r"(?:[\"'`]|(?:[Pp]arameter|[Aa]rgument|[Ff]ield|[Oo]ption|[Kk]ey)s?(?: supplied)?:? )"
+"""What the name of a parameter follows, in messages about one."""
+
 MAX_BRACES = 20
 """Maximum opening braces at which an object is looked for in the text of a reply."""
 
@@ -171,15 +177,19 @@ class Response(NamedTuple):
         """The beginning of the body, scrubbed for display."""
         return self.scrub(self.body.decode(errors="replace"), EXCERPT)
 
-    def mentions(self, parameter: str, *, quoted: bool = False) -> bool:
-        """Whether the error is about a parameter of the request, named there, perhaps only in quotes."""
+    def mentions(self, parameter: str, *, anywhere: bool = True) -> bool:
+        """Whether the error is about a parameter of the request.
+
+        Unless `anywhere`, a name that may be a word of the message, such as "stop", counts only in quotes or
+        after a word such as "parameter".
+        """
         details = self.details
         if details.get("param") == parameter:
             return True
         message = details.get("message")
         text = message if isinstance(message, str) else self.body.decode(errors="replace")
-        start, end = ("[\"'`]", "[\"'`]") if quoted else (r"(?<!\w)", r"(?!\w)")
-        return re.search(f"{start}{re.escape(parameter)}{end}", text) is not None
+        start = r"(?<!\w)" if anywhere or "_" in parameter else AFTER
+        return re.search(rf"{start}{re.escape(parameter)}(?!\w)", text) is not None
 
     @property
     def unmasked(self) -> Response:
@@ -212,15 +222,19 @@ def _status_of(error: Any) -> int:
     return 502
 
 
-def failure_of(response: Response, target: Target) -> JudgeError:
-    """Return the error for a response without success status."""
-    status, codes = response.status, response.codes
+def text_of(response: Response) -> str:
+    """Return what a response without success status says."""
     message = response.details.get("message")
-    if status < 400:
+    if response.status < 400:
         message = f"redirected to {response.headers.get('location', 'nowhere')}"
     elif not isinstance(message, str):
         message = response.body.decode(errors="replace")
-    text = response.scrub(f"HTTP {status}: {message}")
+    return response.scrub(f"HTTP {response.status}: {message}")
+
+
+def failure_of(response: Response, target: Target) -> JudgeError:
+    """Return the error for a response without success status."""
+    status, codes, text = response.status, response.codes, text_of(response)
     if codes & FILTERED:
         return JudgeError("refused", text)
     if (advice := _advice(status, codes, target.key)) is not None:
@@ -273,8 +287,8 @@ class Embeddings(Struct):
     usage: Any = None
 
 
-def read_completion(response: Response) -> Completion:
-    """Return the JSON value in a chat completion.
+def read_completion(response: Response, limit: str = "llm.generation.max_tokens") -> Completion:
+    """Return the JSON value in a chat completion; `limit` is the key of the limit on its tokens.
 
     Raises:
         JudgeError: the completion holds no JSON value.
@@ -293,7 +307,7 @@ def read_completion(response: Response) -> Completion:
         problem = response.scrub(str(refusal or "by the content filter"))
         raise JudgeError("refused", problem, reply=text, usage=usage)
     if reason == "length":
-        problem = "the reply was cut off; raise llm.generation.max_tokens"
+        problem = f"the reply was cut off; raise {limit}"
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage, final=True)
     if text is None:
         raise JudgeError("invalid_reply", "the reply has no text content", reply="", usage=usage)
@@ -345,7 +359,7 @@ def json_of(text: str) -> tuple[Any, bool]:
 
     Raises:
         InvalidRecord: the text holds no JSON value.
-        ValueError: it holds several objects, or one with the same key twice.
+        ValueError: it holds several objects, or one with the same key twice; or only the reasoning.
     """
     try:
         value = decode(text.encode())
@@ -355,7 +369,10 @@ def json_of(text: str) -> tuple[Any, bool]:
         if text.count('"') != orjson.dumps(value).count(b'"'):  # A key is missing, or a quote was escaped.
             DECODER.decode(text)
         return value, False
-    found = [*_objects(REASONED.split(text)[-1])]
+    answer = REASONED.split(text)[-1]
+    if REASONING.match(answer):
+        raise ValueError("the reply ends in the middle of its reasoning")
+    found = [*_objects(answer)]
     if len(found) > 1:
         raise ValueError(f"ambiguous: the reply has {len(found)} JSON objects")
     if not found:
@@ -364,10 +381,16 @@ def json_of(text: str) -> tuple[Any, bool]:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """Yield the JSON objects in a text."""
+    """Yield the JSON objects in a text.
+
+    Raises:
+        ValueError: the text has too many braces to tell.
+    """
     start, tries = text.find("{"), 0
-    while start >= 0 and tries < MAX_BRACES:
+    while start >= 0:
         tries += 1
+        if tries > MAX_BRACES:
+            raise ValueError(f"ambiguous: the reply has more than {MAX_BRACES} braces outside of objects")
         end = start + 1
         with suppress(JSONDecodeError, RecursionError):
             _, end = DECODER.raw_decode(text, start)

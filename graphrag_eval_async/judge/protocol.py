@@ -27,18 +27,18 @@ Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
 
 
-class Asked(NamedTuple):
-    """What a result asked of a judge.
+class Written(NamedTuple):
+    """How a request was written.
 
     Attributes:
         judge: the judge's name in the configuration.
-        schema: the schema of the reply; None for embeddings.
-        is_varied: whether another reply to the same messages was wanted.
+        kind: "completion" or "embedding".
+        how: what differs from the defaults; see `Dialect.written`.
     """
 
     judge: str
-    schema: Mapping[str, Any] | None
-    is_varied: bool = False
+    kind: str
+    how: Mapping[str, Any]
 
 
 @runtime_checkable

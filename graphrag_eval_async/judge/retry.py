@@ -77,6 +77,7 @@ class Retry:
         key: str = "llm.generation",
         deadlines: Deadlines | None = None,
         peers: list[Retry] | None = None,
+        is_ended_by_one: bool = False,
     ) -> None:
         """Prepare to send the requests of one judge.
 
@@ -87,6 +88,8 @@ class Retry:
             key: where the judge's LLM is configured.
             deadlines: deadlines of the results.
             peers: all judges that share the budget; this one is added.
+            is_ended_by_one: whether no more requests are sent at all once those of one kind, or of one judge,
+                would all fail.
         """
         self.limiter = RateLimiter(limits, usage, deadlines)
         self.breakers = {kind: Breaker(limits, partial(self._give_up, kind)) for kind in KINDS}
@@ -97,6 +100,7 @@ class Retry:
         self._key = key
         self._peers = [] if peers is None else peers
         self._peers.append(self)
+        self._is_ended_by_one = is_ended_by_one
         self.shared: SharedLimits | None = None
 
     def share(self, llm: LLMConfig, name: str, worker: str) -> None:
@@ -119,30 +123,55 @@ class Retry:
             JudgeError: the last attempt failed.
         """
         self._check_budget()  # Results restored from a journal may have spent it.
-        failures = 0
-        while True:
-            try:
-                return await self._attempt(request)
-            except JudgeError as error:
-                if isinstance(error, TryAgain):
-                    request = request._replace(send=error.again)
-                    if not error.counts:
-                        self._usage.retries[error.kind] += 1
-                        continue
-                if error.kind not in RETRIED or error.final:
-                    raise
-                if not _is_pause(error):
-                    failures += 1
-                if failures >= self._limits.max_attempts:
-                    attempts = f" ({failures} attempts)" if failures > 1 else ""
-                    raise JudgeError(error.kind, error.message + attempts) from error
-                self._usage.retries[error.kind] += 1
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_backoff(error, failures)):
-                        await self.limiter.ends[request.kind].wait()
+        breaker, is_probe, failures = self.breakers[request.kind], False, 0
+        try:
+            while True:
+                if breaker.is_open and not is_probe:
+                    is_probe = await self._probe(breaker)
+                sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
+                if breaker.is_open and not is_probe:  # It opened in the meantime.
+                    self.limiter.release()
+                    continue
+                try:
+                    return await self._attempt(request, sent_in)
+                except JudgeError as error:
+                    if isinstance(error, TryAgain):
+                        request = request._replace(send=error.again)
+                    failures = await self._failed(error, request.kind, failures)
+        finally:
+            if is_probe:
+                breaker.probed()
 
-    async def _attempt(self, request: Request) -> Any:
-        sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
+    async def _failed(self, error: JudgeError, kind: str, failures: int) -> int:
+        """Wait until the next attempt may be made, after so many failures; return their new number.
+
+        Raises:
+            JudgeError: no other attempt is worth it.
+        """
+        if isinstance(error, TryAgain) and not error.counts:
+            self._usage.retries[error.kind] += 1
+            return failures
+        if error.kind not in RETRIED or error.final:
+            raise error
+        if not _is_pause(error):
+            failures += 1
+        if failures >= self._limits.max_attempts:
+            attempts = f" ({failures} attempts)" if failures > 1 else ""
+            raise JudgeError(error.kind, error.message + attempts) from error
+        self._usage.retries[error.kind] += 1
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_backoff(error, failures)):
+                await self.limiter.ends[kind].wait()
+        return failures
+
+    async def _probe(self, breaker: Breaker) -> bool:
+        self._usage.waiting += 1
+        try:
+            return await breaker.probe()
+        finally:
+            self._usage.waiting -= 1
+
+    async def _attempt(self, request: Request, sent_in: int) -> Any:
         try:
             if self.shared is not None:
                 await self._share(request)
@@ -223,10 +252,12 @@ class Retry:
                 peer._dismiss(kind, partial(JudgeError, "budget", text, final=True))
 
     def _end(self, kind: str, error: JudgeUnavailable) -> None:
-        """Send no more requests of a kind, since they would all fail."""
-        # Every metric needs completions, so their failure ends all; embeddings end only themselves.
-        for ended in KINDS if kind == "completion" else (kind,):
-            self._dismiss(ended, partial(JudgeUnavailable, error.message))
+        """Send no more requests of a kind, since they would all fail; or none of any kind to any judge."""
+        # Every metric needs completions, so their failure ends embeddings, too.
+        kinds = KINDS if kind == "completion" or self._is_ended_by_one else (kind,)
+        for peer in self._peers if self._is_ended_by_one else [self]:
+            for ended in kinds:
+                peer._dismiss(ended, partial(JudgeUnavailable, error.message))
 
     def _dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
         self.limiter.dismiss(kind, error)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.judge.cache import CallCache
 from graphrag_eval_async.judge.client import JudgeClient
+from graphrag_eval_async.judge.dialect import used
 from graphrag_eval_async.judge.pricing import prices_of
 from graphrag_eval_async.judge.rate_limiter import Deadlines
 from graphrag_eval_async.judge.retry import Retry
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.judge.client import JudgeSetup
-    from graphrag_eval_async.judge.protocol import Asked
+    from graphrag_eval_async.judge.protocol import Written
 
 STARTS = 2
 """Results to start judging per iteration of the event loop; each takes a millisecond."""
@@ -42,8 +43,11 @@ class JudgeSession:
         is_dropping: whether new results are no longer started.
     """
 
-    def __init__(self, setups: Sequence[JudgeSetup]) -> None:
-        """Prepare the session; the first judge also computes embeddings."""
+    def __init__(self, setups: Sequence[JudgeSetup], *, is_ended_by_one: bool = False) -> None:
+        """Prepare the session; the first judge also computes embeddings.
+
+        With `is_ended_by_one`, a judge or an embedding model that does not work ends all calls.
+        """
         llm = setups[0].llm
         self.limits = llm.limits
         self.usage = JudgeUsage(prices_of(llm, setups[0].name))
@@ -66,6 +70,7 @@ class JudgeSession:
                     key=llm.key(setup.name),
                     deadlines=self.deadlines,
                     peers=peers,
+                    is_ended_by_one=is_ended_by_one,
                 ),
             )
             for setup in setups
@@ -94,14 +99,20 @@ class JudgeSession:
             await client.open(self.cache, self.usage)
         self._is_open = True
 
-    def used(self, asked: Sequence[Asked]) -> dict[str, Any]:
+    def used(self, written: Sequence[Written]) -> dict[str, Any]:
         """Return how the requests of a result were written, if it differs from the defaults, as JSON.
 
         Depends on these requests only, not on what the server refused of other results by then.
         """
-        others = {f"judges.{name}": client.used(asked) for name, client in self.clients.items()}
-        del others[f"judges.{self.first.name}"]
-        return self.first.used(asked) | {name: used for name, used in others.items() if used}
+        found: dict[str, Any] = {}
+        for name in self.clients:
+            own = {
+                part: used(each.how for each in written if (each.judge, each.kind) == (name, kind))
+                for part, kind in (("generation", "completion"), ("embedding", "embedding"))
+            }
+            if own := {part: how for part, how in own.items() if how}:
+                found |= own if name == self.first.name else {f"judges.{name}": own}
+        return found
 
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""

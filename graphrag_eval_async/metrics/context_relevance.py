@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
+from graphrag_eval_async.metrics.joint_retrieval import NO_TEXT
 from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.metrics.retrieval import retrieved_texts
 
@@ -49,13 +50,14 @@ FORM = format_of(RatedDocuments)
 def context_relevance(config: ContextRelevanceConfig) -> Metric:
     """Return the metric `context_relevance`: the mean rating of the retrieved documents, from 0 to 1.
 
-    A document without text is rated 0.
+    A document without text is rated 0; a response that retrieved no text scores 0.
     """
 
     def call_for(case: Case) -> Call | None:
         texts = retrieved_texts(case, blank=True)
-        is_complete = has_text(case.question) and any(texts)
-        return partial(_relevance, config.seed, case.question, texts) if is_complete else None
+        if texts is None or not has_text(case.question):
+            return None
+        return partial(_relevance, config.seed, case.question, texts)
 
     prompts = [f"seed {config.seed}", *prompts_of(INSTRUCTIONS, FORM)]
     return metric_of_one_call(NAME, prompts, call_for)
@@ -63,6 +65,8 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
 
 async def _relevance(seed: int, question: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
     ranks = [rank for rank, text in enumerate(texts) if text]
+    if not ranks:
+        return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
     Random(f"{seed} {question}").shuffle(ranks)  # noqa: S311
     shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
     blocks = {"question": question, "documents": dumps(shown)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import format_of
+from graphrag_eval_async.metrics.joint_retrieval import NO_TEXT
 from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas
 from graphrag_eval_async.metrics.retrieval import retrieved_texts
@@ -49,7 +50,7 @@ FORM = format_of(FaithfulnessClaims)
 
 
 def faithfulness(config: FaithfulnessConfig) -> Metric:
-    """Return the metric `faithfulness`.
+    """Return the metric `faithfulness`. No claim is supported if no text was retrieved.
 
     Raises:
         ConfigError: ragas is not installed, and the mode is "ragas".
@@ -58,8 +59,9 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
 
     def call_for(case: Case) -> Call | None:
         texts, answer = retrieved_texts(case), case.actual_answer or ""
-        is_complete = has_text(case.question, answer) and texts
-        return partial(judge_claims, case.question, answer, texts) if is_complete else None
+        if texts is None or not has_text(case.question, answer):
+            return None
+        return partial(judge_claims, case.question, answer, texts)
 
     if config.mode == "ragas":
         prompts = [f"ragas {require_ragas(NAME)} StatementGeneratorPrompt, NLIStatementPrompt"]
@@ -71,15 +73,15 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
 async def _jointly(question: str, answer: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
     blocks = {"question": question, "answer": answer, "documents": dumps(texts)}
     found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), FORM)
-    return _score((each.supported, each.claim, each.reason) for each in found.claims)
+    return _score((each.supported and bool(texts), each.claim, each.reason) for each in found.claims)
 
 
 async def _with_ragas(question: str, answer: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
     from ragas.metrics.collections.faithfulness.util import NLIStatementPrompt, StatementGeneratorPrompt
 
     split = await ask_ragas(judge, StatementGeneratorPrompt, question=question, answer=answer)
-    if not split.statements:
-        return _score([])
+    if not split.statements or not texts:
+        return _score((False, statement, NO_TEXT) for statement in split.statements)
     context = "\n".join(texts)
     verdicts = await ask_ragas(judge, NLIStatementPrompt, context=context, statements=split.statements)
     return _score((bool(each.verdict), each.statement, each.reason) for each in verdicts.statements)

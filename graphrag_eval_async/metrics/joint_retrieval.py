@@ -52,6 +52,7 @@ class RetrievedDocuments(Struct, frozen=True):
     statements: list[SupportedStatement]
 
 
+NO_TEXT = "no text was retrieved"
 FORM = format_of(RetrievedDocuments)
 JOINT_PROMPTS = prompts_of(INSTRUCTIONS, FORM)
 
@@ -62,7 +63,8 @@ async def judge_jointly(
     """Return recall and precision of a step's documents, each from 0 to 1.
 
     Recall is the share of the reference's statements that a document supports; precision is the average
-    precision of the useful documents. A document without text takes up a rank and is not useful.
+    precision of the useful documents. A document without text takes up a rank and is not useful. Both are 0
+    without any text.
 
     Args:
         name: prefix of the keys.
@@ -73,6 +75,8 @@ async def judge_jointly(
         judge: the judge.
     """
     ranks = [rank for rank, text in enumerate(texts) if text]
+    if not ranks:
+        return {f"{name}_recall": 0.0, f"{name}_recall_reason": NO_TEXT, f"{name}_precision": 0.0}
     Random(f"{seed} {question}").shuffle(ranks)  # noqa: S311
     shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
     blocks = {"question": question, "reference": reference, "documents": dumps(shown)}

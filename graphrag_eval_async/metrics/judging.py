@@ -175,7 +175,7 @@ class Judging:
 
     def session(self) -> JudgeSession:
         """Return a new judge session for one stream."""
-        return JudgeSession(self._setups)
+        return JudgeSession(self._setups, is_ended_by_one=self._on_fatal == "raise")
 
     def plan(
         self, question: Question, fields: Mapping[str, Any], matches: Sequence[tuple[int, int, int]]
@@ -224,7 +224,7 @@ class Judging:
     ) -> Judged:
         """Return what the tasks add to the result; count outcomes and costs."""
         session = result.session
-        judged = Judged({}, {}, self.provenance(session.used(result.asked)))
+        judged = Judged({}, {}, self.provenance(session.used(result.written)))
         found = iter(
             [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
         )

@@ -26,9 +26,10 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     version = require_ragas(NAME)
 
     def call_for(case: Case) -> Call | None:
-        answer, reference = case.actual_answer or "", case.reference_answer or ""
-        is_complete = has_text(case.question, answer, reference)
-        return partial(_correctness, config, case.question, answer, reference) if is_complete else None
+        answer, reference = case.actual_answer, case.reference_answer or ""
+        if answer is None or not has_text(case.question, reference):
+            return None
+        return partial(_correctness, config, case.question, answer, reference)
 
     prompts = [
         f"ragas {version} StatementGeneratorPrompt, CorrectnessClassifierPrompt",
@@ -42,7 +43,7 @@ async def _correctness(
 ) -> dict[str, Any]:
     """Return the weighted average of the F-score of the statements and the answers' cosine similarity.
 
-    An answer without statements, such as a refusal, scores 0.
+    An answer without statements, such as a refusal or an empty one, scores 0.
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
     from ragas.metrics.collections.answer_correctness.util import (
@@ -51,21 +52,22 @@ async def _correctness(
     )
 
     split = partial(ask_ragas, judge, StatementGeneratorPrompt, question=question)
-    embed = [partial(judge.embed, [answer, reference])] if config.weights[1] else []
-    actual, expected, *vectors = await together(
-        partial(split, answer=answer), partial(split, answer=reference), *embed
-    )
+    is_blank = not answer.strip()
+    embed = [partial(judge.embed, [answer, reference])] if config.weights[1] and not is_blank else []
+    answers = [partial(split, answer=text) for text in ([reference] if is_blank else [reference, answer])]
+    expected, *others = await together(*answers, *embed)
+    actual, vectors = ([], others) if is_blank else (others[0].statements, others[1:])
     similarity = {f"{NAME}_similarity": cosine(*pair) for pair in vectors}
     if not expected.statements:
         raise JudgeError("invalid_reply", "the judge found no statement in the reference answer")
-    if not actual.statements:  # Such as a refusal.
+    if not actual:  # Such as a refusal.
         counts = {f"{NAME}_tp": 0, f"{NAME}_fp": 0, f"{NAME}_fn": len(expected.statements)}
         return {NAME: 0.0, **counts, **similarity}
     classes = await ask_ragas(
         judge,
         CorrectnessClassifierPrompt,
         question=question,
-        answer=actual.statements,
+        answer=actual,
         ground_truth=expected.statements,
     )
     sizes = len(classes.TP), len(classes.FP), len(classes.FN)

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError, MalformedStep
-from graphrag_eval_async.metrics.joint_retrieval import JOINT_PROMPTS, judge_jointly
+from graphrag_eval_async.metrics.joint_retrieval import JOINT_PROMPTS, NO_TEXT, judge_jointly
 from graphrag_eval_async.metrics.metric import Metric, MetricTask, has_text
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas, together
 from graphrag_eval_async.steps import average_precision, read_texts
+from graphrag_eval_async.steps.retrieval import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,7 +40,7 @@ def retrieval_context(config: RetrievalContextConfig) -> Metric:
     """
 
     def reference(case: Case, index: int) -> str | None:
-        return _joined(_texts(case.matches[index])) if index in case.matches else None
+        return _joined(_texts(case.matches[index]) or []) if index in case.matches else None
 
     return _retrieval(CONTEXT, config, reference)
 
@@ -64,7 +65,7 @@ def _retrieval(
         for index, step in enumerate(case.actual_steps or []):
             if _is_retrieval(step) and (reference := reference_of(case, index)) is not None:
                 texts = _texts(step)
-                is_complete = has_text(case.question, reference) and any(texts)
+                is_complete = has_text(case.question, reference) and texts is not None
                 for key, ask in judges.items():
                     call = partial(ask, case.question, texts, reference) if is_complete else None
                     found.append(MetricTask(name, call, f"{key}_error", f"{key}_cost", index))
@@ -73,12 +74,16 @@ def _retrieval(
     return Metric(name, prompts, tasks)
 
 
-def retrieved_texts(case: Case, *, blank: bool = False) -> list[str]:
+def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
     """Return the texts that all successful retrieval steps of a response returned, each once.
 
-    With `blank`, also "" for each document without text.
+    With `blank`, also "" for each document without text. None if no such step tells texts.
     """
-    texts = [text for step in case.actual_steps or () if _is_retrieval(step) for text in _texts(step)]
+    of_steps = [_texts(step) for step in case.actual_steps or () if _is_retrieval(step)]
+    known = [texts for texts in of_steps if texts is not None]
+    if not known:
+        return None
+    texts = [text for each in known for text in each]
     return [*{text or place: text for place, text in enumerate(texts) if text or blank}.values()]
 
 
@@ -100,11 +105,17 @@ def _joined(texts: Sequence[str]) -> str:
     return "\n".join(filter(None, texts))
 
 
-def _texts(step: Mapping[str, Any]) -> list[str]:
+def _texts(step: Mapping[str, Any]) -> list[str] | None:
+    """Return the texts that a step returned by rank, "" for a document without text.
+
+    None if they are not known: the output cannot be read, or it has documents, but none with the key `text`.
+    """
     try:
-        return read_texts(step.get("output"))
+        texts = read_texts(step.get("output"))
+        is_known = not texts or any("text" in document for document in read_documents(step.get("output")))
     except MalformedStep:
-        return []
+        return None
+    return texts if is_known else None
 
 
 async def _recall(
@@ -112,8 +123,10 @@ async def _recall(
 ) -> dict[str, Any]:
     """Return the share of the reference's statements that the judge attributes to the texts, from 0 to 1.
 
-    Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
+    0 without any text. Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
+    if not any(texts):
+        return {key: 0.0} | ({f"{key}_reason": NO_TEXT} if key.startswith(ANSWER) else {})
     from ragas.metrics.collections.context_recall.util import ContextRecallPrompt
 
     context = _joined(texts)

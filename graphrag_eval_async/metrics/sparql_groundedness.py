@@ -36,12 +36,16 @@ MIN_CHARACTERS = 3
 
 NUMBER = re.compile(r"(?<![\w.,-])-?\d{1,15}(?:,\d{3})*(?:\.\d{1,15})?(?![\w,]|[.-]\d)")
 
+MARKER = re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE)
+"""The number of an item of a list."""
+
 INSTRUCTIONS = """\
-<answer> is an answer to <question>. <rows> are all that the queries behind it returned, and <found> \
-lists values of <answer> that stand in them. List the other values and entities that <answer> states: \
-numbers, dates, names, identifiers. Leave out those that <question> itself mentions. For each, say \
-whether <rows> support it: it stands in them in another form or unit, is rounded, or follows from them, \
-such as a count or a sum.
+<answer> is an answer to <question>. <rows> are what the queries behind it returned; a line such as \
+"(7 more rows)" stands for rows left out. <found> lists values of <answer> that stand in the rows, and \
+<missing> numbers of <answer> that do not. List the values and entities that <answer> states: numbers, \
+among them each of <missing>, dates, names, identifiers. Leave out those in <found> and those that \
+<question> itself mentions. For each, say whether <rows> support it: it stands in them in another form \
+or unit, is rounded, or follows from them, such as a count or a sum.
 
 Reply with JSON: "values", a list of {"value", "reason" in a few words, "grounded"}; empty if there are \
 none."""
@@ -85,40 +89,101 @@ async def _groundedness(
 ) -> dict[str, Any]:
     """Return the share of the answer's values and entities that the rows support."""
     rows = await asyncio.to_thread(_read, question, answer, steps)
-    blocks = {"question": question, "answer": answer, "rows": rows.shown, "found": dumps(rows.found)}
+    blocks = {
+        "question": question,
+        "answer": answer,
+        "rows": rows.shown,
+        "found": dumps(rows.found),
+        "missing": dumps(rows.missing),
+    }
     judged = (await judge.ask(partial(messages, INSTRUCTIONS, blocks), FORM)).values
-    known = {*map(str.casefold, rows.found)}
-    others = [each for each in judged if each.value.casefold() not in known]
-    lines = [f"+ {value} (in the rows)" for value in rows.found]
-    lines += [f"{'+' if each.grounded else '-'} {each.value} ({each.reason})" for each in others]
-    total = len(rows.found) + len(others)
-    if not total:
-        return {f"{NAME}_reason": "the answer states no values or entities"}
-    grounded = len(rows.found) + sum(each.grounded for each in others)
-    return {NAME: grounded / total, f"{NAME}_reason": "\n".join(lines)}
+    verdicts = _verdicts(rows, judged)
+    cut = [f"({rows.hidden} rows were not shown to the judge)"] if rows.hidden else []
+    if not verdicts:
+        return {f"{NAME}_reason": "\n".join(["the answer states no values or entities", *cut])}
+    lines = [f"{'+' if grounded else '-'} {value} ({reason})" for value, reason, grounded in verdicts]
+    score = sum(grounded for *_, grounded in verdicts) / len(verdicts)
+    return {NAME: score, f"{NAME}_reason": "\n".join(lines + cut)}
 
 
 class _Rows(NamedTuple):
-    """The rows as the judge sees them, and the values of the answer that stand in them."""
+    """What the queries returned.
+
+    Attributes:
+        shown: the rows as the judge sees them.
+        hidden: how many rows it does not see, or not whole.
+        found: values of the answer that stand in the rows.
+        missing: numbers of the answer that do not.
+    """
 
     shown: str
+    hidden: int
     found: list[str]
+    missing: list[str]
+
+
+def _verdicts(rows: _Rows, judged: Sequence[JudgedValue]) -> list[tuple[str, str, bool]]:
+    """Return each value of the answer once: itself, the reason, and whether the rows support it."""
+    found = {*map(str.casefold, rows.found)}
+    others: dict[str, JudgedValue] = {}
+    for each in judged:
+        key = each.value.strip().casefold()
+        if key in found or _number_with_unit(key) in found:
+            continue
+        if key not in others or not each.grounded:  # If in doubt, it is not supported.
+            others[key] = each
+    told = {number for key in others for number in NUMBER.findall(key)}
+    return [
+        *((value, "in the rows", True) for value in rows.found),
+        *((each.value, each.reason, each.grounded) for each in others.values()),
+        *((number, "not in the rows", False) for number in rows.missing if number not in told),
+    ]
+
+
+def _number_with_unit(text: str) -> str | None:
+    """Return the number of a text that has nothing else but a unit."""
+    number = NUMBER.search(text)
+    if number is None or any(map(str.isalnum, text[: number.start()])):
+        return None
+    unit = text[number.end() :].strip()
+    return None if " " in unit or any(map(str.isdigit, unit)) else number[0]
 
 
 def _read(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> _Rows:
     """Read the results of all queries."""
     tables = [*map(_results, steps)]
     cells = {text: None for table in tables if table for text in _texts(table)}
-    asked = {*NUMBER.findall(question)}
-    numbers = [text for text in dict.fromkeys(NUMBER.findall(answer)) if text not in asked]
-    found = [text for text in numbers if _stands_in(text, _numbers(cells))]
-    lowered, lowered_question = answer.casefold(), question.casefold()
-    for cell in cells:
-        name = _name(cell)
-        is_name = len(name) >= MIN_CHARACTERS and not NUMBER.fullmatch(name) and name not in found
-        if is_name and _occurs(name.casefold(), lowered) and not _occurs(name.casefold(), lowered_question):
-            found.append(name)
-    return _Rows("\n\n".join(map(_shown, tables))[:MAX_SHOWN], found)
+    lowered, lowered_question = _without_markers(answer).casefold(), question.casefold()
+    names = []
+    for name in dict.fromkeys(map(_name, cells)):
+        plain = name.casefold()
+        is_name = len(name) >= MIN_CHARACTERS and not NUMBER.fullmatch(name)
+        if is_name and _occurs(plain, lowered) and not _occurs(plain, lowered_question):
+            names.append(name)
+    rest = lowered
+    for name in sorted(names, key=len, reverse=True):  # Numbers in names are no values of their own.
+        rest = rest.replace(name.casefold(), " ")
+    asked, known = {*map(_value, NUMBER.findall(question))}, _numbers(cells)
+    numbers = {_value(text): text for text in reversed(NUMBER.findall(rest))}
+    texts = [text for value, text in reversed(numbers.items()) if value not in asked]
+    found = [text for text in texts if _stands_in(text, known)]
+    shown, hidden = _shown(tables)
+    return _Rows(shown, hidden, found + names, [text for text in texts if text not in found])
+
+
+def _without_markers(answer: str) -> str:
+    """Return the answer without the numbers of its lists' items: 1, 2, 3, each at the start of a line."""
+    expected = 1
+
+    def removed(marker: re.Match[str]) -> str:
+        nonlocal expected
+        number = int(marker[1])
+        if number not in {1, expected}:
+            return marker[0]
+        expected = number + 1
+        return ""
+
+    return MARKER.sub(removed, answer)
 
 
 def _results(step: Mapping[str, Any]) -> SparqlResults | None:
@@ -165,18 +230,47 @@ def _numbers(cells: Mapping[str, None]) -> list[float]:
     return found
 
 
+def _value(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
 def _stands_in(text: str, numbers: Sequence[float]) -> bool:
-    """Whether a number equals one in the rows, rounded to as many decimals as it is written with."""
-    plain = text.replace(",", "")
-    value, decimals = float(plain), len(plain.partition(".")[2])
-    return any(abs(number) < 1e15 and round(number, decimals) == value for number in numbers)
+    """Whether a number equals one in the rows, or that one rounded to the decimals that it is written with.
+
+    Rounding leaves at least two digits of a whole number: 3 is not 2.51, and 0 is not 0.4.
+    """
+    value, decimals = _value(text), len(text.partition(".")[2])
+    least = 10.0 if not decimals else 0.0
+    half = 0.5 / 10**decimals * (1 + 1e-9)
+    return any(
+        number == value or (value and least <= abs(number) < 1e15 and abs(number - value) <= half)
+        for number in numbers
+    )
 
 
-def _shown(table: SparqlResults | None) -> str:
+def _shown(tables: Sequence[SparqlResults | None]) -> tuple[str, int]:
+    """Return all tables, and how many rows are cut off; each table has a share of `MAX_SHOWN` characters.
+
+    What a short table leaves of its share goes to longer ones.
+    """
+    lines = [*map(_lines, tables)]
+    sizes = [sum(len(line) + 1 for line in each) for each in lines]
+    parts, left, hidden = [""] * len(tables), MAX_SHOWN, 0
+    for rank, index in enumerate(sorted(range(len(tables)), key=sizes.__getitem__)):
+        table = tables[index]
+        rows = len(table.columns[0].texts) if table and table.columns else 0
+        parts[index], cut = _cut(lines[index], rows, left // (len(tables) - rank))
+        left -= min(left, len(parts[index]))
+        hidden += cut
+    return "\n\n".join(parts), hidden
+
+
+def _lines(table: SparqlResults | None) -> list[str]:
+    """Return the head and the rows of a table, up to `MAX_SHOWN` characters and the row that exceeds them."""
     if table is None:
-        return "(not readable)"
+        return ["(not readable)"]
     if table.boolean is not None:
-        return str(table.boolean).lower()
+        return [str(table.boolean).lower()]
     lines = ["\t".join(column.name for column in table.columns)]
     size = len(lines[0])
     for row in zip(*(column.texts for column in table.columns), strict=True):
@@ -184,4 +278,19 @@ def _shown(table: SparqlResults | None) -> str:
         size += len(lines[-1]) + 1
         if size > MAX_SHOWN:
             break
-    return "\n".join(lines)
+    return lines
+
+
+def _cut(lines: Sequence[str], rows: int, limit: int) -> tuple[str, int]:
+    """Return at most `limit` characters of a table with so many rows, and how many rows that cuts off."""
+    size, shown = 0, 0
+    for line in lines:
+        size += len(line) + 1
+        if size > limit:
+            break
+        shown += 1
+    else:
+        return "\n".join(lines), 0
+    hidden = rows + 1 - max(shown, 1)
+    room = limit - (size - len(lines[shown]) - 1)
+    return "\n".join([*lines[:shown], f"{lines[shown][:room]}...", f"({hidden} more rows)"]), hidden

@@ -14,6 +14,7 @@ import pytest
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
 from tests.cli.judged import PRICES, config, serving
 from tests.cli.support import ROOT, failed, from_jsonl, run
+from tests.judged.support import response, templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,3 +212,24 @@ def test_broken_reference_data(folder: Folder, capfd: pytest.CaptureFixture[str]
     broken = folder.write("broken.json", b"[]")
     assert run("evaluate", broken, EXAMPLES[1], "--llm", "openai/gpt-4o", "--dry-run") == 2
     assert "reference set: 1 problem" in capfd.readouterr().err
+
+
+@pytest.mark.ragas
+@pytest.mark.parametrize(("mode", "requests"), [("joint", [7, 9, 13]), ("ragas", [17, 19, 23])])
+def test_the_requests_for_a_record_with_five_documents(
+    mode: str, requests: list[int], folder: Folder, dry: Dry
+) -> None:
+    """These numbers stand in docs/judges.md."""
+    reference = folder.path / "five.json"
+    reference.write_text(json.dumps(templates(1, 5)))
+    metrics: dict[str, Any] = {"answer_correctness": {}, "answer_relevance": {}}
+    more: list[dict[str, Any]] = [
+        {"retrieval_answer": {"mode": mode}, "retrieval_context": {"mode": mode}},
+        {"faithfulness": {}, "context_relevance": {}},
+        {"ragas_answer_correctness": {}},
+    ]
+    for added, expected in zip(more, requests, strict=True):
+        metrics |= added
+        shown = dry(str(reference), folder.lines(response(0, 5)), "-c", config(folder.path, None, **metrics))
+        calls = [number(rf"(\d+) {kind} of ", shown) for kind in ("completions", "embeddings")]
+        assert sum(calls) == expected

@@ -256,7 +256,7 @@ WRONG = [
     ("llm", [LLM], "expected a mapping, got a list"),
     ("llm.generation", "gpt-4o-mini", "expected a mapping, got a string"),
     ("llm.generation", {1}, "expected a value that JSON can hold, got set"),
-    ("llm.generation.provider", "anthropic", "expected \"openai\" or \"azure\", got a string"),
+    ("llm.generation.provider", "anthropic", "expected \"openai\" or \"azure\", got 'anthropic'"),
     ("llm.generation.provider", None, 'expected "openai" or "azure", got nothing'),
     ("llm.generation.provider", ["openai"], 'expected "openai" or "azure", got a list'),
     ("llm.embedding.provider", 1, 'expected "openai" or "azure", got a number'),
@@ -353,6 +353,33 @@ def test_missing_keys(key: str, names: list[str]) -> None:
     assert problems(changed(key, {})) == [f"{key}.{name}: missing" for name in names]
 
 
+def test_problems_of_all_kinds_come_at_once() -> None:
+    generation = {"provider": "opnai", "model": "m", "base_url": "nope", "api_key": "a b"}
+    other = {"provider": "openai", "model": "m", "temperature": 5}
+    config = {
+        "llm": {"generation": generation, "judges": {"other": other}, "limits": {"max_attempts": 0}},
+        "answer_correctness": {"judges": ["generation", "other", "ohter"]},
+        "answer_relevance": {},
+    }
+    with pytest.raises(ConfigError) as caught:
+        load_config(config)
+    assert sorted(problem.partition(": ")[0] for problem in caught.value.problems) == [
+        "answer_correctness.judges[2]",
+        "answer_relevance",
+        "llm.generation.provider",
+        "llm.judges.other.temperature",
+        "llm.limits.max_attempts",
+    ]
+    generation["provider"] = "openai"
+    with pytest.raises(ConfigError) as caught:
+        load_config(config)
+    assert [problem for problem in caught.value.problems if "generation" in problem.partition(":")[0]] == [
+        "llm.generation.base_url: expected a URL that begins with http:// or https://",
+        "llm.generation.api_key: expected ASCII characters without white space, as an HTTP header has them",
+    ]
+    assert "answer_relevance: needs llm.embedding" in caught.value.problems
+
+
 def test_all_problems_are_listed() -> None:
     config = generation(temperature=3, api_keys="x") | {
         "answer_relevance": {},
@@ -369,6 +396,7 @@ def test_all_problems_are_listed() -> None:
         "custom_evaluations[1].inputs",
         "custom_evaluations[1].instructions",
         "custom_evaluations[1].outputs",
+        "answer_relevance",
     ]
 
 

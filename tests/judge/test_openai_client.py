@@ -125,7 +125,8 @@ async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str
     [
         ({}, [(0.0, None), (0.3, 1), (0.3, 2)]),
         ({"temperature": 0.5}, [(0.5, None), (0.5, 1), (0.5, 2)]),
-        ({"temperature": None, "parameters": {"seed": 7}}, [(None, 7)] * 3),
+        ({"temperature": None, "parameters": {"seed": 7}}, [(None, 7), (None, 8), (None, 9)]),
+        ({"temperature": 0.0, "parameters": {"seed": None}}, [(0.0, None)] * 3),
     ],
 )
 async def test_variations_differ_unless_configured(changes: dict[str, Any], sent: list[Any]) -> None:

@@ -48,15 +48,35 @@ def knowing(formats: Collection[str], refusal: Reply, otherwise: Maker) -> Maker
     return lambda request: otherwise(request) if format_of(request.body) in formats else refusal
 
 
-def without(parameters: Collection[str], otherwise: Maker) -> Maker:
-    """Refuses parameters by name, as the API of OpenAI does."""
+def without(
+    parameters: Collection[str],
+    otherwise: Maker,
+    *,
+    words: str = "Unsupported parameter: '{}' is not supported with this model.",
+) -> Maker:
+    """Refuses parameters by name, as the API of OpenAI does; with other `words`, in these only."""
 
     def script(request: Request) -> Reply | Fault:
         for name in parameters:
+            if name in request.body and "'" not in words:
+                return error(400, words.format(name), type=INVALID)
             if name in request.body:
-                text = f"Unsupported parameter: '{name}' is not supported with this model."
+                text = words.format(name)
                 body = {"error": {"message": text, "type": INVALID, "param": name, "code": "unsupported"}}
                 return json_reply(body, status=400)
+        return otherwise(request)
+
+    return script
+
+
+def capped_at(tokens: int, otherwise: Maker) -> Maker:
+    """Refuses a larger limit on the tokens of a reply, whatever its name, by the name `max_tokens`."""
+
+    def script(request: Request) -> Reply | Fault:
+        names = {"max_tokens", "max_completion_tokens"} & request.body.keys()
+        if any(request.body[name] > tokens for name in names):
+            text = f"max_tokens is too large: this model supports at most {tokens} completion tokens"
+            return error(400, text, type=INVALID, code="invalid_value")
         return otherwise(request)
 
     return script
@@ -100,12 +120,17 @@ WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
 }
 """How servers and models wrap a reply."""
 
+BRACES = " ".join(f"{{x{number}}}" for number in range(25))
+
 AMBIGUOUS: Mapping[str, Callable[[str], Reply]] = {
     "twice": lambda text: completion(f"First: {text} Second: {text}"),
     "two fences": lambda text: completion(f"```json\n{text}\n```\n```json\n{text}\n```"),
     "array": lambda text: completion(f"[{text}, {text}]"),
     "fence and more": lambda text: completion(f"```json\n{text}\n```\nNo, rather {text}"),
     "more and fence": lambda text: completion(f"{text}\n```json\n{text}\n```"),
+    "unfinished reasoning": lambda text: completion(f"<think>Draft: {text} But wait, is the second"),
+    "many braces and an object": lambda text: completion(f"{text} {BRACES} {text}"),
+    "objects behind many braces": lambda text: completion(f"{BRACES} {text} {BRACES} {text}"),
     "key twice": lambda text: completion(f"{text[:-1]}, {text[1:]}"),
     "key twice in prose": lambda text: completion(f"Here: {text[:-1]}, {text[1:]}"),
 }

@@ -270,7 +270,7 @@ async def test_a_metric_whose_input_is_missing_leaves_no_key(
 
 
 @pytest.mark.ragas
-@pytest.mark.parametrize("output", ["[]", "no JSON", '[{"id": "doc0"}]', None])
+@pytest.mark.parametrize("output", ["no JSON", '[{"id": "doc0"}]', None])
 @without_waiting
 async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None:
     async with serving() as server:
@@ -282,6 +282,23 @@ async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None
         assert "judge" not in result
         assert result["actual_steps"] == answer["actual_steps"]
         assert server.counts.requests == 0
+
+
+@pytest.mark.ragas
+@without_waiting
+async def test_a_retrieval_step_that_returned_nothing_scores_0_without_a_request() -> None:
+    async with serving() as server:
+        answer = response(0)
+        answer["actual_steps"][0]["output"] = "[]"
+        settings = config(server, retrieval_answer={}, retrieval_context={}, context_relevance={})
+        async with evaluate_stream(templates(1), [answer], config=settings) as stream:
+            (result,) = (await collect(stream)).values()
+        assert server.counts.requests == 0
+    step = result["actual_steps"][0]
+    names = ["recall", "precision", "f1", "recall_cost", "precision_cost", "f1_cost"]
+    assert [step[f"retrieval_answer_{name}"] for name in names] == [0.0] * 6
+    assert result["context_relevance"] == 0.0
+    assert stream.usage.outcomes["ok"] == 3
 
 
 @pytest.mark.ragas

@@ -154,6 +154,16 @@ async def test_an_answer_without_statements_scores_0() -> None:
     assert [title for title, *_ in asking.asked] == ["StatementGeneratorOutput"] * 2
 
 
+@pytest.mark.parametrize("answer", ["", " \n"])
+async def test_an_empty_answer_scores_0(answer: str) -> None:
+    asking = ScriptedMetricJudge(script())
+    keys = await outcome(metric(), CASE._replace(actual_answer=answer), asking)
+    counts = {"tp": 0, "fp": 0, "fn": len(STATEMENTS[REFERENCE])}
+    assert keys == {NAME: 0.0, **{f"{NAME}_{name}": count for name, count in counts.items()}}
+    assert [data["answer"] for _, data, _ in asking.asked] == [REFERENCE]
+    assert not asking.embedded
+
+
 async def test_statements_and_similarity_are_asked_at_the_same_time() -> None:
     asking = WaitingMetricJudge(script())
     task = asyncio.create_task(outcome(metric(), CASE, asking))
@@ -164,7 +174,7 @@ async def test_statements_and_similarity_are_asked_at_the_same_time() -> None:
     assert asking.waiting[3:] == ["ClassificationWithReason"]
 
 
-@pytest.mark.parametrize("answers", [(None, "a"), ("a", None), ("", "a"), ("a", " ")])
+@pytest.mark.parametrize("answers", [(None, "a"), ("a", None), ("", "a")])
 def test_skipped_without_an_answer(answers: tuple[str | None, str | None]) -> None:
     case = CASE._replace(reference_answer=answers[0], actual_answer=answers[1])
     [evaluation] = metric().tasks(case)

@@ -139,16 +139,30 @@ def test_evaluations_of_each_retrieval_step_that_succeeded() -> None:
 
 
 @pytest.mark.parametrize(
-    "output", ["[]", "x", None, '[{"id": 1}]', '[{"text": ""}]', '["a"]', '[{"text": 1}]']
+    "output", ["x", None, '[{"id": 1}]', '["a"]', '[{"text": 1}]', '[{"id": 1}, {"id": 2}]']
 )
-def test_skipped_without_texts(output: Any) -> None:
-    empty = step("a", output=output)
+def test_skipped_where_texts_are_not_known(output: Any) -> None:
+    unknown = step("a", output=output)
     for found in [
-        ANSWER.tasks(case(empty)),
-        CONTEXT.tasks(case(empty, matches={0: step("a")})),
-        CONTEXT.tasks(case(step("a"), matches={0: empty})),
+        ANSWER.tasks(case(unknown)),
+        CONTEXT.tasks(case(unknown, matches={0: step("a")})),
+        CONTEXT.tasks(case(step("a"), matches={0: unknown})),
+        CONTEXT.tasks(case(step("a"), matches={0: step()})),
     ]:
         assert [each.call for each in found] == [None, None]
+
+
+@pytest.mark.parametrize("output", ["[]", '[{"text": ""}]', '[{"id": 1}, {"text": null}, {"text": " "}]'])
+async def test_nothing_retrieved_scores_0_without_a_call(output: Any) -> None:
+    empty = step(output=output)
+    scores = {"retrieval_answer_recall": 0.0, "retrieval_answer_precision": 0.0}
+    reason = {"retrieval_answer_recall_reason": "no text was retrieved"}
+    asking = Script(lambda *_: None)  # No reply fits.
+    for metric in (ANSWER, joint()):
+        keys = await outcome(metric, case(empty), asking)
+        assert keys == scores | reason
+    keys = await outcome(CONTEXT, case(empty, matches={0: step("a")}), asking)
+    assert keys == {"retrieval_context_recall": 0.0, "retrieval_context_precision": 0.0}
 
 
 @pytest.mark.parametrize("reference", [None, "", " \n"])

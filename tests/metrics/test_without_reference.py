@@ -55,6 +55,18 @@ async def test_faithfulness_is_the_share_of_supported_claims() -> None:
     assert json.loads(read_blocks(asking.messages[0][1]["content"])["documents"]) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("steps", [[retrieval()], [retrieval(None, " ")], [retrieval(), retrieval("")]])
+async def test_nothing_retrieved_supports_no_claim_and_is_not_relevant(steps: list[dict[str, Any]]) -> None:
+    metric = faithfulness(FaithfulnessConfig())
+    keys = await evaluate(metric, ScriptedMetricJudge(claims(True, False)), case("An answer.", *steps))
+    assert keys["faithfulness"] == 0
+    keys = await evaluate(metric, ScriptedMetricJudge(claims()), case("I do not know.", *steps))
+    assert keys == {"faithfulness_reason": "the answer makes no claims"}
+    relevance = context_relevance(ContextRelevanceConfig())
+    keys = await evaluate(relevance, ScriptedMetricJudge(), case("An answer.", *steps))
+    assert keys == {"context_relevance": 0.0, "context_relevance_reason": "no text was retrieved"}
+
+
 async def test_an_answer_without_claims_has_no_faithfulness() -> None:
     metric = faithfulness(FaithfulnessConfig())
     keys = await evaluate(metric, ScriptedMetricJudge(claims()), case("I do not know.", retrieval("a")))
@@ -154,6 +166,71 @@ async def test_a_value_that_was_found_is_not_counted_twice() -> None:
     assert keys["sparql_groundedness_reason"] == "+ Hausach (in the rows)\n+ Lindau (so)"
 
 
+GROUNDED = {
+    "a whole number is not rounded from one digit": ("It is 3 km.", ["2.51"], {}, 0.0),
+    "zero is not rounded": ("There are 0 lines.", ["0.4"], {}, 0.0),
+    "no digit is left": ("It is 0.0 km.", ["0.04"], {}, 0.0),
+    "a whole number is rounded": ("It is 25 km.", ["25.49"], {}, 1.0),
+    "half is rounded up": ("It is 2.68 km.", ["2.675"], {}, 1.0),
+    "the judge does not tell of a number": ("There are 43 lines and 42.", ["42"], {}, 0.5),
+    "the judge says where a number comes from": ("There are 2: 42, 43.", ["42", "43"], {"2": True}, 1.0),
+    "the judge calls it by its unit": ("There are 43 lines and 42.", ["42"], {"43 lines": True}, 1.0),
+    "the judge repeats what was found": ("There are 42 kV lines.", ["42"], {"42 kV": False}, 1.0),
+    "a name with a number is another value": ("Line 42.", ["42"], {"Line 42": False}, 0.5),
+    "a date with a number is another value": ("On 42 May 1999.", ["42"], {"42 May 1999": False}, 0.5),
+    "markers of a list": ("1. Foo\n2. Bar\n\n1) Foo", ["1.3", "2.4", "Foo"], {"Bar": False}, 0.5),
+    "no markers of a list": ("7. Foo", ["Foo"], {}, 0.5),
+    "a number in a name": ("It is Line 7 and 7.", ["Line 7", "7"], {}, 1.0),
+    "a number in a name only": ("It is Line 7.", ["Line 7"], {}, 1.0),
+    "the same number": ("It is 1,200, or 1200.", ["1200"], {}, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", GROUNDED)
+async def test_groundedness_of_numbers(name: str) -> None:
+    answer, cells, told, expected = GROUNDED[name]
+    asking = ScriptedMetricJudge(judged(**told))
+    metric = sparql_groundedness(SparqlGroundednessConfig())
+    keys = await evaluate(metric, asking, case(answer, query(*({"n": cell} for cell in cells))))
+    assert keys["sparql_groundedness"] == expected, keys["sparql_groundedness_reason"]
+
+
+async def test_a_number_of_the_question_does_not_count_in_another_form() -> None:
+    metric = sparql_groundedness(SparqlGroundednessConfig())
+    asked = case("Not 1200.", query({"n": "5"}), question="Is it 1,200?")
+    keys = await evaluate(metric, ScriptedMetricJudge(judged()), asked)
+    assert "sparql_groundedness" not in keys
+
+
+async def test_a_value_that_the_judge_repeats_counts_once() -> None:
+    metric = sparql_groundedness(SparqlGroundednessConfig())
+    values = [{"value": v, "reason": "so", "grounded": flag} for v, flag in (("X", True), ("x ", False))]
+    asking = ScriptedMetricJudge({"values": [*values, {"value": "Y", "reason": "so", "grounded": True}]})
+    keys = await evaluate(metric, asking, case("X, x, Y.", query({"n": "5"})))
+    assert keys["sparql_groundedness"] == 0.5
+
+
+async def test_each_query_has_its_share_of_the_rows_that_the_judge_sees() -> None:
+    metric = sparql_groundedness(SparqlGroundednessConfig())
+    asking = ScriptedMetricJudge(judged(Foo=True))
+    many = [query(*({"n": f"row {i} of the query {q}"} for i in range(2000))) for q in range(2)]
+    steps = [many[0], query({"n": "500 kV"}), many[1], query({"n": "long " * 9000})]
+    keys = await evaluate(metric, asking, case("Foo", *steps))
+    parts = read_blocks(asking.messages[0][1]["content"])["rows"].split("\n\n")
+    assert parts[1] == "n\n500 kV"
+    assert [6600 < len(part) < 6800 for part in parts] == [True, False, True, True]
+    hidden = []
+    for part in parts[::2]:
+        *shown, _, last = part.splitlines()
+        hidden.append(2000 - (len(shown) - 1))
+        assert last == f"({hidden[-1]} more rows)"
+    assert parts[3].endswith("...\n(1 more rows)")
+    assert keys["sparql_groundedness_reason"].splitlines() == [
+        "+ Foo (so)",
+        f"({sum(hidden) + 1} rows were not shown to the judge)",
+    ]
+
+
 METRICS = [
     faithfulness(FaithfulnessConfig()),
     context_relevance(ContextRelevanceConfig()),
@@ -166,8 +243,9 @@ METRICS = [
     "given_case",
     [
         case("An answer."),
-        case("An answer.", retrieval(), query(status="error")),
-        case("An answer.", retrieval(" ", None), {"name": "other", "status": "success", "output": "a"}),
+        case("An answer.", retrieval("a") | {"output": "x"}, query(status="error")),
+        case("An answer.", retrieval("a") | {"output": [{"id": 1}]}),
+        case("An answer.", {"name": "other", "status": "success", "output": "a"}),
         Case("", actual_answer="a", actual_steps=[retrieval("a"), query({"n": "a"})]),
     ],
 )
