@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.support import DEADLINE_SECONDS, failed, finish, response, start, to_jsonl, told
 from tests.monitor import hostile
+from tests.monitor.test_report import report_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,3 +198,61 @@ def test_pages_are_accessible(folder: Folder, browser: Any, width: int, scheme: 
     seen.accessible()
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     seen.check()
+
+
+def test_many_results_are_sorted_in_a_moment(folder: Folder, browser: Any) -> None:
+    results = [
+        {"question_id": f"q{i}", "template_id": "t", "status": "success", "steps_score": i % 7 / 7}
+        for i in range(6000)
+    ]
+    page = folder.write("report.html", report_of(results).encode())
+    seen = Page(browser)
+    seen.page.goto(Path(page).as_uri())
+    heading = seen.page.locator("#results-table button.sort").nth(1)
+    took = heading.evaluate(
+        "each => { const start = performance.now(); each.click(); return performance.now() - start; }"
+    )
+    assert took < 2000
+    values = seen.page.locator("#results-table tbody td:nth-child(2)").all_inner_texts()
+    assert values == sorted(values, reverse=True)
+    seen.check()
+
+
+def test_the_focus_stays_in_a_table_whose_rows_move(folder: Folder, browser: Any) -> None:
+    port = free_port()
+    append(folder, response("q1"), response("q2", False), response("q3"))
+    process = watching(folder, port)
+    seen = Page(browser)
+    page, expect = seen.page, sync_api.expect
+    page.goto(f"http://127.0.0.1:{port}/")
+    rows = page.locator("#templates-table tbody th")
+    page.locator("#templates-table button.sort").first.click()
+    expect(rows).to_have_text(["a:b=c", "colours"])
+    for table, link in (("templates-table", "colours"), ("latest-table", "What of q2?")):
+        page.locator(f"#{table} a", has_text=link).first.focus()
+        total = page.locator("#run dd").first
+        before = int(total.inner_text())
+        append(folder, response("q3"), response("q1"))
+        expect(total).to_have_text(str(before + 2), timeout=MILLISECONDS)
+        expect(page.locator("#connection")).to_have_text("Live")
+        assert page.evaluate("document.activeElement.textContent") == link
+    expect(rows).to_have_text(["a:b=c", "colours"])
+    seen.check()
+    process.terminate()
+    finish(process)
+
+
+def test_a_page_recovers_from_an_answer_that_is_no_stream(folder: Folder, browser: Any) -> None:
+    port = free_port()
+    append(folder, response("q1"))
+    process = watching(folder, port)
+    page, expect = Page(browser).page, sync_api.expect
+    page.route("**/events", lambda route: route.fulfill(status=502))
+    page.goto(f"http://127.0.0.1:{port}/")
+    expect(page.locator("#connection")).to_contain_text("lost", timeout=MILLISECONDS)
+    page.unroute("**/events")
+    expect(page.locator("#connection")).to_have_text("Live", timeout=MILLISECONDS)
+    append(folder, response("q3"))
+    expect(page.locator("#run dd").first).to_have_text("2", timeout=MILLISECONDS)
+    process.terminate()
+    finish(process)

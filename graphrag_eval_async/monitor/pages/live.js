@@ -27,11 +27,11 @@
       else cell.removeAttribute("aria-sort");
     });
     const body = table.tBodies[0];
-    const rows = [...body.rows].map((row) => [valueOf(row, chosen.column), row]);
-    rows.sort((one, other) => compare(one[0], other[0], chosen.sign));
-    rows.forEach(([, row], place) => {
-      if (body.rows[place] !== row) body.insertBefore(row, body.rows[place] || null);
-    });
+    const rows = [...body.rows];
+    const sorted = rows.map((row) => [valueOf(row, chosen.column), row]);
+    sorted.sort((one, other) => compare(one[0], other[0], chosen.sign));
+    // All at once: the place of a row among thousands is expensive to find.
+    if (sorted.some(([, row], place) => row !== rows[place])) body.append(...sorted.map(([, row]) => row));
   }
 
   function filter(input) {
@@ -49,10 +49,8 @@
     if (count.textContent !== told) count.textContent = told;
   }
 
-  function arrange() {
-    document.querySelectorAll("table.sortable").forEach(sort);
-    document.querySelectorAll("input.filter").forEach(filter);
-  }
+  const sortAll = (root) => root.querySelectorAll("table.sortable").forEach(sort);
+  const filterAll = () => document.querySelectorAll("input.filter").forEach(filter);
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.sort");
@@ -136,22 +134,43 @@
       connection.textContent = text;
       connection.classList.toggle("lost", lost);
     };
-    const source = new EventSource(address);
-    source.addEventListener("message", (event) => {
-      const parsed = new DOMParser().parseFromString(JSON.parse(event.data), "text/html");
+    const show = (html) => {
+      const parsed = new DOMParser().parseFromString(html, "text/html");
       const fresh = document.createElement("main");
       fresh.id = "main";
       fresh.append(...parsed.body.childNodes);
+      sortAll(fresh);
+      const focused = document.activeElement;
       patch(main, fresh);
-      arrange();
-      say("Live", false);
-    });
-    source.addEventListener("open", () => say("Live", false));
-    source.addEventListener("error", () => say("Connection lost; these numbers are old", true));
+      filterAll();
+      // A row that moves loses the focus.
+      if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+    };
+    // A browser tries again by itself after a lost connection, but not after an answer such as 502 or 404.
+    let wait = 1000;
+    const connect = () => {
+      const source = new EventSource(address);
+      source.addEventListener("message", (event) => {
+        show(JSON.parse(event.data));
+        say("Live", false);
+      });
+      source.addEventListener("open", () => {
+        wait = 1000;
+        say("Live", false);
+      });
+      source.addEventListener("error", () => {
+        say("Connection lost; these numbers are old", true);
+        if (source.readyState !== EventSource.CLOSED) return;
+        setTimeout(connect, wait * (0.5 + Math.random()));
+        wait = Math.min(2 * wait, 30000);
+      });
+    };
+    connect();
   }
   // Paper cannot be opened.
   addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details.detail")) each.open = true;
   });
-  arrange();
+  sortAll(document);
+  filterAll();
 })();
