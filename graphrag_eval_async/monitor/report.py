@@ -153,7 +153,6 @@ def html_report(
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",
         inline={"policy": policy, "style": Markup(style), "script": Markup(script)},  # noqa: S704  (our own)
-        charts={},
         alert_log=[],
         alert_states={},
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),

@@ -106,7 +106,7 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     assert f"steps_score {detailed['mean']:.3f} {ends} over 3 of 4 results" in html
     assert f"{detailed['mean']:.3f}" in shown.of("span")
     assert "1 of 4 responses are errors (25.0%)" in shown.of("dd")
-    assert f"{COLOURS}: steps_score 0.500" in shown.of("dd")
+    assert f"{COLOURS}</a><br>steps_score 0.500" in html
     assert "1 active" in shown.of("strong")
     assert "steps_score 0 over 1 result; wrong_query_result" in html
     assert "error_rate &gt; 0 over 1, since " in html

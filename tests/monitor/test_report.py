@@ -39,7 +39,7 @@ def test_evaluate_writes_a_report(folder: Folder) -> None:
     html = Path(page).read_text()
     assert "steps_score 0.667" in html
     assert "for one look at a finished run" in html
-    assert f"{COLOURS}: steps_score 0.500" in html
+    assert f"{COLOURS}<br>steps_score 0.500" in html
     assert html.count('class="detail"') == 2
     assert len(from_jsonl(Path(out).read_bytes())) == 4
 
