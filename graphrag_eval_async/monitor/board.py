@@ -89,7 +89,7 @@ class Board:
         complete(facts)
         return render(
             "_overview.html",
-            **overview(facts, worst, courses),
+            **overview(facts, worst, courses, self.kept.reasons.error),
             base=base,
             gates=[],
             lists=[

@@ -62,7 +62,10 @@ class Row(NamedTuple):
 
 
 def overview(
-    facts: Mapping[str, Any], worst: Sequence[WorstQuestion] = (), courses: Courses | None = None
+    facts: Mapping[str, Any],
+    worst: Sequence[WorstQuestion] = (),
+    courses: Courses | None = None,
+    error: str = "",
 ) -> dict[str, Any]:
     """The names that `_overview.html` takes, besides those that differ between dashboard and report.
 
@@ -70,6 +73,7 @@ def overview(
         facts: the state of the run.
         worst: the worst questions, the first of which is named in the summary.
         courses: how the scores moved, if that is known.
+        error: the message of the latest error.
     """
     overall, comparison = facts["overall"], facts["comparison"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
@@ -89,7 +93,7 @@ def overview(
         "worst": worst,
         "valueless": _without_value(overall),
         "lacking": _lacking(overall.get("coverage", {})),
-        "summary": [*_summary(facts, every, templates, worst, courses)],
+        "summary": [*_summary(facts, every, templates, worst, courses, error)],
         "charts": {} if courses is None else charts_of(courses.overall, overall, facts["level"]),
         "changes": _changes(comparison),
         "warnings": [] if comparison is None else comparison["warnings"],
@@ -153,17 +157,19 @@ def _summary(
     templates: Sequence[Row],
     worst: Sequence[WorstQuestion],
     courses: Courses | None,
+    error: str,
 ) -> Iterable[tuple[str, str, Any]]:
     """What a person asks first: the question, the answer, and what it links to."""
     names = _main_scores(facts, every)
-    for name in names:
-        yield "Score", _score_in_words(name, facts, every), None
-    if not names:
+    if names:
+        yield "Score", "; ".join(_score_in_words(name, facts, every) for name in names), None
+    else:
         yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
     if courses is not None and every.samples:
         yield "Getting worse?", getting_worse(courses, names, facts["level"]), None
     if every.errors:
         answer = f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})"
+        answer += f", the latest: {error}" if error else ""
         yield "Errors", answer, None
     for name in names:
         if lowest := _lowest(name, templates, courses):

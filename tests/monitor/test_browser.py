@@ -200,6 +200,20 @@ def test_pages_are_accessible(folder: Folder, browser: Any, width: int, scheme: 
     seen.check()
 
 
+def test_long_words_do_not_widen_a_page(folder: Folder, browser: Any) -> None:
+    address = f"https://example.org/{'endpoint' * 40}"
+    append(folder, {"question_id": "q1", "error": f"HTTP 500 from {address}"}, response("q2", False))
+    port = free_port()
+    process = watching(folder, port)
+    seen = Page(browser, 400)
+    for path in ("", "results/1", "latest", f"question?id={address}"):
+        seen.page.goto(f"http://127.0.0.1:{port}/{path}")
+        sync_api.expect(seen.page.locator("body")).to_contain_text("example.org", timeout=MILLISECONDS)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+    process.terminate()
+    finish(process)
+
+
 def test_many_results_are_sorted_in_a_moment(folder: Folder, browser: Any) -> None:
     results = [
         {"question_id": f"q{i}", "template_id": "t", "status": "success", "steps_score": i % 7 / 7}

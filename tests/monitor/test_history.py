@@ -18,7 +18,6 @@ from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.history import MAX_TEMPLATES, POINTS, RECENT, History
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS
 from tests.cli.support import REFERENCE, finish, response, start, told
 from tests.monitor.test_dashboard import Cells, fetch, get
 
@@ -98,7 +97,8 @@ def test_the_memory_of_many_templates_is_bounded() -> None:
     assert len(history.courses().templates) == MAX_TEMPLATES
 
 
-JUDGED = sorted({*BOUNDED_METRICS, "answer_relevance"} - {"steps_score"})[:8]
+JUDGED = ("answer_f1", "answer_recall", "answer_precision", "answer_relevance")
+CUSTOM = ("politeness_of_the_answer", "completeness", "style", "safety")
 
 
 async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
@@ -126,12 +126,13 @@ async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
             "question_text": "What is the latest measurement of substation number 12 in the grid?",
             "elapsed_sec": random.expovariate(0.2),
             "total_tokens": random.randrange(9000),
-            **{name: random.random() for name in ("steps_score", *JUDGED)},
+            **{name: random.random() for name in ("steps_score", *JUDGED, *CUSTOM)},
+            "judge": {"outputs": CUSTOM},
         }
         aggregates.add(result)
         counting.add(result)
     content = await board.overview("")
-    assert content.count('class="chart"') == 9
+    assert content.count('class="chart"') == 10
     assert content.count('class="spark"') >= 30 * 6
     assert len(board.event(content)) < 85_000
 
