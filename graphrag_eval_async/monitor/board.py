@@ -15,7 +15,7 @@ from graphrag_eval_async.monitor.rendering import render
 from graphrag_eval_async.monitor.worst import WorstQuestion, questions_in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.monitor.counting import Counting
     from graphrag_eval_async.monitor.history import Courses
@@ -33,8 +33,24 @@ RESULT_METRICS = 4
 class Board:
     """What the pages show, rendered at most twice a second, however many people look."""
 
-    def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
-        """`output` is the file that has all results, if there is one."""
+    def __init__(
+        self,
+        facts: Facts,
+        counting: Counting,
+        title: str,
+        output: str | None = None,
+        has_begun: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Create a board.
+
+        Args:
+            facts: the state of the run.
+            counting: counts its results.
+            title: title of the page.
+            output: the file that has all results, if there is one.
+            has_begun: says whether the results of an earlier run are restored.
+        """
+        self._has_begun = has_begun
         self.title = title
         self.output = output
         self.kept = KeptResults()
@@ -60,6 +76,9 @@ class Board:
         async with self._lock:
             if self._rendered is None or monotonic() - self._rendered[0] >= self.pause:
                 start = monotonic()
+                if not self._has_begun():
+                    self._rendered = start, render("_restoring.html", count=self.kept.count)
+                    return self._rendered[1]
                 await self._facts.prepare()
                 facts = self._facts.collect()
                 worst = self.kept.reasons.rows(await questions_in_slices(self._facts.aggregates))

@@ -42,7 +42,7 @@ def sparkline(points: Sequence[float | None]) -> Markup | str:
     )
 
 
-def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[str, Markup]:
+def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[str, Markup | str]:
     """A chart of each score of all results; `overall` is their state."""
     if len(course.points) < 3:
         return {}

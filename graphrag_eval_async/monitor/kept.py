@@ -21,19 +21,23 @@ MAX_CHARACTERS = 256 * 1024
 
 
 class KeptResults:
-    """The latest and the worst results of a run, by their number in it, from 1."""
+    """The latest and the worst results of a run, by their number in it, from 1.
+
+    Attributes:
+        count: the number of results.
+    """
 
     def __init__(self) -> None:
         self.latest = Selection("last", KEPT)
         self.worst = Selection("worst", KEPT)
         self.reasons = Reasons()
-        self._number = 0
+        self.count = 0
 
     def add(self, result: Mapping[str, Any], short: Mapping[str, Any]) -> None:
         """Keep a result, and the part of it that is shown, while it is among them."""
-        self._number += 1
+        self.count += 1
         whole = result if _is_small(result) else None
-        entry = {**with_question(short, result), "number": self._number, "result": whole}
+        entry = {**with_question(short, result), "number": self.count, "result": whole}
         self.reasons.add(entry)
         self.latest.add(entry)
         self.worst.add(entry)

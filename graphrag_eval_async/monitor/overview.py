@@ -99,7 +99,7 @@ def overview(
         "warnings": [] if comparison is None else comparison["warnings"],
         "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
         "run": run_facts(facts),
-        "judge": judge_facts(facts["judge"]),
+        "judge": judge_facts(facts["judge"], restored=bool((facts.get("journal") or {}).get("restored"))),
         "agreement": agreement_facts(facts.get("agreement")),
     }
 

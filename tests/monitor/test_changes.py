@@ -80,6 +80,8 @@ def test_an_output_of_any_range_is_not_judged() -> None:
 def test_chance_alone_is_rarely_a_clear_change() -> None:
     random, clear = Random(5), 0
     for _ in range(200):
-        groups = [(f"t{i}", [float(random.random() < 0.8) for _ in range(280)], [1.0]) for i in range(12)]
+        groups: list[Group] = [
+            (f"t{i}", [float(random.random() < 0.8) for _ in range(280)], [1.0]) for i in range(12)
+        ]
         clear += not told(*groups).startswith("no clear change")
     assert clear <= 200 * 0.08

@@ -15,6 +15,7 @@ from graphrag_eval_async import Dashboard, RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.monitor.board import Board
+from graphrag_eval_async.monitor.captions import judge_facts
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.history import MAX_TEMPLATES, POINTS, RECENT, History
@@ -101,14 +102,10 @@ JUDGED = ("answer_f1", "answer_recall", "answer_precision", "answer_relevance")
 CUSTOM = ("politeness_of_the_answer", "completeness", "style", "safety")
 
 
-async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
-    counting, aggregates, random = (
-        Counting(Last(200), "last", [], include_errors=False),
-        RunningAggregates(),
-        Random(3),
-    )
-    run: Any = SimpleNamespace(
-        aggregates=aggregates,
+def idle_run(aggregates: RunningAggregates | None = None) -> Any:
+    """What pages show of a stream that has these results and does nothing else."""
+    return SimpleNamespace(
+        aggregates=aggregates or RunningAggregates(),
         reference=SimpleNamespace(questions={}),
         rejects=SimpleNamespace(counts={}),
         usage=JudgeUsage(),
@@ -117,7 +114,15 @@ async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
         journal=None,
         skipped=0,
     )
-    board = Board(Facts(run, counting), counting, "Nightly")
+
+
+async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
+    counting, aggregates, random = (
+        Counting(Last(200), "last", [], include_errors=False),
+        RunningAggregates(),
+        Random(3),
+    )
+    board = Board(Facts(idle_run(aggregates), counting), counting, "Nightly")
     for i in range(39 * 128):  # The most points.
         result = {
             "question_id": f"question-{i % 600}",
@@ -151,7 +156,8 @@ async def test_who_comes_late_sees_the_past() -> None:
 
 def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
     out, log = folder.file("out.jsonl"), folder.lines(*(response("q1") for _ in range(20)))
-    options = ["-o", out, "--resume", "--web", "127.0.0.1:0"]
+    alerts = ["--alert", "steps_score > 0.5 over 3", "--alert", "error_rate > 0 over 3"]
+    options = ["-o", out, "--resume", "--web", "127.0.0.1:0", *alerts]
     assert finish(start("watch", folder.reference, log, *options, "--until-idle", "1s"))[0] == 0
     process = start("watch", folder.reference, log, *options)
     url = told(process, "http://").split()[-1]
@@ -159,5 +165,27 @@ def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
         pass
     process.terminate()
     finish(process)
+    assert "since 20" in html
+    history = html.partition("History")[2].partition("</details>")[0]
+    assert "UTC, less than a minute ago: started: steps_score &gt; 0.5 over 3: 1" in history
     axis = [text for text in Cells(html).of("span") if text.endswith("restored")]
     assert axis[:3] == ["1: restored", "11: restored", "20: restored"]
+
+
+async def test_a_page_says_that_earlier_results_are_not_counted_yet() -> None:
+    counting = Counting(Last(200), "last", [], include_errors=False)
+    has_begun = False
+    board = Board(Facts(idle_run(), counting), counting, "Nightly", has_begun=lambda: has_begun)
+    counting.restore({"question_id": "q", "template_id": "t", "status": "success", "steps_score": 1.0})
+    assert "Restoring the results of an earlier run: 1 so far" in await board.overview("")
+    has_begun = True
+    board.pause = 0
+    assert "Scores of all results" in await board.overview("")
+
+
+def test_costs_of_earlier_runs_are_told_apart() -> None:
+    usage = JudgeUsage()
+    assert "spent" in dict(judge_facts(usage.as_dict()))
+    facts = dict(judge_facts(usage.as_dict(), restored=True))
+    assert facts["all but the costs"] == "since the restart"
+    assert "spent in all runs" in facts
