@@ -44,10 +44,12 @@ class Recent(NamedTuple):
         """Whether the interval of the difference, with a quantile `z`, leaves 0 out.
 
         Method 10 of Newcombe (1998, "Interval estimation for the difference between independent
-        proportions"), from Wilson's intervals. Scores from 0 to 1 vary at most as much as shares.
+        proportions"), from Wilson's intervals for the effective
+        sample sizes (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number
+        of positive counts estimated from survey data").
         """
         recent, before = (min(1.0, max(0.0, mean)) for mean in (self.change.recent, self.change.before))
-        few, many = self.change.counts
+        few, many = self.change.effective
         low, high = wilson(recent, few, z)
         low_before, high_before = wilson(before, many, z)
         if recent < before:
@@ -57,7 +59,7 @@ class Recent(NamedTuple):
     @property
     def told(self) -> str:
         """Both means, in words, without the name."""
-        recent, before, _ = self.change
+        recent, before, *_ = self.change
         of = f"{'the' if self.template is None else 'its'} last {self.results} results"
         if self.name == ERROR_RATE:
             return f"{recent:.1%} of {of}, {before:.1%} before"

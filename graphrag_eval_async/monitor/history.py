@@ -27,11 +27,14 @@ RECENT, MAX_RECENT = 200, 1000
 TEMPLATE_RECENT = 50
 """How many results of a template are compared with those before."""
 
+PRIOR_VALUES = 10
+"""How many zeros and ones are added to the values whose variance is estimated."""
+
 MAX_TEMPLATES = 500
 """How many templates have a course: the first."""
 
 Sums: TypeAlias = "array[float]"
-"""For each score in its place, the number of values so far, and their sum."""
+"""For each score in its place, the number of values so far, their sum, and that of their squares."""
 
 
 class Mark(NamedTuple):
@@ -42,11 +45,17 @@ class Mark(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The mean of recent values and of those before, and how many values each has."""
+    """The mean of recent values and of those before.
+
+    Attributes:
+        counts: how many values each has.
+        effective: how many zeros and ones say as much about each mean: more, if values vary less than these.
+    """
 
     recent: float
     before: float
     counts: tuple[float, float]
+    effective: tuple[float, float]
 
 
 class Course(NamedTuple):
@@ -89,20 +98,34 @@ class Course(NamedTuple):
 
     def change(self, score: str) -> Change | None:
         """How recent values differ from those before; None if there are none of either."""
-        recent = self._between(score, self.before, self.points[-1])
-        before = self._between(score, self.points[0], self.before)
-        if recent is None or before is None:
+        before, every = self._values(score, self.before), self._values(score, self.points[-1])
+        recent = every[0] - before[0], every[1] - before[1], every[2] - before[2]
+        if not recent[0] or not before[0]:
             return None
-        (few, _), (many, _) = self._values(score, self.points[-1]), self._values(score, self.before)
-        return Change(recent, before, (few - many, many))
+        means = recent[1] / recent[0], before[1] / before[0]
+        return Change(*means, (recent[0], before[0]), (_effective(*recent), _effective(*before)))
 
     def _between(self, score: str, start: Sums, end: Sums) -> float | None:
-        (count, total), (first, less) = self._values(score, end), self._values(score, start)
+        (count, total, _), (first, less, _) = self._values(score, end), self._values(score, start)
         return (total - less) / (count - first) if count > first else None
 
-    def _values(self, score: str, sums: Sums) -> tuple[float, float]:
+    def _values(self, score: str, sums: Sums) -> tuple[float, float, float]:
         place = self.places.get(score, len(sums))
-        return (sums[place], sums[place + 1]) if place < len(sums) else (0.0, 0.0)
+        return (sums[place], sums[place + 1], sums[place + 2]) if place < len(sums) else (0.0, 0.0, 0.0)
+
+
+def _effective(count: float, total: float, squares: float) -> float:
+    """The effective sample size of values from 0 to 1: that of zeros and ones with the same standard error.
+
+    The variance is that of the values and of `PRIOR_VALUES` zeros and ones, since few values may be equal by
+    chance.
+    """
+    mean = total / count
+    most = mean * (1 - mean)  # The variance of zeros and ones.
+    if most <= 0:
+        return count
+    variance = min(most, max(0.0, squares / count - mean * mean))
+    return count * most * (count + PRIOR_VALUES) / (variance * count + most * PRIOR_VALUES)
 
 
 class Courses(NamedTuple):
@@ -121,7 +144,7 @@ class Recorder:
         self._places = places
         self._most = most
         self._step = 1
-        self._now: Sums = array("d", (0.0, 0.0))
+        self._now: Sums = array("d", (0.0, 0.0, 0.0))
         self._points = [self._now[:]]
         self._mark = mark
         self._marks: list[Mark] = []
@@ -132,12 +155,14 @@ class Recorder:
         now = self._now
         now[0] += 1
         now[1] += failed
+        now[2] += failed
         for score, value in scores:
-            place = self._places.setdefault(score, 2 * len(self._places))
+            place = self._places.setdefault(score, 3 * len(self._places))
             if place >= len(now):
-                now.extend([0.0] * (place + 2 - len(now)))
+                now.extend([0.0] * (place + 3 - len(now)))
             now[place] += 1
             now[place + 1] += value
+            now[place + 2] += value * value
         self._latest.append(now[:])
         if not now[0] % self._step:
             self._points.append(self._latest[-1])

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.history import History
 from tests.cases import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LEVEL = 0.95
 NO_ERRORS = "errors in 0.0% of the last 200 results, 0.0% before"
@@ -72,16 +78,24 @@ def test_recent_results(groups: list[Group], expected: str) -> None:
     assert told(*groups) == expected
 
 
+def test_scores_that_vary_little_need_few_results() -> None:
+    before, late = [0.7, 0.8, 0.9] * 12, [0.35, 0.45, 0.55] * 12
+    steady = [(f"t{i}", before, before) for i in range(29)]
+    expected = "yes: template lines: steps_score 0.450 in its last 36 results, 0.800 before"
+    assert told(("lines", before, late), *steady).startswith(expected)
+
+
 def test_an_output_of_any_range_is_not_judged() -> None:
     """A custom output may have any range."""
     assert told(("t", [5.0] * 1000, [1.0] * 200), score="tone") == f"no clear change: {NO_ERRORS}"
 
 
-def test_chance_alone_is_rarely_a_clear_change() -> None:
+@pytest.mark.parametrize("draw", [lambda u: float(u < 0.8), lambda u: u**0.3, lambda u: 0.5 + (u < 0.9) / 2])
+def test_chance_alone_is_rarely_a_clear_change(draw: Callable[[float], float]) -> None:
     random, clear = Random(5), 0
     for _ in range(200):
         groups: list[Group] = [
-            (f"t{i}", [float(random.random() < 0.8) for _ in range(280)], [1.0]) for i in range(12)
+            (f"t{i}", [draw(random.random()) for _ in range(280)], [1.0]) for i in range(12)
         ]
         clear += not told(*groups).startswith("no clear change")
     assert clear <= 200 * 0.08
