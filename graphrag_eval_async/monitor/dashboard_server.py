@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from contextlib import suppress
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from secrets import token_urlsafe
 from time import monotonic
@@ -232,11 +233,12 @@ class DashboardServer:
         questions: Sequence[WorstQuestion] = (),
     ) -> Response:
         metrics = result_metrics(results, RESULT_METRICS)
+        as_of = f"As of {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; reload the page for later results."
         return _page(
             "list.html",
             title=title,
             base=self._base,
-            note=note,
+            note=" ".join(filter(None, (note, as_of if results or questions else ""))),
             results=results,
             result_metrics=metrics,
             questions=questions,

@@ -128,6 +128,13 @@ def test_a_run_is_seen_as_it_goes_on(folder: Folder, browser: Any) -> None:
 
     expect(page.locator("#failures tbody")).to_contain_text("wrong_query_result")
     page.locator("#templates-table a", has_text="colours").click()
+    expect(page.locator("main")).to_contain_text("As of ")
+    page.go_back()
+    expect(page.locator("#templates-table tbody tr:visible th")).to_have_text(["colours"])
+    expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+    page.locator("#templates-table a", has_text="colours").click()
+    page.locator("input.filter").fill("q2")
+    expect(page.locator("#questions-table tbody tr:visible")).to_have_count(1)
     page.locator("#questions-table a", has_text="What of q2?").click()
     expect(page.locator("h1")).to_have_text("Results of q2")
     page.locator("#results-table a", has_text="What of q2?").first.click()

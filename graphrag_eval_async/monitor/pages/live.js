@@ -1,7 +1,21 @@
 // Patches the page with each snapshot, and keeps focus, scroll, order and filter of tables.
 (function () {
   "use strict";
-  const order = new Map();
+  // Order and filters outlast a visit to another page; where nothing can be stored, they are forgotten.
+  const visit = `tables of ${location.pathname}`;
+  let stored = {};
+  try {
+    stored = JSON.parse(sessionStorage.getItem(visit)) || {};
+  } catch {}
+  const order = new Map(stored.order);
+  const filters = new Map(stored.filters);
+  function store() {
+    try {
+      sessionStorage.setItem(visit, JSON.stringify({ order: [...order], filters: [...filters] }));
+    } catch {}
+  }
+
+  const collator = new Intl.Collator("en", { numeric: true });
 
   function valueOf(row, column) {
     const cell = row.cells[column];
@@ -16,7 +30,7 @@
     if (one === "" || other === "") return (one === "") - (other === "");
     if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
     if (typeof one === "number") return sign * (one - other);
-    return sign * one.localeCompare(other, "en", { numeric: true });
+    return sign * collator.compare(one, other);
   }
 
   function sort(table) {
@@ -62,9 +76,13 @@
     const first = heading.classList.contains("num") ? -1 : 1;
     order.set(table.id, { column, sign: known && known.column === column ? -known.sign : first });
     sort(table);
+    store();
   });
   document.addEventListener("input", (event) => {
-    if (event.target.matches("input.filter")) filter(event.target);
+    if (!event.target.matches("input.filter")) return;
+    filter(event.target);
+    filters.set(event.target.dataset.table, event.target.value);
+    store();
   });
 
   // A link to a result in a report opens it.
@@ -171,6 +189,10 @@
   addEventListener("beforeprint", () => {
     for (const each of [...document.querySelectorAll("details.detail")].slice(0, 20)) each.open = true;
   });
+  for (const [table, text] of filters) {
+    const input = document.querySelector(`input.filter[data-table="${CSS.escape(table)}"]`);
+    if (input) input.value = text;
+  }
   sortAll(document);
   filterAll();
 })();
