@@ -79,8 +79,9 @@ def test_recent_results(groups: list[Group], expected: str) -> None:
 
 
 def test_scores_that_vary_little_need_few_results() -> None:
-    before, late = [0.7, 0.8, 0.9] * 12, [0.35, 0.45, 0.55] * 12
-    steady = [(f"t{i}", before, before) for i in range(29)]
+    before: list[float | None] = [0.7, 0.8, 0.9] * 12
+    late: list[float | None] = [0.35, 0.45, 0.55] * 12
+    steady: list[Group] = [(f"t{i}", before, before) for i in range(29)]
     expected = "yes: template lines: steps_score 0.450 in its last 36 results, 0.800 before"
     assert told(("lines", before, late), *steady).startswith(expected)
 
