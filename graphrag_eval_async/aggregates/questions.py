@@ -46,7 +46,7 @@ def mean_of(values: float | Several) -> tuple[float, int]:
 
 
 class QuestionScore(NamedTuple):
-    """The mean of a score over the samples of a question; the lowest first, then by id.
+    """The mean of a score over the samples of a question.
 
     Attributes:
         mean: over the values, and 0 for each error.
@@ -60,6 +60,11 @@ class QuestionScore(NamedTuple):
     metric: str
     values: int
     errors: int
+
+    @property
+    def rank(self) -> tuple[float, int, str, str]:
+        """Sorts the lowest mean first; of equal ones, that of the most samples; then by id."""
+        return self.mean, -self.values - self.errors, self.question, self.template
 
 
 class QuestionValues:

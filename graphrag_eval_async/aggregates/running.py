@@ -6,6 +6,7 @@ import copy
 from collections import Counter, defaultdict
 from heapq import nsmallest
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import state
@@ -189,8 +190,8 @@ class Aggregates:
                 yield from group.question_scores(name, metric, include_errors=self._include_errors)
 
     def lowest(self, metric: str, count: int) -> list[QuestionScore]:
-        """Return the `count` questions with the lowest means of a score, the lowest first, then by id."""
-        return nsmallest(count, self.question_scores(metric))
+        """Return the `count` questions with the lowest means of a score, sorted by `rank`."""
+        return nsmallest(count, self.question_scores(metric), key=attrgetter("rank"))
 
     def cumulative_counts(self, metric: str, bounds: Sequence[float]) -> list[int]:
         """Return, for each bound, how many values of the metric over all results are at most the bound."""

@@ -34,6 +34,8 @@ from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import Reading, Summary
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.records.conditions import parse_condition
+from graphrag_eval_async.records.metrics import counts_of
+from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.sources.reading import expand
@@ -148,6 +150,7 @@ class WriteReport(RegressionGates):
         failures: list[str] = []
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             summary = self._summary(reading, rejects, reference)
+            self._check_conditions(summary.snapshot["micro"])
             failures, _ = failed_and_held(summary.gates)
             for write in self._writers(collected, reference):
                 ending = ending.attempt(partial(write, summary))
@@ -169,6 +172,18 @@ class WriteReport(RegressionGates):
         check_distinct(read, [self.rejects, self.output, self.junit, self.markdown])
         for path in filter(None, (self.junit, self.markdown)):
             make_folder_of(path)
+
+    def _check_conditions(self, overall: Mapping[str, Any]) -> None:
+        """Check that results have the metrics of conditions, if there are results.
+
+        Raises:
+            UsageError: none has, not even without a value.
+        """
+        known = [name for name, stats in overall.items() if isinstance(stats, dict) and "coverage" in stats]
+        for condition in self.pass_if if counts_of(overall)[0] else ():
+            if condition.metric not in known:
+                hint = did_you_mean(condition.metric, known)
+                raise UsageError(f"--pass-if: no result has the metric {condition.metric!r}; {hint}")
 
     @property
     def _gates(self) -> list[Gate]:

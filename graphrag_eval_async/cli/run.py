@@ -13,6 +13,7 @@ import typer
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines, resumable_path
+from graphrag_eval_async.cli.gates import check_names
 from graphrag_eval_async.cli.judges import judge_config, judging, load_for, never_judged, nothing_judged
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
@@ -215,6 +216,8 @@ class RunOptions(ReportOptions):
         Raises:
             UsageError, ConfigError: as of `evaluate_stream`, or a file cannot be opened.
         """
+        for metric in self.otel_metric:
+            check_names("--otel-metric", None, metric, (), config)
         journal = self._journal(on_restored)
         output, rejects = (self.output, self.rejects) if journal is None else (None, None)
         writer = RejectWriter(max_bytes=self.max_reject_bytes)

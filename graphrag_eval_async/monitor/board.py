@@ -8,22 +8,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.monitor.facts import Facts, complete
+from graphrag_eval_async.monitor.history import History
 from graphrag_eval_async.monitor.kept import KeptResults
-from graphrag_eval_async.monitor.overview import (
-    LISTED,
-    History,
-    overview,
-    result_list,
-    result_metrics,
-)
+from graphrag_eval_async.monitor.overview import LISTED, overview, result_list, result_metrics
 from graphrag_eval_async.monitor.rendering import render
-from graphrag_eval_async.monitor.windows import Trends
 from graphrag_eval_async.monitor.worst import WorstQuestion, questions_in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.monitor.counting import Counting
+    from graphrag_eval_async.monitor.history import Courses
 
 UPDATE_SECONDS = 0.5
 """Least time between two updates of a page."""
@@ -38,19 +33,39 @@ RESULT_METRICS = 4
 class Board:
     """What the pages show, rendered at most twice a second, however many people look."""
 
-    def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
-        """`output` is the file that has all results, if there is one."""
+    def __init__(
+        self,
+        facts: Facts,
+        counting: Counting,
+        title: str,
+        output: str | None = None,
+        has_begun: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Create a board.
+
+        Args:
+            facts: the state of the run.
+            counting: counts its results.
+            title: title of the page.
+            output: the file that has all results, if there is one.
+            has_begun: says whether the results of an earlier run are restored.
+        """
+        self._has_begun = has_begun
         self.title = title
         self.output = output
-        self.kept = KeptResults(counting)
+        self.kept = KeptResults()
+        self._history = History(counting.window)
+        counting.on_result = self._add
         self._alerts = counting.alerts
         self._facts = facts
-        self._trends = Trends(counting.window)
-        self._history = History()
         self._lock = asyncio.Lock()
         self._rendered: tuple[float, str] | None = None
         self.pause = UPDATE_SECONDS
         self._event: tuple[str, bytes] = ("", b"")
+
+    def _add(self, result: Mapping[str, Any], short: Mapping[str, Any], restored: bool) -> None:
+        self.kept.add(result, short)
+        self._history.add(short, restored=restored)
 
     async def questions_of(self, template: str) -> Sequence[WorstQuestion]:
         """The questions of a template, the worst first."""
@@ -61,13 +76,15 @@ class Board:
         async with self._lock:
             if self._rendered is None or monotonic() - self._rendered[0] >= self.pause:
                 start = monotonic()
+                if not self._has_begun():
+                    self._rendered = start, render("_restoring.html", count=self.kept.count)
+                    return self._rendered[1]
                 await self._facts.prepare()
                 facts = self._facts.collect()
-                self._trends.add_to(facts)
                 worst = self.kept.reasons.rows(await questions_in_slices(self._facts.aggregates))
-                latest = self.kept.latest.facts()
+                latest, courses = self.kept.latest.facts(), self._history.courses()
                 log, states = [*self._alerts.log], self._alerts.states()
-                html = await asyncio.to_thread(self._render, facts, worst, latest, log, states, base)
+                html = await asyncio.to_thread(self._render, facts, worst, courses, latest, log, states, base)
                 self._rendered = monotonic(), html
                 self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
             return self._rendered[1]
@@ -82,23 +99,22 @@ class Board:
         self,
         facts: dict[str, Any],
         worst: Sequence[WorstQuestion],
+        courses: Courses,
         latest: Sequence[Mapping[str, Any]],
         log: Sequence[Mapping[str, Any]],
         states: Mapping[str, bool],
         base: str,
     ) -> str:
         complete(facts)
-        self._history.add(facts)
         return render(
             "_overview.html",
-            **overview(facts, worst),
+            **overview(facts, worst, courses, self.kept.reasons.error),
             base=base,
             gates=[],
             lists=[
                 result_list("latest", "Latest results", latest[:LISTED], more="More of the latest results"),
             ],
             result_metrics=result_metrics(latest, RESULT_METRICS),
-            charts=self._history.charts(),
             alert_log=log,
             alert_states=states,
             validity="valid however often you look",

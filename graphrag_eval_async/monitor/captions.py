@@ -41,8 +41,8 @@ def backlog_facts(backlog: Mapping[str, Any]) -> list[tuple[str, str]]:
     return told + ([("lost", str(backlog["lost"]))] if backlog["lost"] else [])
 
 
-def judge_facts(judge: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """What the judge did so far; nothing without a judge."""
+def judge_facts(judge: Mapping[str, Any] | None, *, restored: bool = False) -> list[tuple[str, str]]:
+    """What the judge did so far; nothing without a judge. `restored` says that earlier runs used it, too."""
     if judge is None:
         return []
     budget = "" if judge.get("budget_usd") is None else f" of {dollars(judge['budget_usd'])}"
@@ -52,7 +52,7 @@ def judge_facts(judge: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         ("calls", str(judge["calls"])),
         ("requests", str(judge["attempts"])),
         ("cached", str(judge["cache_hits"])),
-        ("spent", dollars(judge["dollars"]) + budget),
+        ("spent in all runs" if restored else "spent", dollars(judge["dollars"]) + budget),
         ("tokens", f"{judge['input_tokens']} in, {judge['output_tokens']} out"),
         ("concurrency", f"{judge['concurrency']}{most}"),
         ("waiting", str(judge["waiting"])),
@@ -61,6 +61,8 @@ def judge_facts(judge: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     ]
     if judge["paused_sec"]:
         told.append(("paused for", f"{judge['paused_sec']:.0f} s"))
+    if restored:
+        told.append(("all but the costs", "since the restart"))
     return [each for each in told if each[1]]
 
 

@@ -2,106 +2,121 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.inference.one_look import upper, wilson
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, is_score
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from graphrag_eval_async.monitor.history import Change, Course, Courses
 
 SHOWN = 4
 """How many changes are told."""
 
+LEAST_RESULTS = 20
+"""Below this, chance explains nearly every change."""
+
 
 class Recent(NamedTuple):
-    """A score or the error rate of recent results, and of all.
+    """How a score or the error rate moved, of all results or those of a template.
 
     Attributes:
-        change: recent mean less that of earlier results, negated for error rates: negative if worse.
-        counts: number of recent values, and of earlier ones.
+        results: number of recent results.
     """
 
     template: str | None
     name: str
-    recent: float
-    mean: float
-    change: float
-    counts: tuple[float, float]
+    results: int
+    change: Change
+
+    @property
+    def loss(self) -> float:
+        """How much worse recent results are; negative if they are better."""
+        loss = self.change.before - self.change.recent
+        return -loss if self.name == ERROR_RATE else loss
 
     def is_clear(self, z: float) -> bool:
         """Whether the interval of the difference, with a quantile `z`, leaves 0 out.
 
         Method 10 of Newcombe (1998, "Interval estimation for the difference between independent
-        proportions"), from Wilson's intervals. Scores from 0 to 1 vary at most as much as shares.
+        proportions"), from Wilson's intervals for the effective
+        sample sizes (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number
+        of positive counts estimated from survey data").
         """
-        few, many = self.counts
-        recent = self.recent
-        earlier = min(1.0, max(0.0, (self.mean * (few + many) - recent * few) / many))
+        recent, before = (min(1.0, max(0.0, mean)) for mean in (self.change.recent, self.change.before))
+        few, many = self.change.effective
         low, high = wilson(recent, few, z)
-        low_before, high_before = wilson(earlier, many, z)
-        if recent < earlier:
-            return earlier - recent > sqrt((high - recent) ** 2 + (earlier - low_before) ** 2)
-        return recent - earlier > sqrt((recent - low) ** 2 + (high_before - earlier) ** 2)
+        low_before, high_before = wilson(before, many, z)
+        if recent < before:
+            return before - recent > sqrt((high - recent) ** 2 + (before - low_before) ** 2)
+        return recent - before > sqrt((recent - low) ** 2 + (high_before - before) ** 2)
 
-    def told(self, window: str) -> str:
-        """Both means, in words."""
-        where = "" if self.template is None else f"template {self.template}: "
-        if self.name == "errors":
-            return f"{where}errors: {self.recent:.1%} of the {window}, {self.mean:.1%} of all"
-        return f"{where}{self.name} {self.recent:.3f} in the {window}, {self.mean:.3f} over all"
+    @property
+    def told(self) -> str:
+        """Both means, in words, without the name."""
+        recent, before, *_ = self.change
+        of = f"{'the' if self.template is None else 'its'} last {self.results} results"
+        if self.name == ERROR_RATE:
+            return f"{recent:.1%} of {of}, {before:.1%} before"
+        return f"{recent:.3f} in {of}, {before:.3f} before"
 
 
-def getting_worse(facts: Mapping[str, Any], window: str) -> str:
-    """Which recent scores are clearly worse; the level holds for all of them together, at one look."""
-    samples = facts["overall"]["samples"]
-    if samples["window"] >= samples["total"]:
-        return f"too early to say: all results are within the {window}"
-    every = [*_recents(None, facts["overall"])]
-    overall = len(every)
-    for template, group in facts["templates"].items():
-        every += _recents(template, group)
-    if not every:
-        return f"the {window} have no score"
-    z = NormalDist().inv_cdf(upper(1 - (1 - facts["level"]) / len(every)))
-    clear = [each for each in every if each.is_clear(z)]
-    worse, better = [each for each in clear if each.change < 0], [each for each in clear if each.change > 0]
+def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:
+    """Which recent results are clearly worse; the level holds for all of them together, at one look.
+
+    Half of the error is for the scores of all results, and half for `scores` of the templates: many templates
+    do not hide a change of all, and the other way round.
+    """
+    if courses.overall.results < LEAST_RESULTS:
+        return f"too early to say, after {courses.overall.results} results"
+    overall = [*_recents(None, courses.overall, [*courses.overall.places])]
+    several = courses.templates if len(courses.templates) > 1 else {}
+    templates = [
+        *chain.from_iterable(
+            _recents(name, course, (ERROR_RATE, *scores)) for name, course in several.items()
+        )
+    ]
+    clear = [*_clear(overall, level), *_clear(templates, level)]
+    worse, better = [each for each in clear if each.loss > 0], [each for each in clear if each.loss < 0]
     told = [
-        f"{word}: {_listed(found, window)}"
+        f"{word}: {_listed(found)}"
         for word, found in (("yes" if worse else "", worse), ("better" if worse else "no, better", better))
         if found
     ]
-    return ". ".join(told) or f"no clear change: {_listed(every[:overall], window)}"
+    return ". ".join(told) or f"no clear change: {_listed(overall)}"
 
 
-def _listed(found: Sequence[Recent], window: str) -> str:
-    ranked = sorted(found, key=lambda each: (each.template is not None, -abs(each.change)))
+def recent_of(course: Course, template: str | None, name: str) -> Recent | None:
+    """How a score moved; None if it has no recent or no earlier values."""
+    change = course.change(name)
+    return None if change is None else Recent(template, name, course.recent, change)
+
+
+def _recents(template: str | None, course: Course, names: Sequence[str]) -> Iterator[Recent]:
+    for name in names:
+        if name == ERROR_RATE or name in BOUNDED_METRICS:
+            recent = recent_of(course, template, name)
+            if recent is not None:
+                yield recent
+
+
+def _clear(recents: Sequence[Recent], level: float) -> list[Recent]:
+    """Those that differ clearly, all together with half of the error (Bonferroni)."""
+    z = NormalDist().inv_cdf(upper(1 - (1 - level) / (2 * max(1, len(recents)))))
+    return [each for each in recents if each.is_clear(z)]
+
+
+def _listed(found: Sequence[Recent]) -> str:
+    ranked = sorted(found, key=lambda each: (each.template is not None, -abs(each.loss)))
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return "; ".join(each.told(window) for each in ranked[:SHOWN]) + more
+    return "; ".join(map(_named, ranked[:SHOWN])) + more
 
 
-def _recents(template: str | None, group: Mapping[str, Any]) -> Iterator[Recent]:
-    """The error rate and the scores of a group that has recent results and earlier ones."""
-    total, recent = group["samples"]["total"], group["samples"]["window"]
-    rate = group["error_rate"]
-    if 0 < recent < total:
-        yield _recent(template, "errors", rate, (recent, total - recent))
-    right, recent_right = total - group["errors"]["total"], recent - group["errors"]["window"]
-    for name, value in group["metrics"].items():
-        if is_score(name) and name in BOUNDED_METRICS and value["window"] is not None:
-            known = group.get("coverage", {}).get(name, {}).get("values", right)
-            share = min(1.0, known / right) if right else 0.0  # Recent values are not counted by metric.
-            if 0 < recent_right < right and share:
-                yield _recent(template, name, value, (recent_right * share, (right - recent_right) * share))
-
-
-def _recent(
-    template: str | None, name: str, value: Mapping[str, float], counts: tuple[float, float]
-) -> Recent:
-    few, many = counts
-    change = (value["window"] - value["mean"]) * (few + many) / many
-    return Recent(
-        template, name, value["window"], value["mean"], -change if name == "errors" else change, counts
-    )
+def _named(recent: Recent) -> str:
+    where = "" if recent.template is None else f"template {recent.template}: "
+    return f"{where}{'errors in' if recent.name == ERROR_RATE else recent.name} {recent.told}"

@@ -98,7 +98,7 @@ class Counting:
         results: those that are listed, by `show`.
         alerts, comparison: what else counts them.
         arrivals: when those of earlier runs came.
-        on_result: called with each complete result and the part of it that is shown.
+        on_result: called with each complete result, the part of it that is shown, and whether it is restored.
     """
 
     def __init__(
@@ -119,26 +119,26 @@ class Counting:
         self.alerts = Alerts(alerts, window)
         self.comparison = comparison
         self.arrivals = arrivals or Arrivals([])
-        self.on_result: Callable[[Mapping[str, Any], dict[str, Any]], object] | None = None
+        self.on_result: Callable[[Mapping[str, Any], dict[str, Any], bool], object] | None = None
         self._include_errors = include_errors
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count one result, unless it is pending."""
-        if (seen := self._count(result)) is not None:
+        if (seen := self._count(result, restored=False)) is not None:
             self.count += 1
             self.recent.add(seen)
             self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
 
     def restore(self, result: Mapping[str, Any]) -> None:
         """Count the next result in a journal."""
-        if (seen := self._count(result)) is not None:
+        if (seen := self._count(result, restored=True)) is not None:
             age = self.arrivals.restore()
             if age is not None or isinstance(self.window, Last):
                 self.recent.add(seen, age=age or 0.0)
             arrived = None if age is None else monotonic() - age
             self.alerts.restore(seen.template_id, seen.values, arrived, failed=seen.failed)
 
-    def _count(self, result: Mapping[str, Any]) -> Evaluation | None:
+    def _count(self, result: Mapping[str, Any], *, restored: bool) -> Evaluation | None:
         """Count a result, whenever it arrived; return None if it is pending."""
         if "pending" in result:
             return None
@@ -146,7 +146,7 @@ class Counting:
         short = shorten(result, seen.values)
         self.results.add(short)
         if self.on_result is not None:
-            self.on_result(result, short)
+            self.on_result(result, short, restored)
         if self.comparison is not None:
             self.comparison.add(seen)
         return seen

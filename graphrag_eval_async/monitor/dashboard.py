@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.batch import add_results
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.monitor.alerts import parse_alert
+from graphrag_eval_async.inference.confidence import check_level
+from graphrag_eval_async.monitor.alerts import NO_LINES, parse_alert
 from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
+from graphrag_eval_async.records.metrics import ERROR_RATE, RESULT_KEYS, is_metric
+from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from types import TracebackType
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.scale.redis.results import Run
+
+
+MISSPELT = 0.9
+"""From which similarity on a name counts as a misspelt one."""
 
 
 class Dashboard:
@@ -67,13 +76,17 @@ class Dashboard:
             title: title of the page.
 
         Raises:
-            UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
+            UsageError: a package is missing, an argument has an invalid value, an alert is on a template or a
+                metric that does not exist, or the port cannot be opened.
             AggregationError, SourceError: the baseline is no file of results.
         """
         try:
             parsed = [parse_alert(text) for text in alerts]
         except ValueError as error:
             raise UsageError(f"alerts: {error}") from None
+        check_level(level)
+        for alert in parsed:
+            _check_names(alert, stream.reference.templates)
         self._stream = stream
         comparison = None
         if baseline is not None:
@@ -114,3 +127,17 @@ class Dashboard:
         result = await anext(self._stream)
         self._counting.add(result)
         return result
+
+
+def _check_names(alert: Alert, templates: Collection[str]) -> None:
+    """Check the template of an alert, and whether its metric is a built-in one that is misspelt.
+
+    Raises:
+        UsageError: no result can have them. Outputs of custom evaluations are not known here.
+    """
+    if alert.template is not None and templates and alert.template not in templates:
+        hint = did_you_mean(alert.template, templates)
+        raise UsageError(f"alerts: no template {alert.template!r} in the reference set; {hint}")
+    known = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
+    if alert.metric not in {*known, NO_LINES} and get_close_matches(alert.metric, known, 1, MISSPELT):
+        raise UsageError(f"alerts: no metric {alert.metric!r}; {did_you_mean(alert.metric, sorted(known))}")

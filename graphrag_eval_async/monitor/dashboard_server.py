@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from contextlib import suppress
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from secrets import token_urlsafe
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.board import RESULT_METRICS
 from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong
@@ -32,10 +35,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.board import Board
     from graphrag_eval_async.monitor.worst import WorstQuestion
 
+TOKEN = "GRAPHRAG_EVAL_WEB_TOKEN"  # noqa: S105
+"""The environment variable with the secret in addresses that other machines can reach."""
+
 PING_SECONDS = 15.0
 """Time without news after which a comment keeps the connection open."""
 
-CLOSING_SECONDS = 1.0
+CLOSING_SECONDS = 0.5
+"""How long connections may take to end by themselves, and how long after being told to."""
+
 MAX_CLIENTS = 200
 
 POLICY = (
@@ -52,29 +60,35 @@ HEADERS = {
 }
 
 
+REFUSAL = (
+    "This page is for this machine only: open it as http://localhost:PORT/, also through a tunnel such as "
+    "ssh -L PORT:localhost:PORT. For other machines, listen on another address, such as 0.0.0.0.\n"
+)
+_PORT = re.compile(r":\d+\Z", re.ASCII)
+
+
 class DashboardServer:
     """Serves the pages of a board on the event loop of the run, read-only.
 
     Attributes:
-        url: the address to open; it has a random token unless only this machine can reach it.
+        url: the address to open; it has a secret token unless only this machine can reach it.
     """
 
     def __init__(self, host: str, port: int) -> None:
         """Listen from now on; pages are answered from `start` on.
 
         Raises:
-            UsageError: a package is missing, or the port cannot be opened.
+            UsageError: a package is missing, the port cannot be opened, or the token is no secret.
         """
         require_jinja("a dashboard")
         require_web("a dashboard")
+        is_local = _is_loopback(host)
+        self._base = "" if is_local else f"/{_token()}"
         self._listening = listen(host, port)
         port = self._listening.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
-        is_local = _is_loopback(host)
-        self._base = "" if is_local else f"/{token_urlsafe(18)}"
-        self._hosts = (
-            {f"{each}:{port}" for each in ("localhost", "127.0.0.1", "[::1]", name)} if is_local else None
-        )
+        # With any port: that of a tunnel is another one.
+        self._hosts = {"localhost", "127.0.0.1", "[::1]", name.lower()} if is_local else None
         shown = socket.gethostname() if host in {"0.0.0.0", "::"} else name  # noqa: S104  (compared only)
         self.url = f"http://{shown}:{port}{self._base}/"
         self._clients = 0
@@ -121,8 +135,8 @@ class DashboardServer:
         routes = [
             Route("/", self._first),
             Route("/events", self._events),
-            Route("/results/at/{offset:int}", self._stored),
-            Route("/results/{number:int}", self._result),
+            Route("/results/at/{number}", self._stored),
+            Route("/results/{number}", self._result),
             Route("/question", self._question),
             Route("/template", self._template),
             Route("/{name:str}", self._named),
@@ -147,9 +161,11 @@ class DashboardServer:
             headers = dict(scope["headers"])
             host = headers.get(b"host", b"").decode("latin-1")
             origin = headers.get(b"origin")
-            strange = self._hosts is not None and host not in self._hosts
-            if strange or (origin is not None and origin.decode("latin-1") != f"http://{host}"):
-                refusal = PlainTextResponse("unknown host or origin", 403)
+            strange = self._hosts is not None and _PORT.sub("", host).lower() not in self._hosts
+            if strange or (
+                origin is not None and origin.decode("latin-1").lower() != f"http://{host}".lower()
+            ):
+                refusal = PlainTextResponse(REFUSAL, 403)
                 await refusal(scope, receive, sending)
             else:
                 await app(scope, receive, sending)
@@ -165,31 +181,36 @@ class DashboardServer:
             "overview.html", title=self._board.title, base=self._base, content=content, events=events
         )
 
-    async def _events(self, _: Request) -> Response:
+    async def _events(self, _: Request) -> Any:
         from starlette.responses import PlainTextResponse, StreamingResponse
 
         if self._clients >= MAX_CLIENTS:
             return PlainTextResponse("too many clients", 503, {"Retry-After": "10"})
-        return StreamingResponse(self._snapshots(), media_type="text/event-stream")
+        self._clients += 1
+        response = StreamingResponse(self._snapshots(), media_type="text/event-stream")
+
+        async def counted(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await response(scope, receive, send)
+            finally:
+                self._clients -= 1
+
+        return counted
 
     async def _snapshots(self) -> AsyncIterator[bytes]:
         """Whole snapshots, each the newest: one that a slow client did not fetch in time is left out."""
-        self._clients += 1
         sent, last = "", monotonic()
-        try:
-            while not self._closing.is_set():
-                content = await self._board.overview(self._base)
-                if content != sent:
-                    sent, last = content, monotonic()
-                    yield b"data: %b\n\n" % self._board.event(content)
-                elif monotonic() - last > PING_SECONDS:
-                    last = monotonic()
-                    yield b": nothing new\n\n"
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._board.pause):
-                        await self._closing.wait()
-        finally:
-            self._clients -= 1
+        while not self._closing.is_set():
+            content = await self._board.overview(self._base)
+            if content != sent:
+                sent, last = content, monotonic()
+                yield b"data: %b\n\n" % self._board.event(content)
+            elif monotonic() - last > PING_SECONDS:
+                last = monotonic()
+                yield b": nothing new\n\n"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._board.pause):
+                    await self._closing.wait()
 
     async def _named(self, request: Request) -> Response:
         from starlette.responses import Response
@@ -212,22 +233,23 @@ class DashboardServer:
         questions: Sequence[WorstQuestion] = (),
     ) -> Response:
         metrics = result_metrics(results, RESULT_METRICS)
+        as_of = f"As of {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; reload the page for later results."
         return _page(
             "list.html",
             title=title,
             base=self._base,
-            note=note,
+            note=" ".join(filter(None, (note, as_of if results or questions else ""))),
             results=results,
             result_metrics=metrics,
             questions=questions,
         )
 
     async def _result(self, request: Request) -> Response:
-        entry = self._board.kept.find(request.path_params["number"])
+        entry = self._board.kept.find(_number(request))
         if entry is None:
             return self._absent(
-                f"Only the latest {KEPT} and the worst {KEPT} results are kept. "
-                "Open question?id=QUESTION_ID to find others in the file of results."
+                f"This result has no page any more: only the latest {KEPT} and the worst {KEPT} have one."
+                + (" The page of its question lists all of its results." if self._board.output else "")
             )
         if entry["result"] is None:
             return self._absent("The result is too large to be kept. It is in the file of results.")
@@ -236,7 +258,7 @@ class DashboardServer:
     async def _stored(self, request: Request) -> Response:
         if self._board.output is None:
             return self._absent("The run writes no file of results (-o).")
-        result = await asyncio.to_thread(result_at, self._board.output, request.path_params["offset"])
+        result = await asyncio.to_thread(result_at, self._board.output, _number(request))
         if result is None:
             return self._absent("No result begins at this offset.")
         return await self._shown(result)
@@ -281,10 +303,33 @@ def _result_page(result: Mapping[str, Any], base: str) -> Response:
     )
 
 
+def _number(request: Request) -> int:
+    """The number in the address of a result; -1 if there is none, or one of too many digits."""
+    text = request.path_params["number"]
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
+
+
 def _page(template: str, **names: Any) -> Response:
     from starlette.responses import HTMLResponse
 
     return HTMLResponse(render(template, **names).encode("utf-8", "backslashreplace"))
+
+
+def _token() -> str:
+    """The secret of the address: that in the environment, which outlasts a restart, or else a random one.
+
+    Raises:
+        UsageError: that in the environment can be guessed, or does not fit into an address.
+    """
+    token = os.environ.get(TOKEN)
+    if token is None:
+        return token_urlsafe(18)
+    if not re.fullmatch(r"[A-Za-z0-9_-]{16,200}", token):
+        raise UsageError(
+            f"the environment variable {TOKEN} needs 16 to 200 letters, digits, - and _, such as "
+            "`openssl rand -hex 16` prints"
+        )
+    return token
 
 
 def _is_loopback(host: str) -> bool:

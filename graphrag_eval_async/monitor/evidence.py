@@ -43,6 +43,9 @@ CELL = CHARACTERS // 10
 COMPARED_CELLS = 100_000
 """Larger tables are shown without marks."""
 
+CHECKSUM = "crc32"
+"""What a journal adds to a result."""
+
 MISSING, UNEXPECTED, HIT = "missing", "unexpected", "hit"
 """Marks: expected but absent; present but not expected; a document that was expected."""
 
@@ -391,7 +394,7 @@ def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Va
     used = [key for key in RESOURCES if key in item]
     if used:
         yield _value(item, "used", used, [], known)
-    more = [key for key in item if key not in RESULT_KEYS and key not in known]
+    more = [key for key in item if key not in {*RESULT_KEYS, CHECKSUM} and key not in known]
     outputs = [key for key in more if not key.endswith(("_reason", "_error", COST, BY, DISAGREEMENT))]
     for key in outputs:
         yield _value(item, key, [key], [f"{key}_error"], known)

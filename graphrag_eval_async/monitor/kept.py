@@ -11,8 +11,6 @@ from graphrag_eval_async.records.results import observe
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.monitor.counting import Counting
-
 KEPT = 200
 """How many of the latest results are kept, and how many of the worst."""
 
@@ -23,20 +21,23 @@ MAX_CHARACTERS = 256 * 1024
 
 
 class KeptResults:
-    """The latest and the worst results of a run, by their number in it, from 1."""
+    """The latest and the worst results of a run, by their number in it, from 1.
 
-    def __init__(self, counting: Counting) -> None:
-        """Take every result that `counting` counts from now on."""
+    Attributes:
+        count: the number of results.
+    """
+
+    def __init__(self) -> None:
         self.latest = Selection("last", KEPT)
         self.worst = Selection("worst", KEPT)
         self.reasons = Reasons()
-        self._number = 0
-        counting.on_result = self._add
+        self.count = 0
 
-    def _add(self, result: Mapping[str, Any], short: Mapping[str, Any]) -> None:
-        self._number += 1
+    def add(self, result: Mapping[str, Any], short: Mapping[str, Any]) -> None:
+        """Keep a result, and the part of it that is shown, while it is among them."""
+        self.count += 1
         whole = result if _is_small(result) else None
-        entry = {**with_question(short, result), "number": self._number, "result": whole}
+        entry = {**with_question(short, result), "number": self.count, "result": whole}
         self.reasons.add(entry)
         self.latest.add(entry)
         self.worst.add(entry)

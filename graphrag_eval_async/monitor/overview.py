@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, run_facts
-from graphrag_eval_async.monitor.changes import getting_worse
-from graphrag_eval_async.monitor.charts import chart, sparkline
+from graphrag_eval_async.monitor.changes import getting_worse, recent_of
+from graphrag_eval_async.monitor.charts import charts_of, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.questions import OF_AGENT
 from graphrag_eval_async.monitor.windows import duration_name
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from graphrag_eval_async.monitor.history import Course, Courses
+
 SHOWN_SCORES = 6
 """Maximum number of scores that have a column in the table of templates."""
 
@@ -29,7 +31,6 @@ LISTED = 10
 """How many results are in a list besides all others."""
 
 LOSSES = 20
-HISTORY_POINTS = 120
 
 
 class Score(NamedTuple):
@@ -43,6 +44,12 @@ class Score(NamedTuple):
     trend: Markup | str = ""
 
 
+class Template(NamedTuple):
+    """A template that the summary names."""
+
+    template: str
+
+
 class Row(NamedTuple):
     """The results of a template, or all of them."""
 
@@ -54,52 +61,25 @@ class Row(NamedTuple):
     scores: list[Score]
 
 
-class History:
-    """The scores of a run from its start until now, in at most `HISTORY_POINTS` points."""
-
-    def __init__(self) -> None:
-        self._points: list[tuple[float, dict[str, Mapping[str, Any]]]] = []
-        self._step = 0.0
-
-    def add(self, facts: Mapping[str, Any]) -> None:
-        """Add the state of a run as the latest point; points that are too close replace each other."""
-        overall, now = facts["overall"], facts["elapsed_sec"]
-        if not overall["samples"]["total"]:
-            return
-        metrics = overall["metrics"] | {"error_rate": overall["error_rate"]}
-        scores = {name: value for name, value in metrics.items() if is_score(name)}
-        if len(self._points) > 1 and now - self._points[-2][0] < self._step:
-            self._points.pop()
-        self._points.append((now, scores))
-        if len(self._points) > HISTORY_POINTS:
-            self._points = self._points[::2]
-            self._step = (now - self._points[0][0]) / HISTORY_POINTS * 2
-
-    def charts(self) -> dict[str, Markup | str]:
-        """A chart of each score."""
-        points = [scores for _, scores in self._points]
-        drawn: dict[str, Markup | str] = {}
-        for name in points[-1] if points else ():
-            values = [scores.get(name, {}) for scores in points]
-            ends = [each.get("confidence") for each in values]
-            drawn[name] = chart(
-                name,
-                [each.get("mean") for each in values],
-                [each.get("window") for each in values],
-                [None if each is None else (each["low"], each["high"]) for each in ends],
-            )
-        return drawn
-
-
-def overview(facts: Mapping[str, Any], worst: Sequence[WorstQuestion] = ()) -> dict[str, Any]:
+def overview(
+    facts: Mapping[str, Any],
+    worst: Sequence[WorstQuestion] = (),
+    courses: Courses | None = None,
+    error: str = "",
+) -> dict[str, Any]:
     """The names that `_overview.html` takes, besides those that differ between dashboard and report.
 
-    `worst` are the worst questions, the first of which is named in the summary.
+    Args:
+        facts: the state of the run.
+        worst: the worst questions, the first of which is named in the summary.
+        courses: how the scores moved, if that is known.
+        error: the message of the latest error.
     """
     overall, comparison = facts["overall"], facts["comparison"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
     shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCE_HEADINGS if name in overall["metrics"])]
-    templates = [_row(name, group, shown) for name, group in facts["templates"].items()]
+    moved = {} if courses is None else courses.templates
+    templates = [_row(name, group, shown, moved.get(name)) for name, group in facts["templates"].items()]
     every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
     return {
         "facts": facts,
@@ -113,12 +93,13 @@ def overview(facts: Mapping[str, Any], worst: Sequence[WorstQuestion] = ()) -> d
         "worst": worst,
         "valueless": _without_value(overall),
         "lacking": _lacking(overall.get("coverage", {})),
-        "summary": [*_summary(facts, every, templates, worst)],
+        "summary": [*_summary(facts, every, templates, worst, courses, error)],
+        "charts": {} if courses is None else charts_of(courses.overall, overall, facts["level"]),
         "changes": _changes(comparison),
         "warnings": [] if comparison is None else comparison["warnings"],
         "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
         "run": run_facts(facts),
-        "judge": judge_facts(facts["judge"]),
+        "judge": judge_facts(facts["judge"], restored=bool((facts.get("journal") or {}).get("restored"))),
         "agreement": agreement_facts(facts.get("agreement")),
     }
 
@@ -136,19 +117,20 @@ def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]
     return sorted(known, key=metric_position)[:most]
 
 
-def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str]) -> Row:
+def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str], course: Course | None = None) -> Row:
     rate = group["error_rate"]
-    scores = [_score(metric, group["metrics"].get(metric)) for metric in metrics]
+    scores = [_score(metric, group["metrics"].get(metric), course) for metric in metrics]
     return Row(
         name, group["samples"]["total"], group["errors"]["total"], rate["mean"], rate["window"], scores
     )
 
 
-def _score(name: str, value: Mapping[str, Any] | None) -> Score:
+def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) -> Score:
     if value is None:
         return Score(name, None)
     ends = value.get("confidence") or {}
-    trend = sparkline(value.get("trend", ())) if is_score(name) else ""
+    # A quarter of the results at each point, since few values vary by chance alone.
+    trend = "" if course is None else sparkline(course.recents(name, course.results // 4))
     return Score(name, value["mean"], ends.get("low"), ends.get("high"), value["window"], trend)
 
 
@@ -170,22 +152,29 @@ def _lacking(coverage: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, 
 
 
 def _summary(
-    facts: Mapping[str, Any], every: Row, templates: Sequence[Row], worst: Sequence[WorstQuestion]
+    facts: Mapping[str, Any],
+    every: Row,
+    templates: Sequence[Row],
+    worst: Sequence[WorstQuestion],
+    courses: Courses | None,
+    error: str,
 ) -> Iterable[tuple[str, str, Any]]:
     """What a person asks first: the question, the answer, and what it links to."""
     names = _main_scores(facts, every)
-    for name in names:
-        yield "Score", _score_in_words(name, facts, every), None
-    if not names:
+    if names:
+        yield "Score", "; ".join(_score_in_words(name, facts, every) for name in names), None
+    else:
         yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
-    if facts["window"] is not None and every.samples:
-        yield "Getting worse?", getting_worse(facts, _window_name(facts["window"])), None
+    if courses is not None and every.samples:
+        yield "Getting worse?", getting_worse(courses, names, facts["level"]), None
     if every.errors:
         answer = f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})"
+        answer += f", the latest: {error}" if error else ""
         yield "Errors", answer, None
     for name in names:
-        if lowest := _lowest(name, templates):
-            yield "Lowest template", lowest, None
+        if lowest := _lowest(name, templates, courses):
+            label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"
+            yield label, lowest[1], Template(lowest[0])
     failures = failure_counts(facts["overall"])
     if failures:
         most = max(failures.values())
@@ -231,8 +220,8 @@ def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _lowest(name: str, templates: Sequence[Row]) -> str:
-    """The template with the lowest mean of a score, if there are several; and how many share it."""
+def _lowest(name: str, templates: Sequence[Row], courses: Courses | None) -> tuple[str, str] | None:
+    """The template with the lowest mean of a score, if there are several; its mean, and how it moved."""
     means = [
         (own.mean, row.name)
         for row in templates
@@ -240,11 +229,13 @@ def _lowest(name: str, templates: Sequence[Row]) -> str:
         if own.name == name and own.mean is not None
     ]
     if len(means) < 2:
-        return ""
+        return None
     mean, template = min(means)
     same = sum(other == mean for other, _ in means) - 1
     more = f", as in {same} other{'s' * (same > 1)}" if same else ""
-    return f"{template}: {name} {mean:.3f}{more}"
+    course = None if courses is None else courses.templates.get(template)
+    moved = None if course is None else recent_of(course, template, name)
+    return template, f"{name} {mean:.3f}{more}{f'; {moved.told}' if moved else ''}"
 
 
 def _changes(comparison: Mapping[str, Any] | None) -> list[dict[str, Any]]:

@@ -75,7 +75,10 @@ METRICS = (
         "Tokens of judges: input (not from the server's cache), cached_input, output, embedding.",
     ),
     ExportedMetric(
-        "judge_cost_usd_total", "counter", (), "Cost of judging in US dollars; absent if a price is unknown."
+        "judge_cost_usd_total",
+        "counter",
+        (),
+        "Cost of judging in US dollars, that of restored results included; absent if a price is unknown.",
     ),
     ExportedMetric("judge_in_flight", "gauge", (), "Requests to judges in flight."),
     ExportedMetric("judge_queued", "gauge", (), "Requests to judges that wait for a slot."),

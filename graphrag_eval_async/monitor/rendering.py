@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
+from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.resources import files
 from math import floor, log10
@@ -71,6 +72,7 @@ def _environment() -> Any:
         "number": number,
         "rate": lambda value: "" if value is None else f"{value:.1%}",
         "signed": signed,
+        "ago": ago,
         "query": partial(quote, safe="", errors="surrogatepass"),
         "one_line": lambda text: " ".join(str(text).split())[:300],
     }
@@ -86,6 +88,18 @@ def cell(value: Any) -> str:
     if value == 0 or abs(value) >= 1000:
         return f"{value:.0f}"
     return f"{value:.{max(0, 2 - floor(log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.2g}"
+
+
+def ago(time: str) -> str:
+    """A time in ISO format, in UTC to the second, and how long ago it was."""
+    try:
+        when = datetime.fromisoformat(time)
+        minutes = int((datetime.now(UTC) - when).total_seconds() // 60)
+    except (TypeError, ValueError):
+        return time
+    count, unit = (minutes, "minute") if minutes < 120 else (minutes // 60, "hour")
+    told = f"{count} {unit}{'s' * (count != 1)} ago" if count > 0 else "less than a minute ago"
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC, {told}"
 
 
 def signed(value: float) -> str:

@@ -8,7 +8,7 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.monitor.captions import shown_fields
+from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong, quality
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import add_detail, group_facts
@@ -148,12 +148,11 @@ def html_report(
     }
     return render(
         "report.html",
-        **overview(facts, results.reasons.rows(worst, of_questions)),
+        **overview(facts, results.reasons.rows(worst, of_questions), error=results.reasons.error),
         title=title,
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",
         inline={"policy": policy, "style": Markup(style), "script": Markup(script)},  # noqa: S704  (our own)
-        charts={},
         alert_log=[],
         alert_states={},
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
@@ -187,6 +186,7 @@ def _details(worst: Iterable[tuple[dict[str, Any], Mapping[str, Any]]]) -> Itera
             "anchor": f"result-{short['place']}",
             "question_id": short["question_id"],
             "title": _title(short),
+            "about": about_result(result),
             "result": fields,
             "metrics": values,
             "pairs": pairs,

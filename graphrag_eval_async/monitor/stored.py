@@ -26,7 +26,7 @@ def result_at(path: str, offset: int) -> dict[str, Any] | None:
             if offset and file.read(1) != b"\n":
                 return None
             return _read(file.readline(MAX_LINE_BYTES))
-    except OSError:
+    except (OSError, OverflowError, ValueError):
         return None
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import number
+from graphrag_eval_async.text import number, one_line
 from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ OF_TEMPLATE = 200
 
 MAX_QUESTIONS = 10_000
 """Of how many questions the reasons of failure are counted: of the first that fail."""
+
+ERROR_CHARACTERS = 160
+"""How much of an error is told."""
+
+NO_MESSAGE = "no message"
 
 ERROR = "error"
 """The reason of responses that are errors."""
@@ -52,8 +58,8 @@ async def questions_in_slices(
     def steps() -> Iterator[None]:
         for metric in SCORES:
             for each in aggregates.question_scores(metric, template):
-                if each.mean < below and (len(found) < count or each < found[-1]):
-                    insort(found, each)
+                if each.mean < below and (len(found) < count or each.rank < found[-1].rank):
+                    insort(found, each, key=attrgetter("rank"))
                     del found[count:]
                 yield
             if found:
@@ -82,16 +88,24 @@ class WorstQuestion(NamedTuple):
 
 
 class Reasons:
-    """Why results of each question failed, and its text."""
+    """Why results of each question failed, and its text.
+
+    Attributes:
+        error: the message of the latest error.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}
         self._texts: dict[str, str | None] = {}
+        self._errors: dict[str, str] = {}
+        self.error = ""
 
     def add(self, short: Mapping[str, Any]) -> None:
         """Count a result, in short."""
         reason = ERROR if short["status"] == "error" else short.get(REASON, NO_FAILURE)
         question = short["question_id"]
+        if reason == ERROR:
+            self.error = one_line(str(short.get("error", NO_MESSAGE)), limit=ERROR_CHARACTERS)
         if reason == NO_FAILURE or not isinstance(question, str):
             return
         counts = self._counts.get(question)
@@ -101,6 +115,8 @@ class Reasons:
             counts = self._counts[question] = Counter()
             self._texts[question] = short.get("question")
         counts[reason] += 1
+        if reason == ERROR:
+            self._errors[question] = self.error
 
     def rows(
         self, scores: Iterable[QuestionScore], anchors: Mapping[str, str] | None = None
@@ -122,4 +138,5 @@ class Reasons:
         if not counts:
             return ""
         reason = min(counts, key=lambda each: (-counts[each], each))
-        return f"{reason_in_words(reason)} ({counts[reason]} of {counts.total()} failures)"
+        told = f"error: {self._errors[question]}" if reason == ERROR else reason_in_words(reason)
+        return f"{told} ({counts[reason]} of {counts.total()} failures)"

@@ -175,6 +175,10 @@ def test_standard_input() -> None:
         (["r.jsonl", "--junit", "r.jsonl"], "'r.jsonl' is given twice; it would be overwritten"),
         (["r.jsonl", "--junit", "-"], "'-' is not a regular file"),
         (["r.jsonl", "--pass-if", "steps_score"], "expected [TEMPLATE:]METRIC >= VALUE"),
+        (
+            ["r.jsonl", "--pass-if", "nope >= 1"],
+            "--pass-if: no result has the metric 'nope'; known: steps_score",
+        ),
         (["none.jsonl"], "'none.jsonl' does not exist"),
     ],
 )

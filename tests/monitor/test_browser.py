@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.support import DEADLINE_SECONDS, failed, finish, response, start, to_jsonl, told
 from tests.monitor import hostile
+from tests.monitor.test_report import report_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +128,13 @@ def test_a_run_is_seen_as_it_goes_on(folder: Folder, browser: Any) -> None:
 
     expect(page.locator("#failures tbody")).to_contain_text("wrong_query_result")
     page.locator("#templates-table a", has_text="colours").click()
+    expect(page.locator("main")).to_contain_text("As of ")
+    page.go_back()
+    expect(page.locator("#templates-table tbody tr:visible th")).to_have_text(["colours"])
+    expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+    page.locator("#templates-table a", has_text="colours").click()
+    page.locator("input.filter").fill("q2")
+    expect(page.locator("#questions-table tbody tr:visible")).to_have_count(1)
     page.locator("#questions-table a", has_text="What of q2?").click()
     expect(page.locator("h1")).to_have_text("Results of q2")
     page.locator("#results-table a", has_text="What of q2?").first.click()
@@ -197,3 +205,75 @@ def test_pages_are_accessible(folder: Folder, browser: Any, width: int, scheme: 
     seen.accessible()
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     seen.check()
+
+
+def test_long_words_do_not_widen_a_page(folder: Folder, browser: Any) -> None:
+    address = f"https://example.org/{'endpoint' * 40}"
+    append(folder, {"question_id": "q1", "error": f"HTTP 500 from {address}"}, response("q2", False))
+    port = free_port()
+    process = watching(folder, port)
+    seen = Page(browser, 400)
+    for path in ("", "results/1", "latest", f"question?id={address}"):
+        seen.page.goto(f"http://127.0.0.1:{port}/{path}")
+        sync_api.expect(seen.page.locator("body")).to_contain_text("example.org", timeout=MILLISECONDS)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+    process.terminate()
+    finish(process)
+
+
+def test_many_results_are_sorted_in_a_moment(folder: Folder, browser: Any) -> None:
+    results = [
+        {"question_id": f"q{i}", "template_id": "t", "status": "success", "steps_score": i % 7 / 7}
+        for i in range(6000)
+    ]
+    page = folder.write("report.html", report_of(results).encode())
+    seen = Page(browser)
+    seen.page.goto(Path(page).as_uri())
+    heading = seen.page.locator("#results-table button.sort").nth(1)
+    took = heading.evaluate(
+        "each => { const start = performance.now(); each.click(); return performance.now() - start; }"
+    )
+    assert took < 2000
+    values = seen.page.locator("#results-table tbody td:nth-child(2)").all_inner_texts()
+    assert values == sorted(values, reverse=True)
+    seen.check()
+
+
+def test_the_focus_stays_in_a_table_whose_rows_move(folder: Folder, browser: Any) -> None:
+    port = free_port()
+    append(folder, response("q1"), response("q2", False), response("q3"))
+    process = watching(folder, port)
+    seen = Page(browser)
+    page, expect = seen.page, sync_api.expect
+    page.goto(f"http://127.0.0.1:{port}/")
+    rows = page.locator("#templates-table tbody th")
+    page.locator("#templates-table button.sort").first.click()
+    expect(rows).to_have_text(["a:b=c", "colours"])
+    for table, link in (("templates-table", "colours"), ("latest-table", "What of q2?")):
+        page.locator(f"#{table} a", has_text=link).first.focus()
+        total = page.locator("#run dd").first
+        before = int(total.inner_text())
+        append(folder, response("q3"), response("q1"))
+        expect(total).to_have_text(str(before + 2), timeout=MILLISECONDS)
+        expect(page.locator("#connection")).to_have_text("Live")
+        assert page.evaluate("document.activeElement.textContent") == link
+    expect(rows).to_have_text(["a:b=c", "colours"])
+    seen.check()
+    process.terminate()
+    finish(process)
+
+
+def test_a_page_recovers_from_an_answer_that_is_no_stream(folder: Folder, browser: Any) -> None:
+    port = free_port()
+    append(folder, response("q1"))
+    process = watching(folder, port)
+    page, expect = Page(browser).page, sync_api.expect
+    page.route("**/events", lambda route: route.fulfill(status=502))
+    page.goto(f"http://127.0.0.1:{port}/")
+    expect(page.locator("#connection")).to_contain_text("lost", timeout=MILLISECONDS)
+    page.unroute("**/events")
+    expect(page.locator("#connection")).to_have_text("Live", timeout=MILLISECONDS)
+    append(folder, response("q3"))
+    expect(page.locator("#run dd").first).to_have_text("2", timeout=MILLISECONDS)
+    process.terminate()
+    finish(process)

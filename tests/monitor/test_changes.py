@@ -2,79 +2,101 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING
 
+import pytest
+
+from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor.changes import getting_worse
+from graphrag_eval_async.monitor.history import History
 from tests.cases import each
 
-WINDOW = "last 200"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEVEL = 0.95
+NO_ERRORS = "errors in 0.0% of the last 200 results, 0.0% before"
+Group = tuple[str, list[float | None], list[float | None]]
 
 
-def group(means: dict[str, tuple[float, float]], total: int, window: int, rate: Any = (0.0, 0.0)) -> Any:
-    mean, recent = rate
-    return {
-        "samples": {"total": total, "window": window},
-        "errors": {"total": round(total * mean), "window": round(window * recent)},
-        "error_rate": {"mean": mean, "window": recent},
-        "metrics": {name: {"mean": a, "window": b} for name, (a, b) in means.items()},
-    }
+def spread(mean: float, count: int, start: int = 0) -> list[float | None]:
+    """So many zeros and ones with about this mean, evenly spread."""
+    return [float(int((i + 1) * mean) - int(i * mean)) for i in range(start, start + count)]
 
 
-def told(overall: Any, **templates: Any) -> str:
-    facts = {"overall": overall, "templates": templates, "level": 0.95}
-    return getting_worse(facts, WINDOW)
+def told(*groups: Group, window: int = 200, score: str = "steps_score") -> str:
+    """What is told of templates, each with its scores, None for errors, before and of late."""
+    history = History(Last(window))
+    for late in (0, 1):
+        columns = [iter(group[1 + late]) for group in groups]
+        for values in zip_longest(*columns, fillvalue=...):
+            for (template, _, _), value in zip(groups, values, strict=True):
+                if value is not ...:
+                    metrics = {} if value is None else {score: value}
+                    status = "error" if value is None else "success"
+                    history.add(
+                        {"status": status, "template_id": template, "sample": None, "metrics": metrics}
+                    )
+    return getting_worse(history.courses(), [score], LEVEL)
 
 
-NO_ERRORS = "errors: 0.0% of the last 200, 0.0% of all"
-SAME = {"steps_score": (0.94, 0.94)}
+def others(count: int) -> list[Group]:
+    """Templates that stay as they are, each with so many results before and of late."""
+    return [(f"t{i}", spread(0.94, count, i), spread(0.94, count, count + i)) for i in range(29)]
 
 
 @each(
-    ("overall", "templates", "expected"),
+    ("groups", "expected"),
     [
-        (group(SAME, 150, 150), {}, "too early to say: all results are within the last 200"),
+        ([("t", spread(1, 5), spread(1, 5))], "too early to say, after 10 results"),
         (
-            group(SAME, 4000, 200, (0.039, 0.085)),
-            {},
-            "yes: errors: 8.5% of the last 200, 3.9% of all",
+            [("t", [1.0] * 3800, spread(0.9, 200))],
+            "yes: steps_score 0.900 in the last 200 results, 1.000 before",
         ),
         (
-            group(SAME, 4000, 200),
-            {"outages": group({"steps_score": (0.92, 0.62)}, 330, 17), "lines": group(SAME, 330, 17)},
-            "yes: template outages: steps_score 0.620 in the last 200, 0.920 over all",
+            [("t", [*spread(0.9, 457), *[None] * 43], spread(0.9, 200))],
+            "no, better: errors in 0.0% of the last 200 results, 8.6% before",
+        ),
+        # One of 30 templates, while all others stay as they are.
+        (
+            [("lines", spread(0.75, 60), spread(0.1, 60)), *others(60)],
+            "yes: template lines: steps_score 0.100 in its last 50 results, 0.657 before",
         ),
         (
-            group({"steps_score": (0.9, 0.9), "answer_f1": (0.5, 0.8)}, 4000, 200),
-            {},
-            "no, better: answer_f1 0.800 in the last 200, 0.500 over all",
+            [("lines", spread(0.94, 12), spread(0.0, 12)), *others(12)],
+            "yes: template lines: steps_score 0.000 in its last 12 results, 0.917 before",
         ),
         (
-            group({"steps_score": (0.943, 0.93)}, 4000, 200),
-            {},
-            f"no clear change: steps_score 0.930 in the last 200, 0.943 over all; {NO_ERRORS}",
-        ),
-        # A custom output may have any range.
-        (
-            group({"tone": (5.0, 1.0)}, 4000, 200),
-            {},
-            "no clear change: errors: 0.0% of the last 200, 0.0% of all",
+            [("t", spread(0.94, 3800), spread(0.93, 200))],
+            f"no clear change: steps_score 0.930 in the last 200 results, 0.940 before; {NO_ERRORS}",
         ),
     ],
 )
-def test_recent_results(overall: Any, templates: dict[str, Any], expected: str) -> None:
-    assert told(overall, **templates) == expected
+def test_recent_results(groups: list[Group], expected: str) -> None:
+    assert told(*groups) == expected
 
 
-def test_chance_alone_is_rarely_a_clear_change() -> None:
+def test_scores_that_vary_little_need_few_results() -> None:
+    before: list[float | None] = [0.7, 0.8, 0.9] * 12
+    late: list[float | None] = [0.35, 0.45, 0.55] * 12
+    steady: list[Group] = [(f"t{i}", before, before) for i in range(29)]
+    expected = "yes: template lines: steps_score 0.450 in its last 36 results, 0.800 before"
+    assert told(("lines", before, late), *steady).startswith(expected)
+
+
+def test_an_output_of_any_range_is_not_judged() -> None:
+    """A custom output may have any range."""
+    assert told(("t", [5.0] * 1000, [1.0] * 200), score="tone") == f"no clear change: {NO_ERRORS}"
+
+
+@pytest.mark.parametrize("draw", [lambda u: float(u < 0.8), lambda u: u**0.3, lambda u: 0.5 + (u < 0.9) / 2])
+def test_chance_alone_is_rarely_a_clear_change(draw: Callable[[float], float]) -> None:
     random, clear = Random(5), 0
-    for _ in range(400):
-        values = [[random.random() < 0.8 for _ in range(1000)] for _ in range(12)]
-        groups = {}
-        for i, own in enumerate(values):
-            groups[f"t{i}"] = group({"steps_score": (sum(own) / 1000, sum(own[-20:]) / 20)}, 1000, 20)
-        every = [value for own in values for value in own]
-        recent = [value for own in values for value in own[-20:]]
-        overall = group({"steps_score": (sum(every) / 12000, sum(recent) / 240)}, 12000, 240)
-        clear += not told(overall, **groups).startswith("no clear change")
-    assert clear <= 400 * 0.08
+    for _ in range(200):
+        groups: list[Group] = [
+            (f"t{i}", [draw(random.random()) for _ in range(280)], [1.0]) for i in range(12)
+        ]
+        clear += not told(*groups).startswith("no clear change")
+    assert clear <= 200 * 0.08

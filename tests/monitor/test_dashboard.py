@@ -105,8 +105,9 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     ends = "[{low:.2f}, {high:.2f}]".format_map(interval)
     assert f"steps_score {detailed['mean']:.3f} {ends} over 3 of 4 results" in html
     assert f"{detailed['mean']:.3f}" in shown.of("span")
-    assert "1 of 4 responses are errors (25.0%)" in shown.of("dd")
-    assert f"{COLOURS}: steps_score 0.500" in shown.of("dd")
+    assert "1 of 4 responses are errors (25.0%), the latest: no answer" in shown.of("dd")
+    assert "error: no answer (1 of 1 failures)" in shown.of("td")
+    assert f"{COLOURS}</a><br>steps_score 0.500" in html
     assert "1 active" in shown.of("strong")
     assert "steps_score 0 over 1 result; wrong_query_result" in html
     assert "error_rate &gt; 0 over 1, since " in html
@@ -117,7 +118,8 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
 async def test_a_result_has_a_page_of_its_own() -> None:
     async with finished() as dashboard:
         status, _, html = await get(f"{dashboard.url}results/2")
-        assert (await get(f"{dashboard.url}results/99"))[0] == 404
+        for number in ("99", "9" * 23, "9" * 5000, "x", "at/5", f"at/{'9' * 23}"):
+            assert (await get(f"{dashboard.url}results/{number}"))[0] == 404
         assert (await get(f"{dashboard.url}question?id=q3"))[2].count("/results/") == 2
         assert (await get(f"{dashboard.url}question?id=q9"))[0] == 404
         assert (await get(f"{dashboard.url}nothing"))[0] == 404
@@ -181,6 +183,26 @@ async def test_more_clients_than_allowed_are_asked_to_come_back(monkeypatch: pyt
     assert (status, headers["retry-after"]) == (503, "10")
 
 
+async def test_clients_that_come_at_once_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CLIENTS", 3)
+    async with finished() as dashboard:
+        parts = urlsplit(dashboard.url)
+
+        async def ask() -> tuple[str, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            writer.write(f"GET /events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            return (await reader.readline()).split()[1].decode(), writer
+
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            asked = await asyncio.gather(*(ask() for _ in range(7)))
+            assert sorted(status for status, _ in asked) == ["200"] * 3 + ["503"] * 4
+            for _, writer in asked:
+                writer.close()
+            while (again := await ask())[0] != "200":
+                again[1].close()
+            again[1].close()
+
+
 async def test_every_response_has_the_headers_that_keep_pages_safe() -> None:
     async with finished() as dashboard:
         for path in ("", "style.css", "live.js", "icon.svg", "results/1", "nothing", "events/x"):
@@ -200,11 +222,31 @@ async def test_every_response_has_the_headers_that_keep_pages_safe() -> None:
         {"Host": "evil.example:8080"},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Host": "localhost.evil.example"},
     ],
 )
 async def test_other_hosts_and_origins_are_refused(headers: dict[str, str]) -> None:
     async with finished() as dashboard:
         assert (await get(dashboard.url, **headers))[0] == 403
+
+
+@pytest.mark.parametrize("host", ["localhost:9999", "LOCALHOST:9999", "127.0.0.1", "[::1]:80"])
+async def test_a_tunnel_may_have_another_port(host: str) -> None:
+    async with finished() as dashboard:
+        assert (await get(dashboard.url, Host=host))[0] == 200
+        assert (await get(dashboard.url, Host=host, Origin=f"http://{host.lower()}"))[0] == 200
+        assert "localhost:PORT" in (await get(dashboard.url, Host="evil.example"))[2]
+
+
+async def test_the_secret_may_outlast_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(module.TOKEN, "c" * 32)
+    stream = evaluate_stream(REFERENCE, RESPONSES)
+    async with Dashboard(stream, host="0.0.0.0", port=0) as dashboard:  # noqa: S104
+        assert urlsplit(dashboard.url).path == f"/{'c' * 32}/"
+    for weak in ("", "short", "a/b" * 10):
+        monkeypatch.setenv(module.TOKEN, weak)
+        with pytest.raises(UsageError, match="openssl rand"):
+            Dashboard(evaluate_stream(REFERENCE, []), host="0.0.0.0", port=0)  # noqa: S104
 
 
 async def test_elsewhere_than_on_this_machine_the_address_has_a_secret() -> None:
@@ -250,8 +292,25 @@ async def test_a_port_that_is_taken_is_an_error_at_once() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}"):
             Dashboard(evaluate_stream(REFERENCE, []), port=port)
-    with pytest.raises(UsageError, match="alerts: 'x'"):
-        Dashboard(evaluate_stream(REFERENCE, []), port=0, alerts=["x"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alerts": ["x"]}, "alerts: 'x'"),
+        ({"alerts": ["steps_scor < 0.5 over 3"]}, "did you mean steps_score"),
+        ({"alerts": ["colour: error_rate > 0.5"]}, "did you mean colours"),
+        ({"level": 7}, "level: expected a number between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_shown_is_an_error_at_once(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Dashboard(evaluate_stream(REFERENCE, []), port=0, **options)
+
+
+async def test_alerts_may_be_on_outputs_of_custom_evaluations() -> None:
+    async with finished(alerts=["politeness < 2", "no lines for 5m"]) as dashboard:
+        assert "Not active: politeness &lt; 2; no lines for 5m." in (await get(dashboard.url))[2]
 
 
 def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
@@ -268,7 +327,8 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     listed = fetch(f"{url}question?id=q3")[2]
     offset = listed.partition("/results/at/")[2].partition('"')[0]
     assert "What of q3?" in fetch(f"{url}results/at/{offset}")[2]
-    assert fetch(f"{url}results/at/1")[0] == 404
+    for number in ("1", "9" * 18, "9" * 23):
+        assert fetch(f"{url}results/at/{number}")[0] == 404
     process.send_signal(signal.SIGTERM)
     assert finish(process)[0] == 143
     connection.close()

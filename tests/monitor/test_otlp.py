@@ -201,4 +201,7 @@ def test_wrong_uses(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(*arguments, "--otlp-json", folder.file("e.jsonl"), "--jobs", "2") == 2
     errors = capfd.readouterr().err
     assert "--otel-metric needs --otel or --otlp-json" in errors
+    options = ["--otlp-json", folder.file("e.jsonl"), "--otel-metric", "steps_scor"]
+    assert run(*arguments, *options) == 2
+    assert "--otel-metric: no metric 'steps_scor'; did you mean steps_score?" in capfd.readouterr().err
     assert "--jobs cannot be combined with --otel, --otlp-metrics and --otlp-json" in errors

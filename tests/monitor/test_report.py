@@ -39,7 +39,7 @@ def test_evaluate_writes_a_report(folder: Folder) -> None:
     html = Path(page).read_text()
     assert "steps_score 0.667" in html
     assert "for one look at a finished run" in html
-    assert f"{COLOURS}: steps_score 0.500" in html
+    assert f"{COLOURS}<br>steps_score 0.500" in html
     assert html.count('class="detail"') == 2
     assert len(from_jsonl(Path(out).read_bytes())) == 4
 
@@ -111,3 +111,14 @@ async def test_the_policy_allows_just_the_style_and_the_script_of_the_file() -> 
         assert f"{tag}-src &#39;sha256-{digest}&#39;" in policy.replace("'", "&#39;")
     assert "default-src" in policy
     assert not re.search(r"https?://(?!www\.w3\.org)", html.partition("<body")[0])
+
+
+def test_a_result_of_a_journal_has_no_metric_of_the_journal(folder: Folder) -> None:
+    out, page = folder.file("out.jsonl"), folder.file("report.html")
+    assert run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out, "--resume") == 0
+    assert run("report", out, "-o", page) == 0
+    html = Path(page).read_text()
+    assert "crc32" not in html
+    details = html.partition('id="details"')[2]
+    assert f"<dt>template</dt><dd>{COLOURS}</dd>" in details
+    assert "<dt>failure</dt><dd>wrong_query_result: the step returned something else</dd>" in details

@@ -64,6 +64,13 @@ def test_every_screen_names_the_same_worst_questions_in_the_same_order(
     assert "steps_score 0 over 3 results, 3 of them errors" in answer
 
 
+def test_of_equal_means_that_of_more_results_is_worse() -> None:
+    aggregates = RunningAggregates()
+    for each in (result("a", 0.0), *(result("b", 0.0) for _ in range(3)), failed("c", "x"), failed("c", "x")):
+        aggregates.add(each)
+    assert [each.question for each in worst_questions(aggregates)] == ["b", "c", "a"]
+
+
 OUTCOMES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0.0, 0.5, 1.0])), max_size=30)
 
 
@@ -88,5 +95,5 @@ def test_errors_count_as_zero_however_results_are_split(
                 expected.append((sum(values) / len(values), name))
     found = worst_questions(aggregates)
     assert {(each.mean, each.question) for each in found} == {*expected}
-    assert found == sorted(found)
+    assert found == sorted(found, key=lambda each: each.rank)
     assert asyncio.run(questions_in_slices(aggregates)) == found

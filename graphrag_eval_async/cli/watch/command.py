@@ -239,7 +239,9 @@ class Watch(RunOptions):
             if web is not None:
                 view.say(f"dashboard: {web.url}")
                 title = f"Watching {', '.join(watched)}"
-                work = web.run(work, Board(facts, counting, title, output=self.output))
+                work = web.run(
+                    work, Board(facts, counting, title, self.output, lambda: self.has_begun(stream))
+                )
             if metrics is not None:
                 view.say(f"metrics: {metrics.address}")
                 work = metrics.run(work, partial(self._collector, stream, counting, source, config))

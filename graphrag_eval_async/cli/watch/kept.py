@@ -1,4 +1,4 @@
-"""Keeps the state of `watch` beside its journal: which alerts are on, and when results arrived."""
+"""Keeps the state of `watch` beside its journal: which alerts are on, and were; and when results arrived."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Change
     from graphrag_eval_async.monitor.arrivals import Arrivals
     from graphrag_eval_async.monitor.watched import Alerts
+
+LOGGED = ("alert", "state", "value", "time")
+"""What is restored of the changes of alerts."""
 
 SUFFIX = ".watch"
 """Of the name of the file, after that of the journal."""
@@ -45,7 +48,9 @@ class Kept:
         self._alerts = alerts
         self._arrivals = arrivals
         self._has_begun = has_begun
-        self._earlier: dict[str, Change] | None = {} if self._path is None else _read(self._path, arrivals)
+        self._earlier: dict[str, Change] | None = (
+            {} if self._path is None else _read(self._path, alerts, arrivals)
+        )
 
     def resume(self) -> bool:
         """Restore the alerts of an earlier run once its results are restored; return whether they are."""
@@ -79,17 +84,25 @@ class Kept:
         is_due = self.changed.is_set()
         self.changed.clear()
         if is_due and self._path is not None:
-            kept = {"alerts": self._alerts.facts(), "times": self._arrivals.marks()}
+            kept = {
+                "alerts": self._alerts.facts(),
+                "log": [*self._alerts.log],
+                "times": self._arrivals.marks(),
+            }
             await write_report(self._path, json.dumps(kept) + "\n")
 
 
-def _read(path: str, arrivals: Arrivals) -> dict[str, Change]:
-    """The alerts that were on when the last run ended, however it ended, by their text; loads `arrivals`."""
+def _read(path: str, alerts: Alerts, arrivals: Arrivals) -> dict[str, Change]:
+    """The alerts that were on when the last run ended, however it ended, by their text.
+
+    Loads the log of `alerts`, and `arrivals`.
+    """
     if not os.path.exists(path):
         return {}
     try:
         kept = json.loads(Path(path).read_bytes())
         arrivals.load(kept["times"])
+        alerts.log.extend({key: change[key] for key in LOGGED} for change in kept.get("log", ()))
         return {change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]}
     except OSError as error:
         raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error

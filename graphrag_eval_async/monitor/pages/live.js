@@ -1,7 +1,21 @@
 // Patches the page with each snapshot, and keeps focus, scroll, order and filter of tables.
 (function () {
   "use strict";
-  const order = new Map();
+  // Order and filters outlast a visit to another page; where nothing can be stored, they are forgotten.
+  const visit = `tables of ${location.pathname}`;
+  let stored = {};
+  try {
+    stored = JSON.parse(sessionStorage.getItem(visit)) || {};
+  } catch {}
+  const order = new Map(stored.order);
+  const filters = new Map(stored.filters);
+  function store() {
+    try {
+      sessionStorage.setItem(visit, JSON.stringify({ order: [...order], filters: [...filters] }));
+    } catch {}
+  }
+
+  const collator = new Intl.Collator("en", { numeric: true });
 
   function valueOf(row, column) {
     const cell = row.cells[column];
@@ -16,7 +30,7 @@
     if (one === "" || other === "") return (one === "") - (other === "");
     if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
     if (typeof one === "number") return sign * (one - other);
-    return sign * one.localeCompare(other, "en", { numeric: true });
+    return sign * collator.compare(one, other);
   }
 
   function sort(table) {
@@ -27,11 +41,11 @@
       else cell.removeAttribute("aria-sort");
     });
     const body = table.tBodies[0];
-    const rows = [...body.rows].map((row) => [valueOf(row, chosen.column), row]);
-    rows.sort((one, other) => compare(one[0], other[0], chosen.sign));
-    rows.forEach(([, row], place) => {
-      if (body.rows[place] !== row) body.insertBefore(row, body.rows[place] || null);
-    });
+    const rows = [...body.rows];
+    const sorted = rows.map((row) => [valueOf(row, chosen.column), row]);
+    sorted.sort((one, other) => compare(one[0], other[0], chosen.sign));
+    // All at once: the place of a row among thousands is expensive to find.
+    if (sorted.some(([, row], place) => row !== rows[place])) body.append(...sorted.map(([, row]) => row));
   }
 
   function filter(input) {
@@ -49,10 +63,8 @@
     if (count.textContent !== told) count.textContent = told;
   }
 
-  function arrange() {
-    document.querySelectorAll("table.sortable").forEach(sort);
-    document.querySelectorAll("input.filter").forEach(filter);
-  }
+  const sortAll = (root) => root.querySelectorAll("table.sortable").forEach(sort);
+  const filterAll = () => document.querySelectorAll("input.filter").forEach(filter);
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.sort");
@@ -64,9 +76,13 @@
     const first = heading.classList.contains("num") ? -1 : 1;
     order.set(table.id, { column, sign: known && known.column === column ? -known.sign : first });
     sort(table);
+    store();
   });
   document.addEventListener("input", (event) => {
-    if (event.target.matches("input.filter")) filter(event.target);
+    if (!event.target.matches("input.filter")) return;
+    filter(event.target);
+    filters.set(event.target.dataset.table, event.target.value);
+    store();
   });
 
   // A link to a result in a report opens it.
@@ -136,22 +152,47 @@
       connection.textContent = text;
       connection.classList.toggle("lost", lost);
     };
-    const source = new EventSource(address);
-    source.addEventListener("message", (event) => {
-      const parsed = new DOMParser().parseFromString(JSON.parse(event.data), "text/html");
+    const show = (html) => {
+      const parsed = new DOMParser().parseFromString(html, "text/html");
       const fresh = document.createElement("main");
       fresh.id = "main";
       fresh.append(...parsed.body.childNodes);
+      sortAll(fresh);
+      const focused = document.activeElement;
       patch(main, fresh);
-      arrange();
-      say("Live", false);
-    });
-    source.addEventListener("open", () => say("Live", false));
-    source.addEventListener("error", () => say("Connection lost; these numbers are old", true));
+      filterAll();
+      // A row that moves loses the focus.
+      if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+    };
+    // A browser tries again by itself after a lost connection, but not after an answer such as 502 or 404.
+    let wait = 1000;
+    const connect = () => {
+      const source = new EventSource(address);
+      source.addEventListener("message", (event) => {
+        show(JSON.parse(event.data));
+        say("Live", false);
+      });
+      source.addEventListener("open", () => {
+        wait = 1000;
+        say("Live", false);
+      });
+      source.addEventListener("error", () => {
+        say("Connection lost; these numbers are old", true);
+        if (source.readyState !== EventSource.CLOSED) return;
+        setTimeout(connect, wait * (0.5 + Math.random()));
+        wait = Math.min(2 * wait, 30000);
+      });
+    };
+    connect();
   }
-  // Paper cannot be opened.
+  // Paper cannot be opened: the worst results are printed in full, not hundreds of pages of them.
   addEventListener("beforeprint", () => {
-    for (const each of document.querySelectorAll("details.detail")) each.open = true;
+    for (const each of [...document.querySelectorAll("details.detail")].slice(0, 20)) each.open = true;
   });
-  arrange();
+  for (const [table, text] of filters) {
+    const input = document.querySelector(`input.filter[data-table="${CSS.escape(table)}"]`);
+    if (input) input.value = text;
+  }
+  sortAll(document);
+  filterAll();
 })();

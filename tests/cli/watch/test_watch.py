@@ -261,6 +261,8 @@ def test_an_alert_that_was_on_at_a_kill_ends_after_it(folder: Folder, window: st
         b'{"alerts": []}',
         b'{"alerts": [], "times": [[1e999, 1]]}',
         b'{"alerts": [], "times": [[1, 1e999]]}',
+        b'{"alerts": [], "times": [], "log": [{}]}',
+        b'{"alerts": [], "times": [], "log": 5}',
     ],
 )
 def test_a_file_that_watch_did_not_keep(

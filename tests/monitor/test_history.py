@@ -1,0 +1,191 @@
+"""The course of a run, recorded with each result."""
+
+from __future__ import annotations
+
+from math import fsum, isclose
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Dashboard, RunningAggregates, evaluate_stream
+from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.judge import JudgeUsage
+from graphrag_eval_async.monitor.board import Board
+from graphrag_eval_async.monitor.captions import judge_facts
+from graphrag_eval_async.monitor.counting import Counting
+from graphrag_eval_async.monitor.facts import Facts
+from graphrag_eval_async.monitor.history import MAX_TEMPLATES, POINTS, RECENT, History
+from tests.cli.support import REFERENCE, finish, response, start, told
+from tests.monitor.test_dashboard import Cells, fetch, get
+
+pytest.importorskip("jinja2")
+pytest.importorskip("uvicorn")
+
+
+def short(score: float | None, template: str = "t", sample: int | None = None) -> dict[str, Any]:
+    metrics = {} if score is None else {"steps_score": score, "total_tokens": 5.0}
+    status = "error" if score is None else "success"
+    return {"status": status, "template_id": template, "sample": sample, "metrics": metrics}
+
+
+def mean(values: list[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def same(one: float | None, other: float | None) -> bool:
+    return one == other if one is None or other is None else isclose(one, other, abs_tol=1e-9)
+
+
+SCORES = st.lists(st.none() | st.sampled_from([0.0, 0.25, 1.0]), min_size=1, max_size=700)
+
+
+@given(SCORES, st.integers(1, 300))
+def test_a_course_has_the_means_by_each_of_its_points(scores: list[float | None], window: int) -> None:
+    history = History(Last(window))
+    for score in scores:
+        history.add(short(score))
+    course = history.courses().overall
+    assert course.results == len(scores)
+    assert len(course.points) <= POINTS + 2
+    known = [[score for score in scores[: round(point[0])] if score is not None] for point in course.points]
+    assert all(map(same, course.means("steps_score"), map(mean, known[1:])))
+    assert course.means("total_tokens") == [None] * (len(course.points) - 1)
+    recent = min(window, len(scores) // 2)
+    assert course.recent == recent
+    later, before = scores[len(scores) - recent :], scores[: len(scores) - recent]
+    change = course.change("steps_score")
+    parts = [[score for score in part if score is not None] for part in (later, before)]
+    if all(parts):
+        assert change is not None
+        assert [*map(len, parts)] == [*change.counts]
+        assert same(change.recent, mean(parts[0]))
+        assert same(change.before, mean(parts[1]))
+    else:
+        assert change is None
+
+
+def test_points_get_rarer_as_a_run_gets_longer() -> None:
+    history = History(Seconds(60))
+    for i in range(10_000):
+        history.add(short(1.0 if i < 5000 else 0.0, f"t{i % 5}"), restored=i < 9000)
+    course, templates = history.courses()
+    assert [point[0] for point in course.points] == [*range(0, 9985, 256), 10_000]
+    assert course.recents("steps_score", 256)[:19] == [1.0] * 19
+    assert course.recents("steps_score", 256)[20:] == [0.0] * 20
+    assert course.recent == RECENT
+    assert [mark.time is None for mark in course.marks[-6:]] == [True, *[False] * 5]
+    assert {*templates} == {f"t{i}" for i in range(5)}
+    assert templates["t0"].results == 2000
+
+
+def test_other_samples_of_a_question_make_no_interval_narrower() -> None:
+    history = History(Last(5))
+    for sample in (1, 2, 3):
+        history.add(short(1.0, sample=sample))
+    weights = history.courses().overall.marks[-1].weights["steps_score"]
+    assert weights is not None
+    assert sum(weights) == 1
+
+
+def test_the_memory_of_many_templates_is_bounded() -> None:
+    history = History(Last(5))
+    for i in range(MAX_TEMPLATES + 10):
+        history.add(short(1.0, f"t{i}"))
+    assert len(history.courses().templates) == MAX_TEMPLATES
+
+
+JUDGED = ("answer_f1", "answer_recall", "answer_precision", "answer_relevance")
+CUSTOM = ("politeness_of_the_answer", "completeness", "style", "safety")
+
+
+def idle_run(aggregates: RunningAggregates | None = None) -> Any:
+    """What pages show of a stream that has these results and does nothing else."""
+    return SimpleNamespace(
+        aggregates=aggregates or RunningAggregates(),
+        reference=SimpleNamespace(questions={}),
+        rejects=SimpleNamespace(counts={}),
+        usage=JudgeUsage(),
+        in_flight=0,
+        missing=(),
+        journal=None,
+        skipped=0,
+    )
+
+
+async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
+    counting, aggregates, random = (
+        Counting(Last(200), "last", [], include_errors=False),
+        RunningAggregates(),
+        Random(3),
+    )
+    board = Board(Facts(idle_run(aggregates), counting), counting, "Nightly")
+    for i in range(39 * 128):  # The most points.
+        result = {
+            "question_id": f"question-{i % 600}",
+            "template_id": f"measurements-latest-{i % 30}",
+            "status": "success",
+            "question_text": "What is the latest measurement of substation number 12 in the grid?",
+            "elapsed_sec": random.expovariate(0.2),
+            "total_tokens": random.randrange(9000),
+            **{name: random.random() for name in ("steps_score", *JUDGED, *CUSTOM)},
+            "judge": {"outputs": CUSTOM},
+        }
+        aggregates.add(result)
+        counting.add(result)
+    content = await board.overview("")
+    assert content.count('class="chart"') == 10
+    assert content.count('class="spark"') >= 30 * 6
+    assert len(board.event(content)) < 85_000
+
+
+async def test_who_comes_late_sees_the_past() -> None:
+    responses = [response("q1", i < 30) for i in range(60)]
+    async with Dashboard(evaluate_stream(REFERENCE, responses, ordered=True), port=0) as dashboard:
+        async for _ in dashboard:
+            pass
+        html = (await get(dashboard.url))[2]
+    scores = html.partition('id="scores"')[2].partition("</section>")[0]
+    assert scores.count("<svg") == 2
+    assert "steps_score: mean 1 of the first 2 results, 0.5 of all 60" in scores
+    assert "yes: steps_score 0.000 in the last 30 results, 1.000 before" in html
+
+
+def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
+    out, log = folder.file("out.jsonl"), folder.lines(*(response("q1") for _ in range(20)))
+    alerts = ["--alert", "steps_score > 0.5 over 3", "--alert", "error_rate > 0 over 3"]
+    options = ["-o", out, "--resume", "--web", "127.0.0.1:0", *alerts]
+    assert finish(start("watch", folder.reference, log, *options, "--until-idle", "1s"))[0] == 0
+    process = start("watch", folder.reference, log, *options)
+    url = told(process, "http://").split()[-1]
+    while "of all 20" not in (html := fetch(url)[2]):
+        pass
+    process.terminate()
+    finish(process)
+    assert "since 20" in html
+    history = html.partition("History")[2].partition("</details>")[0]
+    assert "UTC, less than a minute ago: started: steps_score &gt; 0.5 over 3: 1" in history
+    axis = [text for text in Cells(html).of("span") if text.endswith("restored")]
+    assert axis[:3] == ["1: restored", "11: restored", "20: restored"]
+
+
+async def test_a_page_says_that_earlier_results_are_not_counted_yet() -> None:
+    counting = Counting(Last(200), "last", [], include_errors=False)
+    has_begun = False
+    board = Board(Facts(idle_run(), counting), counting, "Nightly", has_begun=lambda: has_begun)
+    counting.restore({"question_id": "q", "template_id": "t", "status": "success", "steps_score": 1.0})
+    assert "Restoring the results of an earlier run: 1 so far" in await board.overview("")
+    has_begun = True
+    board.pause = 0
+    assert "Scores of all results" in await board.overview("")
+
+
+def test_costs_of_earlier_runs_are_told_apart() -> None:
+    usage = JudgeUsage()
+    assert "spent" in dict(judge_facts(usage.as_dict()))
+    facts = dict(judge_facts(usage.as_dict(), restored=True))
+    assert facts["all but the costs"] == "since the restart"
+    assert "spent in all runs" in facts
