@@ -113,7 +113,7 @@ class _Rows(NamedTuple):
         shown: the rows as the judge sees them.
         hidden: how many rows it does not see, or not whole.
         found: values of the answer that stand in the rows.
-        missing: numbers of the answer that do not.
+        missing: numbers of the answer that do not; none if any rows cannot be read.
     """
 
     shown: str
@@ -168,7 +168,8 @@ def _read(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> _Ro
     texts = [text for value, text in reversed(numbers.items()) if value not in asked]
     found = [text for text in texts if _stands_in(text, known)]
     shown, hidden = _shown(tables)
-    return _Rows(shown, hidden, found + names, [text for text in texts if text not in found])
+    missing = [text for text in texts if text not in found] if all(tables) else []
+    return _Rows(shown, hidden, found + names, missing)
 
 
 def _without_markers(answer: str) -> str:

@@ -195,6 +195,14 @@ async def test_groundedness_of_numbers(name: str) -> None:
     assert keys["sparql_groundedness"] == expected, keys["sparql_groundedness_reason"]
 
 
+async def test_numbers_are_not_missing_from_rows_that_cannot_be_read() -> None:
+    metric = sparql_groundedness(SparqlGroundednessConfig())
+    broken = query({"n": "42"}) | {"output": "There are 43."}
+    steps = [query({"n": "42"}), broken]
+    keys = await evaluate(metric, ScriptedMetricJudge(judged()), case("42 and 43.", *steps))
+    assert keys == {"sparql_groundedness": 1.0, "sparql_groundedness_reason": "+ 42 (in the rows)"}
+
+
 async def test_a_number_of_the_question_does_not_count_in_another_form() -> None:
     metric = sparql_groundedness(SparqlGroundednessConfig())
     asked = case("Not 1200.", query({"n": "5"}), question="Is it 1,200?")
