@@ -148,6 +148,8 @@ class Evaluate(RunOptions):
         if self.jobs != 1:
             self._check_jobs()
         config = self.read_config()
+        if self.no_reference is not None and config is None:
+            tell(sys.stderr, "without a reference set, only judges score; name them in --config FILE")
         self.check_files(config, self.source)
         if self.jobs != 1:
             evaluator = Evaluator(

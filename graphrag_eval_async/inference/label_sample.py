@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 SHOWN = ("question_id", "sample", "template_id", "question_text", "reference_answer", "actual_answer")
 """The keys of a result that people see. The judge's score is not among them: it would sway them."""
 
-EVIDENCE = {
-    "faithfulness": "retrieval",
-    "context_relevance": "retrieval",
-    "sparql_groundedness": "sparql_query",
-}
-"""The steps whose outputs people need to judge a metric, by the metric's name."""
+OF_RETRIEVAL = ("faithfulness", "context_relevance", "retrieval_answer", "retrieval_context")
+EVIDENCE = {"sparql_groundedness": "sparql_query"} | dict.fromkeys(OF_RETRIEVAL, "retrieval")
+"""The steps whose outputs people need to judge a metric, by how its name begins."""
+
+
+def _outputs(result: Mapping[str, Any], name: str) -> list[Any]:
+    """Return what the successful steps of a name returned."""
+    return [
+        step.get("output")
+        for step in result.get("actual_steps") or ()
+        if isinstance(step, dict) and (step.get("name"), step.get("status")) == (name, "success")
+    ]
 
 
 class LabelSample:
@@ -52,12 +58,9 @@ class LabelSample:
         self.total += 1
         place = -int(sha256_of(f"{self._seed}:{sha256}".encode()).hexdigest(), 16)
         shown = {key: result[key] for key in SHOWN if key in result}
-        if (name := EVIDENCE.get(self._metric)) is not None:
-            shown["evidence"] = [
-                step.get("output")
-                for step in result.get("actual_steps") or ()
-                if isinstance(step, dict) and (step.get("name"), step.get("status")) == (name, "success")
-            ]
+        for metric, name in EVIDENCE.items():
+            if self._metric.startswith(metric):
+                shown["evidence"] = _outputs(result, name)
         entry = (place, self.total, {**shown, "sha256": sha256})
         if len(self._drawn) < self._n:
             heappush(self._drawn, entry)

@@ -14,7 +14,11 @@ from graphrag_eval_async.records.shapes import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-ALIASES = {"answer_correctness": "answer_f1"}
+ALIASES = {
+    "answer_correctness": "answer_f1",
+    "retrieval_answer": "retrieval_answer_f1",
+    "retrieval_context": "retrieval_context_f1",
+}
 """Metrics that people may name by the section of the configuration."""
 
 UNUSED = {

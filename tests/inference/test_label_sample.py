@@ -38,7 +38,12 @@ def test_people_do_not_see_what_the_judge_says() -> None:
 
 @pytest.mark.parametrize(
     ("metric", "evidence"),
-    [("faithfulness", ["texts"]), ("context_relevance", ["texts"]), ("sparql_groundedness", ["rows"])],
+    [
+        ("faithfulness", ["texts"]),
+        ("context_relevance", ["texts"]),
+        ("retrieval_answer_recall", ["texts"]),
+        ("sparql_groundedness", ["rows"]),
+    ],
 )
 def test_people_see_what_the_answer_should_rest_on(metric: str, evidence: list[str]) -> None:
     steps = [
