@@ -42,8 +42,12 @@ from graphrag_eval_async.monitor import (
 )
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
+from graphrag_eval_async.scale.ray import evaluation as ray
+from graphrag_eval_async.scale.redis import results as redis_results
+from graphrag_eval_async.scale.redis import source as redis_source
+from graphrag_eval_async.scale.redis import worker
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
-from graphrag_eval_async.sources import receiving, registry
+from graphrag_eval_async.sources import receiving, registry, remote
 from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
 from graphrag_eval_async.steps import differences, matching
 from graphrag_eval_async.steps.rdf import comparison, safety
@@ -110,6 +114,17 @@ DEFAULTS = {
         f"{differences.MAX_DIFFERENCES}, of values of {differences.MAX_TEXT} characters and rows of "
         f"{differences.MAX_CELLS} cells"
     ),
+    "entries that a worker reads at once, beyond `max_in_flight`": f"{worker.MOST_ENTRIES}",
+    "time until an entry that its worker does not touch is taken over": (
+        f"{worker.CLAIM_SECONDS:g} s, and `result_timeout_sec` with judges"
+    ),
+    "deliveries of an entry": f"{redis_source.MAX_DELIVERIES}",
+    "results on the server": "all",
+    "time without the server": f"{redis_source.MAX_OUTAGE_SEC:g} s",
+    "content of a reject on the server": size(worker.REJECT_BYTES),
+    "earlier results that `watch redis://` begins with": f"{redis_results.LATEST}",
+    "responses in a batch of Ray": f"{ray.BATCH:,}, or {ray.JUDGED_BATCH} with a judge",
+    "a range of an address": f"{size(remote.RANGE_BYTES)}, read up to {remote.ATTEMPTS} times",
     "failed comparisons in `steps_score_error`": f"{evaluation.MAX_ERRORS}",
     "depth of JSON-LD, RDF/XML and triple terms in a graph": f"{safety.MAX_DEPTH}",
     "members of the contexts of JSON-LD": f"{safety.MAX_CONTEXT_ENTRIES}",

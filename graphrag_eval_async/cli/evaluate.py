@@ -148,8 +148,6 @@ class Evaluate(RunOptions):
         if self.jobs != 1:
             self._check_jobs()
         config = self.read_config()
-        if self.no_reference is not None and config is None:
-            tell(sys.stderr, "without a reference set, only judges score; name them in --config FILE")
         self.check_files(config, self.source)
         if self.jobs != 1:
             evaluator = Evaluator(
@@ -188,16 +186,21 @@ class Evaluate(RunOptions):
                 sending = Sending(results, self.stopping(stream, stream.stop), takers)
                 work = _write_results(stream, sending, advance, problems)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
-        notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
         return self.report_stream(
             stream,
             ending,
             reference=None if self.shard else reference,
             config=config,
             table=self._table,
-            notes=notes,
+            notes=self._notes(problems, config),
             page=None if collected is None else partial(self._write_page, stream, config, collected),
         )
+
+    def _notes(self, problems: Mapping[str, int], config: Config | None) -> list[str]:
+        notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
+        if self.no_reference is not None and config is None:
+            notes.append("without a reference set, only judges score; name metrics in --config FILE")
+        return notes
 
     def _run_as_worker(self, interrupts: Interrupts) -> Exit:
         """Evaluate what comes from a Redis server until stopped, or until nothing is left to do."""

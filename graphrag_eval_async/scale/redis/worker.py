@@ -39,6 +39,9 @@ MOST_ENTRIES = 64
 BLOCK_MS = 500
 """Milliseconds to wait for new entries, before looking for those of dead workers."""
 
+CLAIM_SECONDS = 60.0
+"""Time, besides that for judging, after which an entry that nobody has touched is taken over."""
+
 LOOK_SECONDS = 3.0
 """Maximum seconds between two looks for entries of dead workers."""
 
@@ -423,7 +426,7 @@ def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
 
 def default_claim_after(terms: Terms) -> float:
     """Return seconds after which an entry that nobody has touched is taken over."""
-    return 60.0 + terms.result_timeout_sec
+    return CLAIM_SECONDS + terms.result_timeout_sec
 
 
 def _entry(evaluation: Evaluation) -> str:
