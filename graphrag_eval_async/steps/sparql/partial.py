@@ -18,23 +18,24 @@ the best pairing tried: first columns of the same name, then those that share mo
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from itertools import chain, count
+from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_CELL, STEPS_PER_PAIR, STEPS_PER_TABLES
-from graphrag_eval_async.steps.sparql.columns import Classes, Column, check_hashes, unique
 from graphrag_eval_async.steps.sparql.comparison import agree_by_name, compare
-from graphrag_eval_async.steps.sparql.row_pairs import Pair, RowPairing, Side
+from graphrag_eval_async.steps.sparql.row_pairs import Pair, RowPairing
+from graphrag_eval_async.steps.sparql.sheets import columns_of, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from graphrag_eval_async.steps.sparql.budget import Budget
-    from graphrag_eval_async.steps.sparql.columns import Cell, Value
+    from graphrag_eval_async.steps.sparql.columns import Column
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
     from graphrag_eval_async.steps.sparql.results import SparqlResults
+    from graphrag_eval_async.steps.sparql.sheets import Sheet
 
 SEARCH_STEPS = 4_000_000
 """Steps after which no more pairings of columns are tried. At least one is."""
@@ -101,34 +102,6 @@ def _agree(reference: SparqlReference, actual: SparqlResults, budget: Budget) ->
         return False
 
 
-class _Sheet:
-    """The columns of one table, each as the numbers of the classes of its cells."""
-
-    def __init__(self, columns: Sequence[Column], ids: Sequence[Sequence[int]], loose: set[int]) -> None:
-        self.columns = columns
-        self.ids = ids
-        self.loose = [not loose.isdisjoint(each) for each in ids] if loose else [False] * len(ids)
-        self._loose = loose
-
-    def side(self, chosen: Sequence[int], rows: Sequence[int], loose: Sequence[int]) -> Side:
-        """Some rows of the chosen columns; `loose` are positions among them."""
-        ids = [*zip(*(self.ids[column] for column in chosen), strict=True)]
-        cells = [*zip(*(self.columns[chosen[place]].cells() for place in loose), strict=True)]
-        return Side([ids[row] for row in rows], [cells[row] for row in rows] if cells else [])
-
-    def distinct(self, chosen: Sequence[int], height: int) -> list[int]:
-        """The first of each group of rows that are equal in the chosen columns."""
-        rows = [*zip(*(self._keys(column) for column in chosen), strict=True)] or [()] * height
-        return sorted(dict(zip(reversed(rows), range(height - 1, -1, -1), strict=True)).values())
-
-    def _keys(self, column: int) -> Sequence[int | Cell]:
-        """What cells that count as equal share."""
-        if not self.loose[column]:
-            return self.ids[column]
-        cells = zip(self.ids[column], self.columns[column].cells(), strict=True)
-        return [cell if number in self._loose else number for number, cell in cells]
-
-
 _Chosen: TypeAlias = "dict[int, int | None]"
 """The actual column for each required one, by index; None for those without partner."""
 
@@ -161,10 +134,10 @@ class _Search:
         self._ordered = reference.rows_as is list
         self._as_set = reference.rows_as is frozenset
         self._heights = reference.results.row_count, actual.row_count
-        required = _columns(reference.results, reference.names)
+        required = columns_of(reference.results, reference.names)
         spare = [name for name in actual.variables if name not in {each.name for each in actual.columns}]
-        found = [*actual.columns, *_columns(actual, spare[: len(required)])]
-        self._lay_out(required, found)
+        found = [*actual.columns, *columns_of(actual, spare[: len(required)])]
+        self._wanted, self._found, self._values = lay_out(required, found, budget)
         self._size = min(len(required), len(found))
         self.undecided = self._as_set and any((*self._wanted.loose, *self._found.loose))
         self._rows = self._distinct(self._wanted, range(len(required)), self._heights[0])
@@ -177,20 +150,7 @@ class _Search:
         )
         self._best: _Leaf | None = None
 
-    def _lay_out(self, required: Sequence[Column], found: Sequence[Column]) -> None:
-        columns, budget = [*required, *found], self._budget
-        budget.spend(sum(len(column.values) for column in columns))
-        classes = Classes(columns, budget)
-        whole = [column.distinct for column in columns if int in column.types]
-        check_hashes(unique([value for values in whole for value in values]) if whole else ())
-        numbers: defaultdict[Value, int] = defaultdict(count().__next__)
-        ids = [[*map(numbers.__getitem__, classes.of(column.values))] for column in columns]
-        self._values = [*numbers]
-        loose = {numbers[value] for value in classes.loose if value in numbers}
-        self._wanted = _Sheet(required, ids[: len(required)], loose)
-        self._found = _Sheet(found, ids[len(required) :], loose)
-
-    def _distinct(self, sheet: _Sheet, chosen: Sequence[int], height: int) -> Sequence[int]:
+    def _distinct(self, sheet: Sheet, chosen: Sequence[int], height: int) -> Sequence[int]:
         if not self._as_set:
             return range(height)
         self._budget.spend(height)
@@ -348,10 +308,3 @@ class _Search:
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
-
-
-def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:
-    """The columns of these variables; those that are never bound have no cell in any row."""
-    known = {column.name: column for column in results.columns}
-    unbound = [None] * results.row_count
-    return [known.get(name) or Column(name, unbound, unbound) for name in names]
