@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
@@ -10,7 +11,7 @@ import orjson
 
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
-from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
+from graphrag_eval_async.execution.answer import GRAPH_FORMS, N_TRIPLES, Answer, QueryFailed, now
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.steps.sparql.results import read_document
 from graphrag_eval_async.steps.sparql.tokens import form_of
@@ -100,11 +101,15 @@ class Endpoint:
         at = now()
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
         data, media_type = await self._within(self._prologue + query, accept)
-        read = self._graph if is_graph else self._table
+        read = partial(self._graph, media_type) if is_graph else self._table
         output = await asyncio.to_thread(read, data) if len(data) > LARGE else read(data)
         return Answer(output, media_type if is_graph else SPARQL_RESULTS, at)
 
-    def _graph(self, data: bytes) -> str:
+    def _graph(self, media_type: str, data: bytes) -> str:
+        """A graph as text; in N-Triples, each line is a triple."""
+        limit = self._config.max_rows
+        if media_type == N_TRIPLES and sum(map(bool, map(bytes.strip, data.splitlines()))) > limit:
+            raise QueryFailed("failed", f"it returns more than {limit:,} triples")
         try:
             return data.decode()
         except UnicodeDecodeError:

@@ -169,12 +169,16 @@ async def test_a_query_that_the_endpoint_cannot_run_scores_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "message"),
-    [({"max_rows": 3}, "returns more than 3 rows"), ({"max_bytes": 300}, "returns more than 300 bytes")],
+    ("form", "limit", "message"),
+    [
+        ("SELECT *", {"max_rows": 3}, "returns more than 3 rows"),
+        ("SELECT *", {"max_bytes": 300}, "returns more than 300 bytes"),
+        ("CONSTRUCT { ?s ?p ?o }", {"max_rows": 3}, "returns more than 3 triples"),
+    ],
 )
-async def test_limits_on_what_is_returned(limit: dict[str, int], message: str) -> None:
+async def test_limits_on_what_is_returned(form: str, limit: dict[str, int], message: str) -> None:
     with serving() as server:
-        [result] = await results_of([ran("SELECT * { ?s ?p ?o }")], config(server, **limit))
+        [result] = await results_of([ran(f"{form} WHERE {{ ?s ?p ?o }}")], config(server, **limit))
     assert message in result["actual_steps"][0]["execution_error"]
 
 

@@ -327,6 +327,7 @@ def test_form(text: str, form: str | None) -> None:
         "PREFIX : <urn:x:> SELECT * {SERVICE:x {?s ?p ?o}}",
         "SELECT * {?s ?p trueSERVICE<urn:x>{?s ?p ?o}}",
         "SELECT * { # \n SERVICE <http://x/> {} }",
+        r'SELECT * { ?s ?p "\u0022 #" ; <http://x/\u0041#> ?o . SERVICE <http://x/> { ?a ?b ?c } }',
         "SELECT * { ?s ?p '''it's''' SERVICE <http://x/> { ?s ?p ?o } }",
     ],
 )

@@ -97,15 +97,17 @@ def form_of(text: str) -> str | None:
 def mentions(text: str, keyword: str) -> bool:
     """Return whether some parser may read a keyword, given in capitals, in a query.
 
-    Parsers differ in where they replace code points such as ``\\u0041``, in whether ``<?b)x>`` is an IRI, and
-    in whether ``SERVICEex:a`` is one name or two tokens. All readings count, so this may be true of a name
-    that contains the keyword, but it is never false of the keyword.
+    Parsers differ in where they replace code points such as ``\\u0041``, so in a query with some, the keyword
+    counts anywhere, also in texts and comments. They also differ in whether ``<?b)x>`` is an IRI, and in
+    whether ``SERVICEex:a`` is one name or two tokens. All readings count, so this may be true of a name that
+    contains the keyword, but it is never false of the keyword.
     """
+    if (unescaped := unescape(text)) != text:
+        return keyword in text.upper() or keyword in unescaped.upper()
     return any(
         keyword in token.text.partition(":")[0].upper()
-        for each in {text, unescape(text)}
         for lenient in (True, False)
-        for token in tokens(each, lenient_iris=lenient)
+        for token in tokens(text, lenient_iris=lenient)
         if token.kind in {"word", "name"}
     )
 
