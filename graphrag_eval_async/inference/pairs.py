@@ -15,6 +15,7 @@ from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.questions import mean_of, plus
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.shapes import OF_EVALUATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ Side = Literal["baseline", "candidate"]
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
 
 REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
+
+_OF_EXECUTED = (*OF_EVALUATIONS, "output", "output_media_type")
 
 BATCH = 1024
 """Maximum questions per template that wait to be summed in a batch."""
@@ -128,7 +131,11 @@ def reference_hash(result: Mapping[str, Any]) -> int | None:
 
 
 def _plain(step: Any) -> Any:
-    return {key: value for key, value in step.items() if key != "matches"} if isinstance(step, dict) else step
+    """Return a reference step as the reference set has it; of a query that was run, not what it returned."""
+    if not isinstance(step, dict):
+        return step
+    added = _OF_EXECUTED if "executed_at" in step else OF_EVALUATIONS
+    return {key: value for key, value in step.items() if key not in added}
 
 
 class Pair(NamedTuple):

@@ -379,6 +379,7 @@ ODD_STEPS = [[{"name": "look_up", "output": "\ud800", "big": 2**70}], 7, [8]]
     [
         ({}, 0),
         ({"reference_steps": [[{"output": "red", "name": "look_up", "matches": "c"}]]}, 0),
+        ({"reference_steps": [[{"output": "red", "name": "look_up", "diff": [], "query_similarity": 1}]]}, 0),
         ({"reference_steps": [[{"name": "look_up", "output": "blue"}]]}, 1),
         ({"reference_steps": ODD_STEPS}, 1),
         ({"reference_steps": None}, 1),
@@ -392,6 +393,21 @@ def test_different_reference_data(change: dict[str, Any], differ: int) -> None:
     assert compared([result("q", **REFERENCE)], [result("q")])["warnings"] == []
     odd = result("q", reference_steps=ODD_STEPS)
     assert compared([odd], [copy.deepcopy(odd)])["warnings"] == []
+
+
+def test_what_reference_queries_return_is_no_reference_data() -> None:
+    step = {"name": "look_up", "reference_query": "SELECT * { ?s ?p ?o }"}
+    media_type = "application/sparql-results+json"
+    runs = [
+        result(
+            "q",
+            reference_steps=[
+                [step | {"output": f"{hour}", "output_media_type": media_type, "executed_at": hour}]
+            ],
+        )
+        for hour in (1, 2)
+    ]
+    assert compared(runs[:1], runs[1:])["warnings"] == []
 
 
 def test_copies_of_sums_do_not_change() -> None:
