@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import orjson
 
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
-from graphrag_eval_async.execution.answer import GRAPH_FORMS, N_TRIPLES, Answer, QueryFailed, now
-from graphrag_eval_async.records.shapes import SPARQL_RESULTS
+from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
+from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
+from graphrag_eval_async.steps.rdf.reading import Source, read_dataset
+from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document
 from graphrag_eval_async.steps.sparql.tokens import form_of
 from graphrag_eval_async.version import version
@@ -51,7 +54,7 @@ class Endpoint:
         self._config = config
         self._url = str(config.endpoint)
         self.where = f"execute.endpoint: {shown_address(config)}"
-        self._secrets = secrets(config)
+        self._secrets = _as_sent(config)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._client: httpx.AsyncClient | None = None
         lines = (f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in config.prefixes.items())
@@ -106,14 +109,19 @@ class Endpoint:
         return Answer(output, media_type if is_graph else SPARQL_RESULTS, at)
 
     def _graph(self, media_type: str, data: bytes) -> str:
-        """A graph as text; in N-Triples, each line is a triple."""
-        limit = self._config.max_rows
-        if media_type == N_TRIPLES and sum(map(bool, map(bytes.strip, data.splitlines()))) > limit:
-            raise QueryFailed("failed", f"it returns more than {limit:,} triples")
+        """A graph as text, if it is one of not too many triples."""
+        if media_type not in GRAPHS:
+            found = media_type or "no media type"
+            raise QueryFailed("unavailable", f"the endpoint returned {found}, not a graph")
         try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise QueryFailed("unavailable", "the endpoint returned text that is not UTF-8") from None
+            text = data.decode()
+            graph = read_dataset(Source(text, media_type, Budget(), lenient=False))
+        except (UnicodeDecodeError, MalformedStep):
+            problem = f"the endpoint returned {media_type} that cannot be read"
+            raise QueryFailed("unavailable", problem) from None
+        if len(graph.statements) > self._config.max_rows:
+            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} triples")
+        return text
 
     def _table(self, data: bytes) -> str:
         """Results as text, if they are SPARQL results of not too many rows."""
@@ -204,7 +212,7 @@ class Endpoint:
     def _failure(self, status: int, body: bytes) -> QueryFailed:
         """What a status code says; servers explain invalid queries in plain text."""
         text = " ".join(body[:2000].decode(errors="replace").split())
-        for secret in self._secrets:
+        for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         said = f": {text}" if text and not text.startswith("<") else ""
         if status in OF_THE_QUERY:
@@ -219,6 +227,14 @@ class Endpoint:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+def _as_sent(config: ExecuteConfig) -> set[str]:
+    """The secrets in all forms in which a server may quote them."""
+    found = secrets(config)
+    if config.username is not None:
+        found.add(b64encode(f"{config.username}:{config.password}".encode()).decode())
+    return found | {quote(secret, safe="") for secret in found}
 
 
 def shown_address(config: ExecuteConfig) -> str:

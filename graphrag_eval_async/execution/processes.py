@@ -78,7 +78,7 @@ class Processes:
     async def _call(self, request: Request) -> Reply:
         async with self._slots:
             try:
-                process = self._idle.pop() if self._idle else await self._start()
+                process = self._living() or await self._start()
             except ExecutionUnavailable as error:  # The file was changed since, say.
                 raise QueryFailed("unavailable", str(error)) from None
             is_done = False
@@ -91,6 +91,14 @@ class Processes:
                     self._idle.append(process)
                 else:
                     await self._end(process)
+
+    def _living(self) -> _Process | None:
+        """An idle process; those that somebody ended since, such as the system, are left out."""
+        while self._idle:
+            if (process := self._idle.pop()).is_alive:
+                return process
+            self._all.discard(process)
+        return None
 
     async def _start(self) -> _Process:
         process = _Process()
@@ -119,6 +127,11 @@ class _Process:
 
     def __init__(self) -> None:
         self._process: Process | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended, as far as is known."""
+        return self._process is not None and self._process.returncode is None
 
     async def start(self, setup: Setup, where: str) -> None:
         """Start the process and wait until it has loaded the graph.

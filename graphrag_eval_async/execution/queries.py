@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.execution.answer import GRAPH_FORMS
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import TABLES
+from graphrag_eval_async.records.shapes import GRAPHS, TABLES
 from graphrag_eval_async.steps.sparql.query import query_of, read_query
 from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of, tokens
 
@@ -64,7 +64,7 @@ def query_to_run(step: Mapping[str, Any]) -> str | None:
 
 def is_of_queries(step: Mapping[str, Any]) -> bool:
     """Whether the actual steps that match a reference step carry SPARQL queries."""
-    return step.get("output_media_type") in TABLES or query_to_run(step) is not None
+    return step.get("output_media_type") in (*TABLES, *GRAPHS) or query_to_run(step) is not None
 
 
 def facts_of(query: str) -> dict[str, Any]:

@@ -218,6 +218,44 @@ async def test_other_bodies(body: bytes, headers: dict[str, str], error: str) ->
     assert result["execution_error"] == f"unavailable: reference_steps[0][0]: {error}"
 
 
+@pytest.mark.parametrize(
+    ("body", "kind", "error"),
+    [
+        (b"<html>login", "text/html", "the endpoint returned text/html, not a graph"),
+        (b"<html>login", "text/turtle", "the endpoint returned text/turtle that cannot be read"),
+        (b"\xff", "application/n-triples", "the endpoint returned application/n-triples that cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("only_actual", [False, True])
+async def test_what_is_no_graph(body: bytes, kind: str, error: str, only_actual: bool) -> None:
+    build = {**STEP, "reference_query": "CONSTRUCT WHERE { ?s ?p ?o }"}
+    actual = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
+
+    def odd(handler: Handler, query: str) -> bool:
+        is_odd = query != "ASK {}" and (query == actual or not only_actual)
+        if is_odd:
+            handler.reply(200, body, kind)
+        return is_odd
+
+    with serving(odd) as server:
+        [result] = await results_of([ran(actual)], config(server), templates(build))
+    place = "actual_steps[0]" if only_actual else "reference_steps[0][0]"
+    assert result["execution_error"] == f"unavailable: {place}: {error}"
+    assert "steps_score" not in result
+
+
+async def test_credentials_that_a_server_quotes_are_not_shown() -> None:
+    def quoting(handler: Handler, query: str) -> bool:
+        if query == WRONG:
+            handler.reply(500, str(handler.headers["authorization"]).encode())
+        return query == WRONG
+
+    with serving(quoting) as server:
+        given = config(server, username="bob", password="pa55word!x")  # noqa: S106
+        [result] = await results_of([ran(WRONG)], given)
+    assert result["actual_steps"][0]["execution_error"] == "failed: HTTP 500: Basic ***"
+
+
 async def test_redirects_stay_on_the_host() -> None:
     def move(handler: Handler, query: str) -> bool:
         if handler.path == "/sparql" and query != "ASK {}":
