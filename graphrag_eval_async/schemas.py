@@ -82,6 +82,13 @@ class ReferenceStepOfResult(Struct, kw_only=True):
     diff: (
         Annotated[list[DifferenceShape], Meta(max_length=MAX_DIFFERENCES, description="what differs")] | None
     ) = None
+    query_similarity: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="how near the agent's query is to the reference query"),
+    ] = None
+    executed_at: Annotated[str | None, Meta(description="when the reference query was run, in ISO-8601")] = (
+        None
+    )
 
 
 class _Result(Struct, kw_only=True):
@@ -94,6 +101,12 @@ class _Result(Struct, kw_only=True):
     actual_answer: Any = None
     actual_steps: list[Any] | None = None
     trace_problems: list[str] | None = None
+    execution: Annotated[
+        dict[str, str] | None, Meta(description="where and when queries were run: endpoint or graph, and at")
+    ] = None
+    execution_error: Annotated[
+        str | None, Meta(description="why the steps have no score, as queries could not be run")
+    ] = None
 
 
 ResultShape = defstruct(

@@ -39,6 +39,7 @@ from graphrag_eval_async.steps.sparql.differences import Differences
 from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
 from graphrag_eval_async.steps.sparql.results import are_plain, is_same_table, read_document, results_of
 from graphrag_eval_async.steps.sparql.tables import read_csv_output, read_tsv_output, read_xml_output
+from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     name = step.get("name")
     own = comparators and name in comparators
     media_type = step.get("output_media_type")
+    _check_query(step.get(REFERENCE_QUERY))
     if needs_execution(step) and not own:
         return
     if media_type in GRAPHS and name not in _BY_NAME and not own:
@@ -110,6 +112,12 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     else:
         prepare_step(step)
         _SparqlStep(step).reference()
+
+
+def _check_query(query: Any) -> None:
+    # In names with escapes, the form may not be seen.
+    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
+        raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
 
 
 def needs_execution(step: Mapping[str, Any]) -> bool:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, compute_aggregates, load_reference, run_evaluation
+from graphrag_eval_async import (
+    Evaluator,
+    ReferenceDataError,
+    compute_aggregates,
+    load_reference,
+    run_evaluation,
+)
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, RESULT_METRICS
 from graphrag_eval_async.steps.queries import TOO_LONG
 
@@ -140,3 +146,11 @@ def test_a_reference_query_is_text() -> None:
 
     with pytest.raises(ReferenceDataError, match="reference_query: expected a string"):
         load_reference(templates([{**STEP, "reference_query": 5}]))
+
+
+@pytest.mark.parametrize("query", ["", "hello", "DELETE WHERE { ?s ?p ?o }"])
+def test_a_reference_query_that_is_none_is_refused(query: str) -> None:
+    step = {"name": "sparql_query", "output": "x", "reference_query": query}
+    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
+    with pytest.raises(ReferenceDataError, match=r"reference_query: expected a SPARQL query: ASK, CONSTRUCT"):
+        load_reference([{"template_id": "t", "questions": [question]}])
