@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 Link: TypeAlias = "tuple[str, int, int]"
 
 # Strings are matched so that nothing within them is.
-_BLANK = re.compile(r'"(?:[^"\\]++|\\.)*+"|(?<!\S)_:(\S+)')
+# A text without an end takes all that follows, so that its end is looked for only once.
+_BLANK = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|(?<!\S)_:(\S+)', re.DOTALL)
 
 _FEW = 16
 
