@@ -64,7 +64,10 @@ def test_any_template_can_be_named(template: str | None, metric: str, operator: 
         ("steps_score", "expected .TEMPLATE:.METRIC"),
         ("steps_score = 0.8", "expected .TEMPLATE:.METRIC"),
         (0.8, "expected .TEMPLATE:.METRIC"),
-        ("elapsed_sec < 0.5", "'elapsed_sec' is none of .*: steps_score, answer_recall, .*context_f1"),
+        (
+            "elapsed_sec < 0.5",
+            "'elapsed_sec' is none of .*: steps_score, query_similarity, answer_recall, .*context_f1",
+        ),
         ("answer_relevance > 0.5", "'answer_relevance' is none of"),
         ("steps_score >", "expected .TEMPLATE:.METRIC"),
         ("steps_score >= abc", "'abc' is not a finite number"),

@@ -240,6 +240,7 @@ async def test_what_was_learned_is_kept_in_the_cache(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("refusal", ["by name", "400"])
 @without_waiting
 async def test_the_prompts_do_not_depend_on_when_a_format_is_found_out(refusal: str, tmp_path: Path) -> None:
@@ -423,6 +424,7 @@ async def test_a_dead_judge_becomes_the_error_of_each_metric() -> None:
         assert len(server.requests) <= 3 * 9
 
 
+@pytest.mark.ragas
 @pytest.mark.parametrize("fault", ["404", "500", "400"])
 @without_waiting
 async def test_embeddings_that_do_not_work_end_the_run(fault: str) -> None:
@@ -439,6 +441,7 @@ async def test_embeddings_that_do_not_work_end_the_run(fault: str) -> None:
         assert len(server.requests) - len(embeddings) < (1000 if fault == "500" else 400)
 
 
+@pytest.mark.ragas
 @without_waiting
 async def test_one_judge_that_does_not_work_ends_the_run() -> None:
     def script(request: Request) -> Any:
