@@ -26,14 +26,21 @@ ANSWER_SECONDS = 30.0
 MAX_BACKOFF = 5.0
 """Maximum seconds between two attempts to reach the server."""
 
+CLAIM_SECONDS = 60.0
+"""Seconds, besides those for judging, after which an entry that nobody has touched is taken over."""
+
+MAX_DELIVERIES = 5
+MAX_OUTAGE_SEC = 300.0
+
 LEVELS = 6
 """Lists of changes of the aggregates: those of a level are merged changes of the level before."""
 
 SHAPE = "redis://HOST[:PORT]/[DB/]STREAM?group=GROUP"
 
 NUMBERS = ("claim_after_sec", "max_deliveries", "max_outage_sec", "max_results")
-OPTIONS = (*NUMBERS, "consumer", "drain", "force", "group", "results")
-"""Options of an address; `NUMBERS` are numbers."""
+FLAGS = ("drain", "force")
+OPTIONS = (*NUMBERS, *FLAGS, "consumer", "group", "results")
+"""Options of an address; `NUMBERS` are numbers, `FLAGS` yes or no."""
 
 
 class Keys(NamedTuple):
@@ -75,9 +82,9 @@ class Settings:
     consumer: str | None = None
     drain: bool = False
     claim_after_sec: float | None = None
-    max_deliveries: int = 5
+    max_deliveries: int = MAX_DELIVERIES
     max_results: int = 0
-    max_outage_sec: float | None = 300.0
+    max_outage_sec: float | None = MAX_OUTAGE_SEC
     force: bool = False
 
     def __str__(self) -> str:

@@ -16,8 +16,15 @@ from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import check_redis
 from graphrag_eval_async.reference import NoReference, load_reference
 from graphrag_eval_async.scale.redis import scripts
-from graphrag_eval_async.scale.redis.group import Connection, Settings, fields_of, keys_of, server_address
-from graphrag_eval_async.scale.redis.source import MAX_OUTAGE_SEC
+from graphrag_eval_async.scale.redis.group import (
+    CLAIM_SECONDS,
+    MAX_OUTAGE_SEC,
+    Connection,
+    Settings,
+    fields_of,
+    keys_of,
+    server_address,
+)
 from graphrag_eval_async.scale.redis.worker import LEFT, merge
 from graphrag_eval_async.threads import run_in_thread
 
@@ -246,7 +253,7 @@ class RedisRun:
         if group is None:
             self.backlog = Backlog(lost=lost)
             return
-        heard = (self._settings.claim_after_sec or 60.0) * 1000
+        heard = (self._settings.claim_after_sec or CLAIM_SECONDS) * 1000
         alive = sum(one[b"idle"] < heard and one[b"name"] != LEFT.encode() for one in workers)
         pending, unread = group[b"pending"], _unread(about, group)
         if b"begun" in counts and unread is not None and b"entries-added" in about:

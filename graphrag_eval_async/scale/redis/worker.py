@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections import deque
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -17,18 +16,20 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import FileId, Line, Unwritable
 from graphrag_eval_async.reference import NoReference
 from graphrag_eval_async.scale.redis import scripts
-from graphrag_eval_async.scale.redis.group import LOGGER, Connection, NoGroup, fields_of
+from graphrag_eval_async.scale.redis.group import CLAIM_SECONDS, LOGGER, Connection, NoGroup, fields_of
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.sources.lines import long_line
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.records import Record, Reject
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.scale.redis.group import Settings
     from graphrag_eval_async.stream.keeping import Terms
+
+T = TypeVar("T")
 
 FIELD = b"response"
 """The field of an entry that has the response; any other name will do if it is the only field."""
@@ -43,8 +44,7 @@ LOOK_SECONDS = 3.0
 """Maximum seconds between two looks for entries of dead workers."""
 
 COMMIT_ENTRIES = 256
-COMMIT_BYTES = 4 << 20
-"""Limits of one commit."""
+"""Maximum number of entries in one commit."""
 
 REMEMBERED_SECONDS = 24 * 3600
 """How long the server remembers the last commit of a consumer, which may be sent again."""
@@ -98,11 +98,9 @@ class RedisWorker:
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
         self._consumer = settings.consumer or f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
-        self._claim_after = settings.claim_after_sec or default_claim_after(terms)
-        self._names = terms.evaluator.reference.step_names
+        self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + terms.result_timeout_sec
         self._knows_questions = not isinstance(terms.evaluator.reference, NoReference)
         self._held: dict[str, None] = {}
-        self._claimed: deque[tuple[bytes, Any, int]] = deque()
         self._rejects: list[Finished] = []
         self._rejected = asyncio.Event()
         self._committing = asyncio.Lock()
@@ -277,7 +275,8 @@ class RedisWorker:
         return finished, change.to_bytes()
 
     def _aggregates(self) -> RunningAggregates:
-        return RunningAggregates(include_errors=self._terms.include_errors, steps=self._names)
+        names = self._terms.evaluator.reference.step_names
+        return RunningAggregates(include_errors=self._terms.include_errors, steps=names)
 
     async def _commit_rejects(self) -> None:
         self._rejected.clear()
@@ -347,9 +346,8 @@ class RedisWorker:
                 self.abort(error)
 
     async def _refresh(self) -> None:
-        held = [*self._held]
-        for start in range(0, len(held), COMMIT_ENTRIES):
-            args = [self._keys.group, self._consumer, *held[start : start + COMMIT_ENTRIES]]
+        for held in _pieces([*self._held]):
+            args = [self._keys.group, self._consumer, *held]
             try:
                 await self._link.run(scripts.REFRESH, [self._keys.stream], args)
             except NoGroup:
@@ -421,20 +419,14 @@ def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     return f"{name} (was {kept.get(name)}, now {own.get(name)})"
 
 
-def default_claim_after(terms: Terms) -> float:
-    """Return seconds after which an entry that nobody has touched is taken over."""
-    return 60.0 + terms.result_timeout_sec
-
-
 def _entry(evaluation: Evaluation) -> str:
     assert evaluation.source is not None  # noqa: S101  (`admit` gave it)
     return str(evaluation.source["entry"])
 
 
-def _pieces(evaluations: Sequence[Evaluation]) -> Iterable[Sequence[Evaluation]]:
-    """Return results in pieces of which each is one commit."""
-    for start in range(0, len(evaluations), COMMIT_ENTRIES):
-        yield evaluations[start : start + COMMIT_ENTRIES]
+def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in pieces of `COMMIT_ENTRIES`."""
+    return (items[start : start + COMMIT_ENTRIES] for start in range(0, len(items), COMMIT_ENTRIES))
 
 
 def _text(fields: Mapping[bytes, bytes]) -> dict[str, str]:
