@@ -118,7 +118,7 @@ DEFAULTS = {
         f"{safety.MAX_START_TAG:,} characters"
     ),
     "differences of graphs that are listed": (
-        f"{comparison.MAX_DIFFERENCES} of {comparison.MAX_STATEMENT} characters"
+        f"{differences.MAX_DIFFERENCES} of {comparison.MAX_STATEMENT} characters"
     ),
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "step names of one response counted by name": f"{evaluation.MANY_STEPS:,}",
