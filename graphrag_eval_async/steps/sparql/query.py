@@ -14,7 +14,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
-from graphrag_eval_async.steps.sparql.tokens import FORMS, UPDATES, Token, form_of, tokens
+from graphrag_eval_async.steps.sparql.tokens import FORMS, UPDATES, Token, form_of, tokens, unescape
+from graphrag_eval_async.steps.sparql.tsv import XSD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +24,7 @@ Element: TypeAlias = tuple[str, str]
 """The kind of an element and its text: of an IRI the IRI itself, of a filter the normalised expression."""
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-_XSD = "http://www.w3.org/2001/XMLSchema#"
-_NUMERIC = frozenset(f"{_XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
+_NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
 
 _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
@@ -172,7 +172,7 @@ class _Reader:
             datatype, continues = self._iri(token), True
             if datatype in _NUMERIC:
                 literal = _number(text)
-            elif datatype != f"{_XSD}string":
+            elif datatype != f"{XSD}string":
                 literal = f"{literal}^^{datatype}"
         self._value(literal)
         return continues
@@ -311,7 +311,7 @@ class _Reader:
         elif text == "a" and frame.place == "predicate":
             self._term(frame, RDF_TYPE)
         elif word in {"TRUE", "FALSE"}:
-            self._term(frame, f'"{word.lower()}"^^{_XSD}boolean')
+            self._term(frame, f'"{word.lower()}"^^{XSD}boolean')
         elif word in {"FILTER", "HAVING", "BIND"}:
             frame.place = "nothing" if word == "HAVING" or frame.kind == "root" else "subject"
             self._stack.append(_Frame("expression", label="bind" if word == "BIND" else "filter"))
@@ -430,10 +430,7 @@ def _unquoted(text: str) -> str:
 
 def _character(match: re.Match[str]) -> str:
     text = match[1]
-    if len(text) > 1:
-        number = int(text[1:], 16)
-        return match[0] if number > 0x10FFFF or 0xD800 <= number < 0xE000 else chr(number)
-    return _ESCAPES.get(text, text)
+    return unescape(match[0]) if len(text) > 1 else _ESCAPES.get(text, text)
 
 
 def sparql_of(step: Mapping[str, Any]) -> str | None:
