@@ -19,7 +19,7 @@ from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, PIECE_BYTES, cut, 
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.parquet import is_parquet
 from graphrag_eval_async.sources.ranged import chunks_of, in_thread, remote_id, rows_of
-from graphrag_eval_async.sources.remote import is_address, list_remote, open_remote, shown, suffix_of
+from graphrag_eval_async.sources.remote import RemoteFile, is_address, list_remote, shown, suffix_of
 from graphrag_eval_async.sources.shards import Window, as_shard, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
@@ -202,7 +202,7 @@ class JsonlFiles:
     ) -> AsyncGenerator[list[Record]]:
         """The lines of a Parquet file, or of a file at an address."""
         path, first, end = window
-        remote = await in_thread(partial(open_remote, path)) if is_address(path) else None
+        remote = await in_thread(partial(RemoteFile, path)) if is_address(path) else None
         if remote is None:
             file = _id_of(path, is_part=self.is_part)
         else:
@@ -320,7 +320,7 @@ def _is_member(name: str) -> bool:
 
 def _size(path: str) -> int:
     if is_address(path):
-        return open_remote(path).size
+        return RemoteFile(path).size
     status = os.fstat(STDIN) if path == "-" else os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path}: has no size")

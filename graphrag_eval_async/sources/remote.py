@@ -52,16 +52,6 @@ def suffix_of(path: str) -> str:
     return os.path.splitext(shown(path))[1]
 
 
-def open_remote(path: str) -> RemoteFile:
-    """A file at an address; may wait for requests.
-
-    Raises:
-        SourceError: it is missing, cannot be read, or has no size.
-        UsageError: a package is missing.
-    """
-    return RemoteFile(path)
-
-
 class RemoteFile:
     """A file at an address, as it was when it was opened. Call its methods in a thread: they wait.
 
@@ -72,7 +62,12 @@ class RemoteFile:
     """
 
     def __init__(self, address: str) -> None:
-        """See `open_remote`."""
+        """Ask the server for the size and the version.
+
+        Raises:
+            SourceError: the file is missing, cannot be read, or has no size.
+            UsageError: a package is missing.
+        """
         self.name = shown(address)
         self._fs, self._path = _file_system(address)
         self.size, self.version = self._status()
