@@ -18,7 +18,7 @@ if IS_POSIX:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 RESULTS, REJECTS = "results", "rejects"
 SEALED = ".sealed"
@@ -283,12 +283,3 @@ def _ids(path: str) -> Iterator[bytes]:
 
     found = parquet.read_table(path, columns=["id"], partitioning=None)["id"]
     return (bytes.fromhex(id_)[:ID_BYTES] for id_ in found.to_pylist())
-
-
-def total(counts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the sums of counts by name."""
-    found: dict[str, float] = {}
-    for one in counts:
-        for name, count in one.items():
-            found[name] = found.get(name, 0) + count
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from hashlib import sha256
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from graphrag_eval_async.records import FileId, Line, LongLine, write_line
 from graphrag_eval_async.records.line import Unwritable
 from graphrag_eval_async.scale.ranges import Cutter, Range, RangeLines
 from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.sources.lines import long_line
 from graphrag_eval_async.sources.shards import Window, can_be_cut
 
 if TYPE_CHECKING:
@@ -190,11 +192,11 @@ def _record(item: dict[str, Any], limit: int) -> Record:
         present = _without_nulls(item)
         for name in STEPS:
             if isinstance(text := present.get(name), str):
-                present[name] = _parsed(text)
+                with suppress(orjson.JSONDecodeError):
+                    present[name] = orjson.loads(text)
         line = write_line(present, 0, 0)
     if isinstance(line, Line) and len(line.data) > limit:
-        digest = sha256(line.data).hexdigest()
-        return LongLine(0, 0, line.data[:BATCH_ROWS], len(line.data), limit, digest, None)
+        return long_line(line.data, 0, 0, limit)
     return line
 
 
@@ -203,13 +205,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(child) for key, child in value.items() if child is not None}
     return [_without_nulls(child) for child in value] if isinstance(value, list) else value
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
 
 
 def _row(record: Record, piece: Mapping[str, Any] | None, number: int | None = None) -> Row:

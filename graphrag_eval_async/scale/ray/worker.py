@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,9 +124,7 @@ class EvaluateBatches:
         for _, evaluation in found:
             aggregates.add(evaluation)
         after = _counts(self._session.usage) if self._session is not None else {}
-        counts: dict[str, int] = {}
-        for row in rejects:
-            counts[row["reason"]] = counts.get(row["reason"], 0) + 1
+        counts = Counter(row["reason"] for row in rejects)
         questions = dict.fromkeys(evaluation.question_id for _, evaluation in found)
         spent = {key: after[key] - before[key] for key in after}
         summary = Summary(len(found), counts, [*questions], aggregates.to_bytes(), spent)
@@ -137,7 +136,7 @@ class EvaluateBatches:
 
         rejected = pyarrow.Table.from_pylist(rejects, schema=rejects_schema())
         write_part(folder, self._task.run, name, results, rejected, summary)
-        _end(os.path.join(folder, "tries"), name)
+        os.unlink(os.path.join(folder, "tries", name))
         return _outcome(summary, skipped, name)
 
     async def _score(
@@ -191,13 +190,9 @@ def outcome_schema() -> Any:
     """Return the columns of what a batch gives: results, rejects, and the summary in the last row."""
     import pyarrow
 
-    more = [("reject", pyarrow.large_binary()), ("summary", pyarrow.string())]
-    more += [
-        ("name", pyarrow.string()),
-        ("aggregates", pyarrow.large_binary()),
-        ("skipped", pyarrow.large_binary()),
-    ]
-    return pyarrow.schema([*results_schema(), *(pyarrow.field(*one) for one in more)])
+    text, data = pyarrow.string(), pyarrow.large_binary()
+    more = {"reject": data, "summary": text, "name": text, "aggregates": data, "skipped": data}
+    return pyarrow.schema([*results_schema(), *map(pyarrow.field, more, more.values())])
 
 
 def _outcome(
@@ -271,7 +266,3 @@ def _begin(folder: str, name: str) -> None:
             f"{tries - 1} workers died over the same batch of responses; a smaller batch_size may help, or "
             "more memory for each worker"
         )
-
-
-def _end(folder: str, name: str) -> None:
-    os.unlink(os.path.join(folder, name))
