@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
@@ -50,30 +50,6 @@ class QueryFailed(Exception):  # noqa: N818
         self.message = in_utf8(message[:MAX_MESSAGE])
         self.may_pass = may_pass
         super().__init__(f"{kind}: {self.message}")
-
-
-class Engine(Protocol):
-    """Runs queries."""
-
-    async def open(self) -> None:
-        """Check that queries can be run.
-
-        Raises:
-            ExecutionUnavailable: they cannot.
-        """
-        ...
-
-    async def run(self, query: str) -> Answer:
-        """Run a query.
-
-        Raises:
-            QueryFailed: it has no answer.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Stop all work, and leave nothing behind."""
-        ...
 
 
 def now() -> str:
