@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
@@ -248,24 +249,14 @@ class _SparqlStep:
         return Differences(self.partial(actual)).listed()
 
 
-def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
-    sparql = _SparqlStep(step)
-    return sparql.score, sparql.explain
+def _exact(kind: type[_SparqlStep | GraphStep], step: Mapping[str, Any]) -> tuple[Score, Explain]:
+    reference = kind(step)
+    return reference.score, reference.explain
 
 
-def _partial_sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
-    sparql = _SparqlStep(step)
-    return sparql.score_in_part, sparql.explain_in_part, sparql.diff
-
-
-def _graph_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
-    graph = GraphStep(step)
-    return graph.score, graph.explain
-
-
-def _partial_graph_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
-    graph = GraphStep(step)
-    return graph.score_in_part, graph.explain_in_part, graph.diff
+def _in_part(kind: type[_SparqlStep | GraphStep], step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
+    reference = kind(step)
+    return reference.score_in_part, reference.explain_in_part, reference.diff
 
 
 def _prepare_sparql(step: Mapping[str, Any], document: dict[str, Any]) -> SparqlReference:
@@ -316,13 +307,13 @@ _BY_NAME: Mapping[str, Build] = {
     "iri_discovery": _built(iri_discovery_comparator),
 }
 _BY_MEDIA_TYPE: Mapping[str | None, Build] = {
-    **dict.fromkeys(TABLES, _sparql_comparator),
+    **dict.fromkeys(TABLES, partial(_exact, _SparqlStep)),
     "application/json": _built(json_comparator),
-    **dict.fromkeys(GRAPHS, _graph_comparator),
+    **dict.fromkeys(GRAPHS, partial(_exact, GraphStep)),
 }
 _PARTIAL: Mapping[str, BuildPartial] = {
-    **dict.fromkeys(TABLES, _partial_sparql_comparator),
-    **dict.fromkeys(GRAPHS, _partial_graph_comparator),
+    **dict.fromkeys(TABLES, partial(_in_part, _SparqlStep)),
+    **dict.fromkeys(GRAPHS, partial(_in_part, GraphStep)),
 }
 """By media type, the comparators of `score: f1`."""
 
