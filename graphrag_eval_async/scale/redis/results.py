@@ -25,7 +25,8 @@ from graphrag_eval_async.scale.redis.group import (
     keys_of,
     server_address,
 )
-from graphrag_eval_async.scale.redis.worker import LEFT, merge
+from graphrag_eval_async.scale.redis.merging import merge
+from graphrag_eval_async.scale.redis.worker import LEFT
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from graphrag_eval_async.errors import SourceError, in_utf8
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import FileId, Line, Unwritable
 from graphrag_eval_async.reference import NoReference
-from graphrag_eval_async.scale.redis import scripts
+from graphrag_eval_async.scale.redis import merging, scripts
 from graphrag_eval_async.scale.redis.group import CLAIM_SECONDS, LOGGER, Connection, NoGroup, fields_of
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.sources.lines import long_line
@@ -48,15 +48,6 @@ COMMIT_ENTRIES = 256
 
 REMEMBERED_SECONDS = 24 * 3600
 """How long the server remembers the last commit of a consumer, which may be sent again."""
-
-FAN = 64
-"""So many changes of the aggregates become one of the next level."""
-
-MERGED_BYTES = 64 << 20
-"""Changes of more bytes are not merged, since the server holds at most 512 MB in one value."""
-
-MERGING_SECONDS = 30
-"""How long others leave the merging of changes to a worker that has begun."""
 
 REJECT_BYTES = 1 << 20
 """Longer content of a reject is left out; the entry has it."""
@@ -305,8 +296,9 @@ class RedisWorker:
         if isinstance(answer, list):
             LOGGER.warning("%s: entries that another worker has finished: %d", self._settings, len(answer))
             return {id_.decode() for id_ in answer}
-        if answer >= FAN and (self._merging is None or self._merging.done()):
-            self._merging = asyncio.create_task(self._merge(answer), name="graphrag-eval-async redis merge")
+        if answer >= merging.FAN and (self._merging is None or self._merging.done()):
+            work = merging.merge_changes(self._link, keys, self._consumer, answer)
+            self._merging = asyncio.create_task(work, name="graphrag-eval-async redis merge")
         return set()
 
     def reject(self, reject: Reject, source: Mapping[str, str]) -> None:
@@ -353,35 +345,6 @@ class RedisWorker:
             except NoGroup:
                 return
 
-    async def _merge(self, count: int) -> None:
-        """Merge changes of the aggregates, so that they stay few."""
-        keys = self._keys
-        try:
-            lock = ("SET", keys.merging, self._consumer, "NX", "EX", MERGING_SECONDS)
-            if not await self._link.do(*lock):
-                return
-            for level in range(len(keys.changes) - 1):
-                while count >= FAN:
-                    count = await self._merge_level(level)
-                count = await self._link.do("LLEN", keys.changes[level + 1])
-            await self._link.do("DEL", keys.merging)
-        except SourceError as error:
-            LOGGER.warning("changes of the aggregates were not merged: %s", error)
-
-    async def _merge_level(self, level: int) -> int:
-        """Merge the first changes of a level; return how many it has then, 0 if they are left."""
-        keys = self._keys
-        changes, name = keys.changes[level], f"merged:{level}"
-        number = await self._link.do("HGET", keys.counts, name) or b"0"
-        found = await self._link.do("LRANGE", changes, 0, FAN - 1)
-        if len(found) < FAN or sum(map(len, found)) > MERGED_BYTES:
-            return 0
-        merged = await run_in_thread(partial(merge, found))
-        names = [keys.counts, changes, keys.changes[level + 1]]
-        if await self._link.run(scripts.MERGE, names, [name, number, FAN, merged.to_bytes()]) < 0:
-            return 0
-        return int(await self._link.do("LLEN", changes))
-
     async def aclose(self) -> None:
         """Keep the last rejects, and leave what is unfinished to others."""
         try:
@@ -401,15 +364,6 @@ class RedisWorker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._link.aclose()
-
-
-def merge(changes: Iterable[bytes]) -> RunningAggregates:
-    """Return changes of aggregates as one."""
-    found = [RunningAggregates.from_bytes(change) for change in changes]
-    merged, *others = found
-    for other in others:
-        merged.merge(other)
-    return merged
 
 
 def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
