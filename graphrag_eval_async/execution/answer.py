@@ -37,11 +37,11 @@ class Answer(NamedTuple):
 
 
 class QueryFailed(Exception):  # noqa: N818
-    """A query has no answer; expected of what agents write, so it is caught and told in the result.
+    """A query has no answer. Agents write such queries, so it is caught, and the result says it.
 
     Attributes:
-        kind: in which way.
-        message: what happened, in words.
+        kind: how it failed.
+        message: what happened.
         may_pass: whether another attempt may succeed.
     """
 
@@ -53,7 +53,7 @@ class QueryFailed(Exception):  # noqa: N818
 
 
 def now() -> str:
-    """Return the time in UTC, to the second, as ISO 8601 has it."""
+    """Return the time in UTC, to the second, in ISO 8601 format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

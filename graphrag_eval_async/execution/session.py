@@ -1,4 +1,4 @@
-"""Runs the queries of one stream: each reference query once, and those of the agent as they come."""
+"""Runs the queries of one stream: each reference query once, and those of the agent."""
 
 from __future__ import annotations
 

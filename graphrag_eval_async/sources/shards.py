@@ -102,7 +102,7 @@ def line_end(descriptor: int, place: int, size: int) -> int:
 
 
 def _line_end(read: Callable[[int, int], bytes], place: int, size: int) -> int:
-    """Do the same by a function that reads the bytes between two places."""
+    """Return the same, given a function that reads the bytes between two places."""
     while 0 < place < size:
         piece = read(place - 1, place - 1 + PIECE_BYTES)
         newline = piece.find(b"\n")

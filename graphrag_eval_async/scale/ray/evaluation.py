@@ -58,7 +58,7 @@ BATCH, JUDGED_BATCH = 2048, 256
 """Responses in a batch, which is also a file of results: without a judge, and with one."""
 
 READING_CORES = 0.013
-"""What Ray reserves to make rows of a dataset responses."""
+"""Cores that Ray reserves for turning rows of a dataset into responses."""
 
 _RAISED = re.compile(
     r"graphrag_eval_async\.errors\.(SourceError|WorkerError|JudgeUnavailable|ExecutionUnavailable): (.*)"
@@ -183,7 +183,7 @@ def evaluate_dataset(
 
 
 class _Work:
-    """One call of `evaluate_dataset`, and what has come of it so far."""
+    """One call of `evaluate_dataset`, and its outcome so far."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class _Work:
             self._take(summary)
 
     def run(self, lines: Any) -> list[Any]:
-        """Evaluate; return the rows that are not in a directory, as tables in Ray's memory."""
+        """Evaluate; without a directory, return the rows as datasets in Ray's memory."""
         found = [self._evaluate(lines, self._kept.ids)]
         if self._task.counts_skipped and (surplus := self._surplus()):
             import ray
@@ -264,7 +264,7 @@ class _Work:
             self._spent[name] += count
 
     def _surplus(self) -> dict[bytes, int]:
-        """Return how many of the responses that were skipped are not done: equal ones are not told apart."""
+        """Return how many skipped responses are not done, by id: equal responses share one."""
         import numpy
 
         if not self._skipped:
@@ -305,7 +305,7 @@ class _Work:
 
 
 class _Held:
-    """A reference to an object of Ray that is passed on as it is."""
+    """Hides a reference to an object of Ray, which would otherwise pass the object itself."""
 
     def __init__(self, reference: Any) -> None:
         self.reference = reference
@@ -335,8 +335,8 @@ def _lines(responses: Any, files: Sequence[str] | None, max_line_bytes: int, wor
     if not ray.is_initialized():
         _start()
     if files is None:
-        # Of other remote arguments than the workers, so that Ray does not fuse them: if a worker dies, the
-        # next one gets the same rows.
+        # With other resources than the workers, so that Ray does not fuse both: if a worker dies, the next
+        # one gets the same rows.
         return responses.map_batches(
             ReadRows(max_line_bytes).__call__,
             batch_format="pyarrow",
@@ -404,7 +404,7 @@ def stored_rejects(results: str | os.PathLike[str]) -> Iterator[Reject]:
 
 
 def _known(error: Exception) -> Exception:
-    """Return the error of a worker as it was raised there; Ray hands over little but its text."""
+    """Return the error that a worker raised, from the text that Ray gives of it."""
     if isinstance(error, GraphragEvalError):
         return error
     text = str(error)

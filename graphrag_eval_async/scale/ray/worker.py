@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference
 
 MAX_TRIES = 4
-"""How often a batch is begun, by workers that die over it."""
+"""Maximum attempts at a batch over which workers die."""
 
 COUNTED = ("calls", "attempts", "cache_hits", "input_tokens", "output_tokens", "embedding_tokens", "dollars")
-"""What is counted of the calls of judges."""
+"""The counts of `JudgeUsage` that are summed."""
 
 
 class Task(NamedTuple):
-    """What each actor is told.
+    """The settings of each actor.
 
     Attributes:
         reference: the reference set.
@@ -53,9 +53,9 @@ class Task(NamedTuple):
         include_errors: whether the metrics of error responses count.
         max_line_bytes: longer responses are rejected.
         max_in_flight: how many responses are judged at once.
-        folder: the directory of results; None if results go on as rows.
+        folder: the directory of results; None if results are returned as rows.
         run: name of this run.
-        counts_skipped: whether equal responses may occur, so that those skipped are to be counted.
+        counts_skipped: whether skipped responses are counted, since equal ones may occur.
     """
 
     reference: Reference
@@ -112,7 +112,7 @@ class EvaluateBatches:
 
     @staticmethod
     def _name_part(rows: Sequence[Mapping[str, Any]]) -> str:
-        """Return a name that is the same if Ray repeats the task, and that no other batch has."""
+        """Return a name that only this batch has, also if Ray repeats the task."""
         return f"{sha256(b''.join(row['id'] + row['tag'] for row in rows)).hexdigest()[:32]}.parquet"
 
     def _evaluate(self, rows: Sequence[Mapping[str, Any]], name: str, skipped: Sequence[bytes]) -> Any:
@@ -187,7 +187,7 @@ class EvaluateBatches:
 
 
 def outcome_schema() -> Any:
-    """Return the columns of what a batch gives: results, rejects, and the summary in the last row."""
+    """Return the columns of the table of a batch: results, rejects, and the summary in the last row."""
     import pyarrow
 
     text, data = pyarrow.string(), pyarrow.large_binary()
@@ -251,7 +251,7 @@ def _counts(usage: JudgeUsage) -> dict[str, float]:
 
 
 def _begin(folder: str, name: str) -> None:
-    """Count that a batch is begun.
+    """Count an attempt at a batch.
 
     Raises:
         WorkerError: too many workers have died over it.

@@ -1,4 +1,4 @@
-"""A consumer group of a stream, and what its workers keep beside it."""
+"""A consumer group of a stream: its keys on the server, its settings, and connections to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_DELIVERIES = 5
 MAX_OUTAGE_SEC = 300.0
 
 LEVELS = 6
-"""Lists of changes of the aggregates: those of a level are merged changes of the level before."""
+"""Number of lists of changes of the aggregates. Each level holds merged changes of the level below."""
 
 SHAPE = "redis://HOST[:PORT]/[DB/]STREAM?group=GROUP"
 
@@ -44,18 +44,18 @@ OPTIONS = (*NUMBERS, *FLAGS, "consumer", "group", "results")
 
 
 class Keys(NamedTuple):
-    """Names of what a group has on the server; a common hash tag keeps all on one node of a cluster.
+    """The keys of a group on the server; a common hash tag keeps all on one node of a cluster.
 
     Attributes:
         stream: the stream of responses.
         group: name of the group.
         results: the stream of results.
-        rejects: the stream of what could not be evaluated.
+        rejects: the stream of rejects.
         counts: a hash with the number of results, of rejects by reason, and of lost entries.
         answered: the set of the ids of answered questions.
         changes: lists of changes of the aggregates, by level.
         commit: prefix of the last commit of each consumer.
-        merging: who merges changes.
+        merging: a lock: the consumer that merges changes.
     """
 
     stream: str
@@ -71,7 +71,7 @@ class Keys(NamedTuple):
 
 @dataclass(kw_only=True)
 class Settings:
-    """What is known of a group and of one worker; see `redis_stream`.
+    """Settings of a group and of one worker; see `redis_stream`.
 
     Attributes:
         max_results: 0 keeps all.
@@ -123,10 +123,10 @@ def server_address(url: str) -> RedisAddress:
 
 
 class Connection:
-    """Sends commands to a server, and waits while it is away.
+    """Sends commands to a server; retries while the server is away.
 
     Attributes:
-        outages: how often it was.
+        outages: how often it was away.
     """
 
     def __init__(self, address: RedisAddress, max_outage_sec: float | None) -> None:
@@ -154,15 +154,15 @@ class Connection:
         """Return the server's answer to a command.
 
         Raises:
-            SourceError: the server refuses it, or was away for too long.
+            SourceError: the server refuses it, or is away for too long.
         """
         return await self._try(lambda: self._client.execute_command(*command))
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        """Return what a script returns; it may be run twice.
+        """Run a script, perhaps twice, and return its result.
 
         Raises:
-            SourceError: the server refuses it, or was away for too long.
+            SourceError: the server refuses it, or is away for too long.
         """
         if script not in self._scripts:
             self._scripts[script] = self._client.register_script(script)
@@ -204,11 +204,11 @@ class Connection:
 
 
 class NoGroup(Exception):  # noqa: N818
-    """The stream or its group is not there, or not any more."""
+    """The stream or its group does not exist, or no longer."""
 
 
 def fields_of(flat: Sequence[Any]) -> dict[bytes, Any]:
-    """Return keys and values that come one after the other as a dict."""
+    """Return alternating keys and values as a dict."""
     if isinstance(flat, dict):
         return flat
     return dict(zip(flat[::2], flat[1::2], strict=True))

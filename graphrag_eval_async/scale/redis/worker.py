@@ -1,4 +1,4 @@
-"""A worker of a consumer group: takes entries, keeps them while they are evaluated, and commits results."""
+"""A worker of a consumer group: takes entries, keeps its claim on them, and commits their results."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FIELD = b"response"
-"""The field of an entry that has the response; any other name will do if it is the only field."""
+"""The field of an entry with the response. A single field may have any name."""
 
 MOST_ENTRIES = 64
 """Maximum number of entries that are read at once."""
 
 BLOCK_MS = 500
-"""Milliseconds to wait for new entries, before looking for those of dead workers."""
+"""Milliseconds to wait for new entries before looking for those of dead workers."""
 
 LOOK_SECONDS = 3.0
 """Maximum seconds between two looks for entries of dead workers."""
@@ -50,7 +50,7 @@ REMEMBERED_SECONDS = 24 * 3600
 """How long the server remembers the last commit of a consumer, which may be sent again."""
 
 REJECT_BYTES = 1 << 20
-"""Longer content of a reject is left out; the entry has it."""
+"""Maximum size of a reject's content, in bytes; longer content is only in the entry."""
 
 CLOSING_SECONDS = 10.0
 """Time at the end to keep what is left, and to leave unfinished entries to others."""
@@ -59,15 +59,15 @@ LEFT = "left"
 """The consumer that holds entries of workers that have ended, until others claim them."""
 
 LONG_IDLE = 1000 * 3600 * 24 * 365
-"""Milliseconds for which such entries say that nobody has touched them."""
+"""Idle time of such entries in milliseconds, so that any worker claims them at once."""
 
 
 class Finished(NamedTuple):
-    """An entry that can be acknowledged, with the line that is kept of it.
+    """An entry to acknowledge, with the line to store.
 
     Attributes:
         entry: its id.
-        question: the id of its question; empty if it does not matter.
+        question: the id of its question; empty without a reference set, and for rejects.
         reason: why it was rejected; empty if it has a result.
         line: the result or the reject, as JSON.
     """
@@ -102,7 +102,7 @@ class RedisWorker:
     # Reading
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Yield entries as they come, and those of dead workers.
+        """Yield new entries, and those of dead workers.
 
         Raises:
             SourceError: the server cannot be used, or the group has begun under other conditions.
@@ -113,7 +113,7 @@ class RedisWorker:
         look, outages = 0.0, self._link.outages
         while True:
             if outages != self._link.outages:
-                # While the server was away, nobody could say what is in work.
+                # While the server was away, no worker could refresh its claims.
                 outages, look = self._link.outages, loop.time() + self._claim_after
                 await self._refresh()
             if loop.time() >= look:
@@ -135,10 +135,10 @@ class RedisWorker:
         self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
 
     async def _begin(self) -> None:
-        """Make the group if it does not exist; check that it has begun under the conditions of this worker.
+        """Create the group if it does not exist; check that it was created under the same conditions.
 
         Raises:
-            SourceError: it has begun under others, or the server cannot be used.
+            SourceError: the conditions differ, or the server cannot be used.
         """
         await self._create()
         keys, evaluator = self._keys, self._terms.evaluator
@@ -196,7 +196,7 @@ class RedisWorker:
         ]
 
     async def _is_drained(self) -> bool:
-        """Whether no other worker has an entry in work; then all have been read."""
+        """Whether no other worker has an entry in work."""
         try:
             summary = await self._link.do("XPENDING", self._keys.stream, self._keys.group)
         except NoGroup:
@@ -221,7 +221,7 @@ class RedisWorker:
             return long_line(data, 0, 0, self._terms.max_line_bytes, file)
         return Line(0, 0, data, file)
 
-    # What becomes of entries
+    # Committing
 
     def admit(self, record: Record) -> dict[str, str]:
         """Return what a result says of its origin."""
@@ -229,7 +229,7 @@ class RedisWorker:
         return {"stream": self._keys.stream, "entry": record.file.key}
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
-        """Keep results and acknowledge their entries, all at once.
+        """Store results and acknowledge their entries, atomically.
 
         Returns:
             the results, with None for those whose entries another worker has finished.
@@ -279,7 +279,7 @@ class RedisWorker:
             self._let_go(done)
 
     async def _send(self, finished: Sequence[Finished], change: bytes) -> set[str]:
-        """Commit; return the entries that are not pending, and then nothing was committed."""
+        """Commit all, or nothing if some entries are not pending; return those."""
         keys = self._keys
         self._commits += 1
         args: list[Any] = [keys.group, self._commits, REMEMBERED_SECONDS, change, self._settings.max_results]
@@ -302,24 +302,24 @@ class RedisWorker:
         return set()
 
     def reject(self, reject: Reject, source: Mapping[str, str]) -> None:
-        """Keep a reject soon."""
+        """Queue a reject, which a task stores soon."""
         more = {"entry": source["entry"], "stream": source["stream"]}
         line = b"".join(reject_line(reject, more, REJECT_BYTES)).removesuffix(b"\n")
         self._rejects.append(Finished(source["entry"], "", reject.reason, line))
         self._rejected.set()
 
     async def reject_large(self, reject: Reject, source: Mapping[str, str]) -> None:
-        """Do the same."""
+        """Queue a reject."""
         self.reject(reject, source)
 
     def _let_go(self, entries: Iterable[str]) -> None:
         for entry in entries:
             self._held.pop(entry, None)
 
-    # Beside it
+    # In the background
 
     async def _tend(self) -> None:
-        """Say of the entries in work that they are, and keep rejects."""
+        """Refresh the claims on entries in work, and store rejects."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._claim_after / 3
         try:
@@ -346,7 +346,7 @@ class RedisWorker:
                 return
 
     async def aclose(self) -> None:
-        """Keep the last rejects, and leave what is unfinished to others."""
+        """Store the last rejects, and release unfinished entries to other workers."""
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 if self._tending is not None:
@@ -367,7 +367,7 @@ class RedisWorker:
 
 
 def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Return what is different, with its values unless they are hashes."""
+    """Name a condition that differs, with its values unless they are hashes."""
     if name in ("configuration", "reference"):
         return name
     return f"{name} (was {kept.get(name)}, now {own.get(name)})"
