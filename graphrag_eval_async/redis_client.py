@@ -19,18 +19,18 @@ INSTALL = "pip install 'graphrag-eval-async[redis]'"
 SCHEMES = ("redis://", "rediss://")
 
 TEMPORARY = ("BUSY ", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY")
-"""How errors of the server begin that may pass."""
+"""Beginnings of temporary errors of the server."""
 
 
 class RedisAddress(NamedTuple):
-    """A Redis server, the name of something there, and options.
+    """The parts of an address.
 
     Attributes:
         host: name or number of the host.
         port: its port.
         db: number of the database.
-        name: what follows the database, decoded; may be empty.
-        options: what follows the question mark.
+        name: the path after the database, decoded; may be empty.
+        options: the query, after the question mark.
         username: for the server; empty for its default user.
         password: for the server; empty for none.
         is_encrypted: whether the connection uses TLS.
@@ -55,17 +55,17 @@ class RedisAddress(NamedTuple):
 
     @property
     def server(self) -> tuple[str, int, int]:
-        """What two addresses on one server have in common."""
+        """The server and the database, without names and secrets."""
         return self.host, self.port, self.db
 
 
 def redis_address(text: str, shape: str, options: Collection[str] = ()) -> RedisAddress:
-    """Read an address of this shape, whose options have one of these names.
+    """Read an address; `shape` describes it for errors, and `options` are the names that its query may have.
 
-    The environment variables REDIS_USERNAME and REDIS_PASSWORD have what it lacks.
+    A user name or password that it lacks comes from the environment: REDIS_USERNAME and REDIS_PASSWORD.
 
     Raises:
-        ValueError: it has another shape; the message says how it should be and tells no secret.
+        ValueError: it has another shape; the message says which is expected, without secrets.
     """
     try:
         url = urlsplit(text)
@@ -109,9 +109,9 @@ def check_redis() -> None:
 
 
 def connect(address: RedisAddress, seconds: float) -> Any:
-    """Return a client that connects when it is used, and does not try again; an answer may take so long.
+    """Return a client that connects on first use and never retries; an answer may take `seconds`.
 
-    Importing the package takes a while.
+    Call it in a thread: importing the package takes a while.
 
     Raises:
         UsageError: it cannot be imported.
@@ -137,7 +137,7 @@ def connect(address: RedisAddress, seconds: float) -> Any:
 
 
 def is_final(error: Exception) -> bool:
-    """Whether it is useless to try again."""
+    """Whether another attempt would fail, too."""
     from redis import exceptions
 
     if isinstance(error.__cause__ or error.__context__, ssl.SSLCertVerificationError):

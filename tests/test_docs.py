@@ -43,9 +43,8 @@ from graphrag_eval_async.monitor import (
 from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.scale.ray import evaluation as ray
+from graphrag_eval_async.scale.redis import group, worker
 from graphrag_eval_async.scale.redis import results as redis_results
-from graphrag_eval_async.scale.redis import source as redis_source
-from graphrag_eval_async.scale.redis import worker
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import receiving, registry, remote
 from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
@@ -116,11 +115,11 @@ DEFAULTS = {
     ),
     "entries that a worker reads at once, beyond `max_in_flight`": f"{worker.MOST_ENTRIES}",
     "time until an entry that its worker does not touch is taken over": (
-        f"{worker.CLAIM_SECONDS:g} s, and `result_timeout_sec` with judges"
+        f"{group.CLAIM_SECONDS:g} s, and `result_timeout_sec` with judges"
     ),
-    "deliveries of an entry": f"{redis_source.MAX_DELIVERIES}",
+    "deliveries of an entry": f"{group.MAX_DELIVERIES}",
     "results on the server": "all",
-    "time without the server": f"{redis_source.MAX_OUTAGE_SEC:g} s",
+    "time without the server": f"{group.MAX_OUTAGE_SEC:g} s",
     "content of a reject on the server": size(worker.REJECT_BYTES),
     "earlier results that `watch redis://` begins with": f"{redis_results.LATEST}",
     "responses in a batch of Ray": f"{ray.BATCH:,}, or {ray.JUDGED_BATCH} with a judge",
@@ -133,7 +132,7 @@ DEFAULTS = {
         f"{safety.MAX_START_TAG:,} characters"
     ),
     "differences of graphs that are listed": (
-        f"{comparison.MAX_DIFFERENCES} of {comparison.MAX_STATEMENT} characters"
+        f"{differences.MAX_DIFFERENCES} of {comparison.MAX_STATEMENT} characters"
     ),
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "step names of one response counted by name": f"{evaluation.MANY_STEPS:,}",

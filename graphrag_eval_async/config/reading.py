@@ -26,7 +26,7 @@ FAILED: Any = object()
 """Stands for a value with a problem."""
 
 _PLAIN_KEYS = ("llm.limits.", "llm.pricing.", "execute.max_", "execute.timeout_")
-"""What the keys of values begin with that are no secrets."""
+"""Prefixes of the keys of values that are not secret."""
 
 _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 

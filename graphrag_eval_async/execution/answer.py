@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
@@ -37,11 +37,11 @@ class Answer(NamedTuple):
 
 
 class QueryFailed(Exception):  # noqa: N818
-    """A query has no answer; expected of what agents write, so it is caught and told in the result.
+    """A query has no answer. Agents write such queries, so it is caught, and the result says it.
 
     Attributes:
-        kind: in which way.
-        message: what happened, in words.
+        kind: how it failed.
+        message: what happened.
         may_pass: whether another attempt may succeed.
     """
 
@@ -52,32 +52,8 @@ class QueryFailed(Exception):  # noqa: N818
         super().__init__(f"{kind}: {self.message}")
 
 
-class Engine(Protocol):
-    """Runs queries."""
-
-    async def open(self) -> None:
-        """Check that queries can be run.
-
-        Raises:
-            ExecutionUnavailable: they cannot.
-        """
-        ...
-
-    async def run(self, query: str) -> Answer:
-        """Run a query.
-
-        Raises:
-            QueryFailed: it has no answer.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Stop all work, and leave nothing behind."""
-        ...
-
-
 def now() -> str:
-    """Return the time in UTC, to the second, as ISO 8601 has it."""
+    """Return the time in UTC, to the second, in ISO 8601 format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -146,7 +146,7 @@ class Endpoint:
                 raise QueryFailed("failed", f"it took more than {self._config.timeout_sec:g} s") from None
 
     async def _post(self, query: str, accept: str) -> tuple[bytes, str]:
-        """Do the same at any time; repeats if the endpoint is overloaded."""
+        """Return the same without a time limit; retries while the endpoint is overloaded."""
         for pause in PAUSES:
             try:
                 return await self._attempt(query, accept)
@@ -199,7 +199,7 @@ class Endpoint:
         return new
 
     async def _read(self, response: httpx.Response) -> bytes:
-        """The body, as far as it may go."""
+        """The body, if it is not too long."""
         if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
             raise QueryFailed("unavailable", "it compresses results although it was asked not to")
         body = bytearray()
@@ -210,7 +210,7 @@ class Endpoint:
         return bytes(body)
 
     def _failure(self, status: int, body: bytes) -> QueryFailed:
-        """What a status code says; servers explain invalid queries in plain text."""
+        """The failure that a status code stands for. Servers explain invalid queries in plain text."""
         text = " ".join(body[:2000].decode(errors="replace").split())
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
@@ -238,10 +238,10 @@ def _as_sent(config: ExecuteConfig) -> set[str]:
 
 
 def shown_address(config: ExecuteConfig) -> str:
-    """Return the address of the endpoint, with names of variables in place of what the environment holds."""
+    """Return the address of the endpoint, with the names of environment variables instead of their values."""
     return str(getattr(config.endpoint, "written", config.endpoint))
 
 
 def _passing(message: str) -> QueryFailed:
-    """A failure that another attempt may not meet."""
+    """A temporary failure."""
     return QueryFailed("unavailable", message, may_pass=True)

@@ -32,7 +32,7 @@ GRACE_SECONDS = 5.0
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a process is to do.
+    """The settings of a process.
 
     Attributes:
         graph: path of the file; None for an empty graph.
@@ -73,7 +73,7 @@ class _Exceeded(Exception):  # noqa: N818
 
 def main() -> None:
     """Read the setup, load the graph, and answer requests until the end of the input."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # The parent decides what becomes of a Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM):  # The parent handles Ctrl-C.
         signal.signal(number, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     setup = receive(source, Setup)
@@ -129,7 +129,7 @@ def _load(store: Any, path: str) -> dict[str, str]:
 
 
 def _limit(memory_bytes: int) -> None:
-    """Limit what this process can use from now on, as far as the system can."""
+    """Limit the resources of this process from now on, as far as the system can."""
     try:
         import resource
     except ImportError:
@@ -154,7 +154,7 @@ def _set_alarm(seconds: float) -> None:
 
 
 def _answer(store: Any, request: Request, prefixes: Mapping[str, str], setup: Setup) -> Reply:
-    """Run a query, and return what becomes of it."""
+    """Run a query; return its output, or how it failed."""
     known = {**prefixes, **request.prefixes}
     try:
         results = store.query(request.query, base_iri=BASE, prefixes=known)
@@ -197,7 +197,7 @@ def _row(names: list[str], solution: Any) -> dict[str, Any]:
 
 
 def _term(term: Any) -> dict[str, Any]:
-    """A term as SPARQL results have it in JSON."""
+    """A term in the form of SPARQL results in JSON."""
     import pyoxigraph
 
     if isinstance(term, pyoxigraph.NamedNode):

@@ -1,4 +1,4 @@
-"""What the queries of one response returned, and those of its reference steps."""
+"""Outcomes of the queries of one response and of its reference steps."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Executed(msgspec.Struct, frozen=True):
         expected: what the reference queries returned.
         actual: what the agent's queries returned, or why they have no answer, by index of the step.
         invalid: why the agent's queries do not parse, by index of the step.
-        facts: by index of the step, what is known of its query without running it.
+        facts: facts about the query of a step, read without running it, by index of the step.
         error: why the steps cannot be scored, which is not the agent's fault; begins with the kind.
-        provenance: what the result says of the execution.
+        provenance: where and when queries were run, as the result says it.
     """
 
     expected: Mapping[Place, Answer] = {}
@@ -51,7 +51,7 @@ class Executed(msgspec.Struct, frozen=True):
         return steps
 
     def actual_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the steps to score: with what their queries return now."""
+        """Return the steps to score, with the outputs that their queries return now."""
         replaced = [*steps]
         own: dict[str, Any]
         for index, outcome in self.actual.items():

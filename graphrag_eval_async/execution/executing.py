@@ -1,4 +1,4 @@
-"""What a configuration says about running and checking queries."""
+"""Runs and checks queries as a configuration says."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Executing:
 
     @property
     def fingerprint(self) -> list[Any]:
-        """What differs if other results are to be expected of equal data."""
+        """Settings that change the results of equal data."""
         config = self.config
         if config is None:
             return [self.checks]

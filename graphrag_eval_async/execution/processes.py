@@ -192,7 +192,7 @@ class _Process:
 
 
 def _environment() -> dict[str, str]:
-    """What a process needs to find the same packages, and no secrets."""
+    """The environment of a process: enough to find the same packages, without secrets."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(engine.__file__))))
     kept = {
         name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ

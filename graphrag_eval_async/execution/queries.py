@@ -1,4 +1,4 @@
-"""Which queries of a question and a response are run, and what is known of them without running them."""
+"""Selects the queries of a question and a response to run, and lists facts about queries."""
 
 from __future__ import annotations
 

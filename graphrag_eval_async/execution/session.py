@@ -1,4 +1,4 @@
-"""Runs the queries of one stream: each reference query once, and those of the agent as they come."""
+"""Runs the queries of one stream: each reference query once, and those of the agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import ExecuteConfig
-    from graphrag_eval_async.execution.answer import Engine
     from graphrag_eval_async.execution.executed import Place
     from graphrag_eval_async.steps import PreparedStep
 
@@ -39,7 +38,7 @@ class ExecutionSession:
 
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
         self._config = config
-        self._engine: Engine | None = None
+        self._engine: Endpoint | Processes | None = None
         self._source: dict[str, str] = {}
         if config is not None and config.endpoint is not None:
             self._engine = Endpoint(config)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.history import Change, Course, Courses
 
 SHOWN = 4
-"""How many changes are told."""
+"""Maximum number of changes that are named."""
 
 LEAST_RESULTS = 20
 """Below this, chance explains nearly every change."""

@@ -44,7 +44,7 @@ COMPARED_CELLS = 100_000
 """Larger tables are shown without marks."""
 
 CHECKSUM = "crc32"
-"""What a journal adds to a result."""
+"""A key that a journal adds to a result."""
 
 MISSING, UNEXPECTED, HIT = "missing", "unexpected", "hit"
 """Marks: expected but absent; present but not expected; a document that was expected."""

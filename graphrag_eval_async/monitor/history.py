@@ -1,4 +1,4 @@
-"""How the scores of a run moved: recorded with each result, whether anybody looks or not."""
+"""The course of the scores of a run, recorded with each result."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ POINTS, TEMPLATE_POINTS = 40, 16
 """Maximum points of the course of all results, and of a template's; both even."""
 
 RECENT, MAX_RECENT = 200, 1000
-"""Of all results, how many are compared with those before if the window is one of time; and at most."""
+"""How many of all results count as recent if the window is one of time; and the maximum."""
 
 TEMPLATE_RECENT = 50
-"""How many results of a template are compared with those before."""
+"""How many results of a template count as recent."""
 
 PRIOR_VALUES = 10
 """How many zeros and ones are added to the values whose variance is estimated."""
 
 MAX_TEMPLATES = 500
-"""How many templates have a course: the first."""
+"""Maximum number of templates that have a course: the first ones."""
 
 Sums: TypeAlias = "array[float]"
 """For each score in its place, the number of values so far, their sum, and that of their squares."""

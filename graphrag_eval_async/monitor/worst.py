@@ -1,4 +1,4 @@
-"""The worst questions of a run: the same ones, in the same order, wherever they are named."""
+"""The worst questions of a run, in one order for all pages and reports."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ OF_TEMPLATE = 200
 """How many questions of a template are listed."""
 
 MAX_QUESTIONS = 10_000
-"""Of how many questions the reasons of failure are counted: of the first that fail."""
+"""Maximum number of questions whose reasons of failure are counted: the first that fail."""
 
 ERROR_CHARACTERS = 160
-"""How much of an error is told."""
+"""Maximum characters shown of an error."""
 
 NO_MESSAGE = "no message"
 

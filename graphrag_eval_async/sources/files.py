@@ -7,7 +7,7 @@ import stat
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from io import FileIO
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import anyio
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.posix import after_fork, open_flags
-from graphrag_eval_async.threads import run_to_end
+from graphrag_eval_async.threads import run_in_thread, run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -140,3 +140,27 @@ class Gunzip:
         """Signal the end of input."""
         if self._member is not None and self.problem is None:
             self.problem = "it ends in the middle of its compressed data"
+
+
+async def gunzipped(pieces: AsyncGenerator[bytes], name: str) -> AsyncGenerator[bytes]:
+    """The text of a gzip file, decompressed in threads.
+
+    Raises:
+        SourceError: the file is corrupt or incomplete; the message begins with `name`.
+    """
+    gunzip = Gunzip()
+    try:
+        async for piece in pieces:
+            following = partial(next, gunzip.feed(piece), None)
+            while (text := await run_in_thread(following, threads=reading_threads())) is not None:
+                yield text
+            _check(gunzip, name)
+    finally:
+        await pieces.aclose()
+    gunzip.finish()
+    _check(gunzip, name)
+
+
+def _check(gunzip: Gunzip, name: str) -> None:
+    if gunzip.problem is not None:
+        raise SourceError(f"{name}: cannot be decompressed: {gunzip.problem}")

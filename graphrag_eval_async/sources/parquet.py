@@ -13,14 +13,12 @@ import orjson
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import long_line
-from graphrag_eval_async.sources.remote import as_file_object, is_address, open_remote, shown, suffix_of
+from graphrag_eval_async.sources.remote import RemoteFile, as_file_object, is_address, shown, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphrag_eval_async.records import FileId, Record
-    from graphrag_eval_async.sources.remote import RemoteFile
-
 SUFFIXES = (".parquet", ".pq")
 MAGIC = b"PAR1"
 
@@ -51,7 +49,7 @@ def is_parquet(path: str) -> bool:
     if path == "-" or suffix in {".jsonl", ".json", ".ndjson", ".gz"}:
         return False
     if is_address(path):
-        return open_remote(path).read(0, len(MAGIC)) == MAGIC
+        return RemoteFile(path).read(0, len(MAGIC)) == MAGIC
     with suppress(OSError, ValueError):
         if os.path.isfile(path):
             with open(path, "rb") as file:
@@ -78,7 +76,7 @@ class ParquetRows:
         self._errors = (pyarrow.ArrowException, OSError)
         source: Any = path
         if is_address(path):
-            remote = remote or open_remote(path)
+            remote = remote or RemoteFile(path)
             source = as_file_object(remote)
         try:
             self._size = os.stat(path).st_size if remote is None else remote.size

@@ -6,13 +6,12 @@ import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.files import Gunzip, reading_threads
+from graphrag_eval_async.sources.files import reading_threads
 from graphrag_eval_async.sources.identity import generation_key
 from graphrag_eval_async.sources.lines import PIECE_BYTES
 from graphrag_eval_async.sources.parquet import ParquetRows
-from graphrag_eval_async.sources.remote import RANGE_BYTES, suffix_of
+from graphrag_eval_async.sources.remote import RANGE_BYTES
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -62,15 +61,14 @@ async def rows_of(
 async def chunks_of(
     remote: RemoteFile, start: int, end: int, advance: Callable[[int], object]
 ) -> AsyncGenerator[bytes]:
-    """The text of a file at an address, decompressed if its suffix is ``.gz``.
+    """The bytes of a file at an address.
 
     In the pieces of the whole file, which decide how much of a line over the limit is at hand. `advance` is
-    called with the size of each piece on the server.
+    called with the size of each piece.
 
     Raises:
-        SourceError: the file cannot be read, has changed, or is an incomplete gzip file.
+        SourceError: the file cannot be read, or has changed.
     """
-    gunzip = Gunzip() if suffix_of(remote.name) == ".gz" else None
     while start < end:
         stop = min(end, (start // RANGE_BYTES + 1) * RANGE_BYTES)
         chunk = await in_thread(partial(remote.read, start, stop))
@@ -78,19 +76,5 @@ async def chunks_of(
         for place in range(first, stop, PIECE_BYTES):
             piece = chunk[max(0, place - start) : place + PIECE_BYTES - start]
             advance(len(piece))
-            if gunzip is None:
-                yield piece
-                continue
-            texts = gunzip.feed(piece)
-            while (text := await in_thread(partial(next, texts, None))) is not None:
-                yield text
-            _check(remote, gunzip)
+            yield piece
         start = stop
-    if gunzip is not None:
-        gunzip.finish()
-        _check(remote, gunzip)
-
-
-def _check(remote: RemoteFile, gunzip: Gunzip) -> None:
-    if gunzip.problem is not None:
-        raise SourceError(f"{remote.name}: cannot be decompressed: {gunzip.problem}")

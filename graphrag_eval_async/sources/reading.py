@@ -9,19 +9,17 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line, one_object_per_line
-from graphrag_eval_async.sources.files import Gunzip, open_file, read_descriptor, unreadable
+from graphrag_eval_async.sources.files import gunzipped, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, PIECE_BYTES, cut, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.parquet import is_parquet
 from graphrag_eval_async.sources.ranged import chunks_of, in_thread, remote_id, rows_of
-from graphrag_eval_async.sources.remote import is_address, list_remote, open_remote, shown
+from graphrag_eval_async.sources.remote import RemoteFile, is_address, list_remote, shown, suffix_of
 from graphrag_eval_async.sources.shards import Window, as_shard, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
@@ -189,10 +187,10 @@ class JsonlFiles:
 
     async def _in_order(self, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
         for window in await self._begin():
-            read = self._local
             if is_address(window.path) or await in_thread(partial(is_parquet, window.path)):
-                read = self._other
-            batches = read(window, max_line_bytes, spool=spool)
+                batches = await self._other(window, max_line_bytes, spool=spool)
+            else:
+                batches = self._local(window, max_line_bytes, spool=spool)
             try:
                 async for lines in batches:
                     yield lines
@@ -204,7 +202,7 @@ class JsonlFiles:
     ) -> AsyncGenerator[list[Record]]:
         """The lines of a Parquet file, or of a file at an address."""
         path, first, end = window
-        remote = await in_thread(partial(open_remote, path)) if is_address(path) else None
+        remote = await in_thread(partial(RemoteFile, path)) if is_address(path) else None
         if remote is None:
             file = _id_of(path, is_part=self.is_part)
         else:
@@ -212,18 +210,14 @@ class JsonlFiles:
         if file is None:
             raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
         if remote is None or await in_thread(partial(is_parquet, path)):
-            batches = rows_of(window, file, remote, max_line_bytes, self._advance)
-        else:
-            start = max(0, first - 1)
-            chunks = chunks_of(remote, start, remote.size if end is None else end, self._advance)
-            if self.documents and not start:
-                chunks = one_object_per_line(chunks)
-            batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start)
-        try:
-            async for lines in batches:
-                yield lines
-        finally:
-            await batches.aclose()
+            return rows_of(window, file, remote, max_line_bytes, self._advance)
+        start = max(0, first - 1)
+        chunks = chunks_of(remote, start, remote.size if end is None else end, self._advance)
+        if suffix_of(path) == ".gz":
+            chunks = gunzipped(chunks, remote.name)
+        if self.documents and not start:
+            chunks = one_object_per_line(chunks)
+        return split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start)
 
     def _advance(self, size: int) -> None:
         self.consumed += size
@@ -238,6 +232,8 @@ class JsonlFiles:
         try:
             file = _file_id(path, descriptor, is_part=self.is_part)
             chunks = self._chunks(Window(path, start, end), descriptor)
+            if path.endswith(".gz"):
+                chunks = gunzipped(chunks, path)
             if self.documents and not start:
                 chunks = one_object_per_line(chunks)
             batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start)
@@ -261,7 +257,6 @@ class JsonlFiles:
         place = start - start % PIECE_BYTES
         if place:
             os.lseek(descriptor, place, os.SEEK_SET)
-        gunzip = Gunzip() if path.endswith(".gz") else None
         chunks = read_descriptor(descriptor, path)
         try:
             async for chunk in chunks:
@@ -269,20 +264,11 @@ class JsonlFiles:
                     piece = whole if end is None else whole[max(0, start - place) : max(0, end - place)]
                     place += len(whole)
                     self.consumed += len(piece)
-                    if gunzip is None:
-                        yield piece
-                        continue
-                    texts = gunzip.feed(piece)
-                    while (text := await anyio.to_thread.run_sync(next, texts, None)) is not None:
-                        yield text
-                    _check(path, gunzip)
+                    yield piece
                 if end is not None and place >= end:
                     break
         finally:
             await chunks.aclose()
-        if gunzip is not None:
-            gunzip.finish()
-            _check(path, gunzip)
 
 
 def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
@@ -294,11 +280,6 @@ def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
     for path in paths:
         if path.endswith(".gz") and not os.path.isdir(path):
             raise UsageError(f"shuffle: {path}: cannot shuffle a compressed file; decompress it first")
-
-
-def _check(path: str, gunzip: Gunzip) -> None:
-    if gunzip.problem is not None:
-        raise SourceError(f"{path}: cannot be decompressed: {gunzip.problem}")
 
 
 def expand(paths: Sequence[str]) -> list[str]:
@@ -339,7 +320,7 @@ def _is_member(name: str) -> bool:
 
 def _size(path: str) -> int:
     if is_address(path):
-        return open_remote(path).size
+        return RemoteFile(path).size
     status = os.fstat(STDIN) if path == "-" else os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path}: has no size")

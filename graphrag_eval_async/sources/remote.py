@@ -52,27 +52,22 @@ def suffix_of(path: str) -> str:
     return os.path.splitext(shown(path))[1]
 
 
-def open_remote(path: str) -> RemoteFile:
-    """A file at an address; may wait for requests.
-
-    Raises:
-        SourceError: it is missing, cannot be read, or has no size.
-        UsageError: a package is missing.
-    """
-    return RemoteFile(path)
-
-
 class RemoteFile:
     """A file at an address, as it was when it was opened. Call its methods in a thread: they wait.
 
     Attributes:
         name: the address without secrets.
         size: its size in bytes.
-        version: identifies its content, as far as the server tells.
+        version: identifies its content, if the server says so.
     """
 
     def __init__(self, address: str) -> None:
-        """See `open_remote`."""
+        """Ask the server for the size and the version.
+
+        Raises:
+            SourceError: the file is missing, cannot be read, or has no size.
+            UsageError: a package is missing.
+        """
         self.name = shown(address)
         self._fs, self._path = _file_system(address)
         self.size, self.version = self._status()
@@ -173,7 +168,7 @@ def list_remote(address: str, is_member: Callable[[str], bool]) -> list[str]:
 
 
 def attempt(name: str, request: Callable[[], R]) -> R:
-    """The result of a request, repeated after errors that may pass.
+    """The result of a request, repeated after temporary errors.
 
     Raises:
         SourceError: it failed; the message has no text of the error, which may quote secrets.
@@ -194,7 +189,7 @@ def attempt(name: str, request: Callable[[], R]) -> R:
 
 
 def _explain(error: Exception) -> tuple[str, bool]:
-    """What is wrong, and whether it may pass."""
+    """What is wrong, and whether it is temporary."""
     if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, Exception):
         error = error.__cause__  # Of HTTP: whatever the server said.
     code = str(getattr(error, "status", None) or getattr(error, "code", None))

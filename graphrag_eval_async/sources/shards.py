@@ -12,7 +12,7 @@ from graphrag_eval_async.sources.documents import LOOKED_AT, begins_with_lines, 
 from graphrag_eval_async.sources.files import open_file, unreadable
 from graphrag_eval_async.sources.lines import PIECE_BYTES
 from graphrag_eval_async.sources.parquet import is_parquet
-from graphrag_eval_async.sources.remote import is_address, open_remote, suffix_of
+from graphrag_eval_async.sources.remote import RemoteFile, is_address, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +92,7 @@ def can_be_cut(path: str) -> bool:
     if suffix_of(path) == ".gz":
         return False
     if is_address(path):
-        return begins_with_lines(open_remote(path).read(0, LOOKED_AT))
+        return begins_with_lines(RemoteFile(path).read(0, LOOKED_AT))
     return is_one_object_per_line(path)
 
 
@@ -102,7 +102,7 @@ def line_end(descriptor: int, place: int, size: int) -> int:
 
 
 def _line_end(read: Callable[[int, int], bytes], place: int, size: int) -> int:
-    """Do the same by a function that reads the bytes between two places."""
+    """Return the same, given a function that reads the bytes between two places."""
     while 0 < place < size:
         piece = read(place - 1, place - 1 + PIECE_BYTES)
         newline = piece.find(b"\n")
@@ -117,7 +117,7 @@ def _line_end(read: Callable[[int, int], bytes], place: int, size: int) -> int:
 def _lines_between(path: str, start: int, end: int) -> tuple[int, int]:
     """Return the bytes of the lines that begin between two places."""
     if is_address(path):
-        remote = open_remote(path)
+        remote = RemoteFile(path)
         return _line_end(remote.read, start, remote.size), _line_end(remote.read, end, remote.size)
     descriptor = open_file(path)
     try:
@@ -131,7 +131,7 @@ def _lines_between(path: str, start: int, end: int) -> tuple[int, int]:
 
 def _size(path: str) -> int:
     if is_address(path):
-        return open_remote(path).size
+        return RemoteFile(path).size
     try:
         if path != "-" and os.path.isfile(path):
             return os.stat(path).st_size

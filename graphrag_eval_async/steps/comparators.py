@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
@@ -13,7 +14,6 @@ import msgspec
 
 from graphrag_eval_async.errors import (
     ComparatorError,
-    ComparisonBudgetExceeded,
     MalformedStep,
     UsageError,
     describe_exception,
@@ -21,32 +21,21 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import CSV, GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, TSV, XML
-from graphrag_eval_async.steps.actual import ActualStep, read_output
+from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES
 from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.rdf.step import GraphStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
-from graphrag_eval_async.steps.sparql.comparison import (
-    agree_but_for_order,
-    compare,
-    lacks_columns,
-    prepare_reference,
-)
-from graphrag_eval_async.steps.sparql.differences import Differences
-from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
-from graphrag_eval_async.steps.sparql.results import are_plain, is_same_table, read_document, results_of
-from graphrag_eval_async.steps.sparql.tables import read_csv_output, read_tsv_output, read_xml_output
+from graphrag_eval_async.steps.sparql.results import are_plain
+from graphrag_eval_async.steps.sparql.step import SparqlStep
 from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.steps.actual import Score
+    from graphrag_eval_async.steps.actual import ActualStep, Score
     from graphrag_eval_async.steps.differences import Difference
-    from graphrag_eval_async.steps.sparql.comparison import SparqlReference
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
 
     Explain: TypeAlias = Callable[[ActualStep], Facts]
     Diff: TypeAlias = Callable[[ActualStep], list[Difference]]
@@ -111,7 +100,7 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
         _is_partial(step)
     else:
         prepare_step(step)
-        _SparqlStep(step).reference()
+        SparqlStep(step).reference()
 
 
 def _check_query(query: Any) -> None:
@@ -187,106 +176,14 @@ def _misses_documents(_actual: ActualStep) -> Facts:
     return Facts(misses_documents=True)
 
 
-class _SparqlStep:
-    """Compares with reference results, which are decoded and laid out as columns on first use."""
-
-    __slots__ = ("_document", "_is_typed", "_read", "_reference", "_step")
-
-    def __init__(self, step: Mapping[str, Any]) -> None:
-        self._step = step
-        media_type = step.get("output_media_type")
-        self._read: Callable[[Any], dict[str, Any]] = _READERS.get(str(media_type), read_document)
-        self._is_typed = media_type != CSV
-        self._document: dict[str, Any] | None = None
-        self._reference: SparqlReference | None = None
-
-    def document(self) -> dict[str, Any]:
-        if self._document is None:
-            self._document = read_output(self._step, self._read)
-        return self._document
-
-    def reference(self) -> SparqlReference:
-        if self._reference is None:
-            self._reference = _prepare_sparql(self._step, self.document())
-        return self._reference
-
-    def results(self, actual: ActualStep) -> SparqlResults:
-        """The actual results, in whichever format."""
-        try:
-            actual.output(read_document)
-        except MalformedStep:
-            return actual.table(strict=self._is_typed)
-        return actual.results()
-
-    def is_same(self, actual: ActualStep) -> bool:
-        """Whether the actual output is the same JSON."""
-        try:
-            document = actual.output(read_document)
-        except MalformedStep:
-            return False
-        return is_same_table(self.document(), document)
-
-    def score(self, actual: ActualStep) -> float:
-        if self.is_same(actual):
-            return 1.0
-        return compare(self.reference(), self.results(actual), actual.budget)
-
-    def explain(self, actual: ActualStep) -> Facts:
-        reference, results = self.reference(), self.results(actual)
-        return Facts(
-            lacks_columns=lacks_columns(reference, results),
-            only_disordered=agree_but_for_order(reference, results, actual.budget),
-        )
-
-    def partial(self, actual: ActualStep) -> Partial:
-        """What agrees, computed once for each actual step."""
-        return actual.remember(
-            self, lambda: compare_in_part(self.reference(), self.results(actual), actual.budget)
-        )
-
-    def score_in_part(self, actual: ActualStep) -> float:
-        return 1.0 if self.is_same(actual) else self.partial(actual).f1
-
-    def explain_in_part(self, actual: ActualStep) -> Facts:
-        facts = self.explain(actual)
-        partial = self.partial(actual)
-        return facts if any(facts) or not partial.f1 else Differences(partial).facts()
-
-    def diff(self, actual: ActualStep) -> list[Difference]:
-        return Differences(self.partial(actual)).listed()
+def _exact(kind: type[SparqlStep | GraphStep], step: Mapping[str, Any]) -> tuple[Score, Explain]:
+    reference = kind(step)
+    return reference.score, reference.explain
 
 
-def _sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
-    sparql = _SparqlStep(step)
-    return sparql.score, sparql.explain
-
-
-def _partial_sparql_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
-    sparql = _SparqlStep(step)
-    return sparql.score_in_part, sparql.explain_in_part, sparql.diff
-
-
-def _graph_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain]:
-    graph = GraphStep(step)
-    return graph.score, graph.explain
-
-
-def _partial_graph_comparator(step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
-    graph = GraphStep(step)
-    return graph.score_in_part, graph.explain_in_part, graph.diff
-
-
-def _prepare_sparql(step: Mapping[str, Any], document: dict[str, Any]) -> SparqlReference:
-    try:
-        results = read_output({"output": document}, results_of)
-    except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
-        raise MalformedStep(f"output: {error}") from None
-    return prepare_reference(
-        results,
-        required_columns=step.get("required_columns"),
-        ordered=bool(step.get("ordered")),
-        ignore_duplicates=step.get("ignore_duplicates") is not False,
-    )
+def _in_part(kind: type[SparqlStep | GraphStep], step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
+    reference = kind(step)
+    return reference.score_in_part, reference.explain_in_part, reference.diff
 
 
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
@@ -324,20 +221,15 @@ _BY_NAME: Mapping[str, Build] = {
     "iri_discovery": _built(iri_discovery_comparator),
 }
 _BY_MEDIA_TYPE: Mapping[str | None, Build] = {
-    **dict.fromkeys(TABLES, _sparql_comparator),
+    **dict.fromkeys(TABLES, partial(_exact, SparqlStep)),
     "application/json": _built(json_comparator),
-    **dict.fromkeys(GRAPHS, _graph_comparator),
+    **dict.fromkeys(GRAPHS, partial(_exact, GraphStep)),
 }
 _PARTIAL: Mapping[str, BuildPartial] = {
-    **dict.fromkeys(TABLES, _partial_sparql_comparator),
-    **dict.fromkeys(GRAPHS, _partial_graph_comparator),
+    **dict.fromkeys(TABLES, partial(_in_part, SparqlStep)),
+    **dict.fromkeys(GRAPHS, partial(_in_part, GraphStep)),
 }
 """By media type, the comparators of `score: f1`."""
 
-_READERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    XML: read_xml_output,
-    CSV: read_csv_output,
-    TSV: read_tsv_output,
-}
 _SAME_OUTPUT = _built(same_output_comparator)
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

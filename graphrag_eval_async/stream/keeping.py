@@ -1,4 +1,4 @@
-"""What a stream needs of those who remember its lines and keep its results."""
+"""Protocols of what remembers the lines of a stream and stores its results: a journal, or a queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Keeping(Protocol):
-    """Says which records are new, and keeps what becomes of them.
+    """Says which records are new, and stores their results and rejects.
 
     Attributes:
         abort: ends the stream, with an error.
@@ -27,28 +27,28 @@ class Keeping(Protocol):
         ...
 
     def admit(self, record: Record) -> Any:
-        """Return what a result or reject of a record says of its origin; None if it is done already."""
+        """Return the origin of a record, for its result or reject; None if it is done already."""
         ...
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
-        """Keep complete results; return them, with None for those that do not count."""
+        """Store complete results; return them, with None for those that do not count."""
         ...
 
     def reject(self, reject: Reject, source: Any) -> None:
-        """Keep a reject."""
+        """Store a reject."""
         ...
 
     async def reject_large(self, reject: Reject, source: Any) -> None:
-        """Keep a large reject."""
+        """Store a large reject."""
         ...
 
     async def aclose(self) -> None:
-        """Keep what is not kept yet; all work is done."""
+        """Store the rest, at the end of all work."""
         ...
 
 
 class Terms(NamedTuple):
-    """What a queue is told of the stream that reads it.
+    """The settings of a stream, for the queue that it reads.
 
     Attributes:
         evaluator: evaluates the responses.
@@ -70,7 +70,7 @@ class QueueWork(Keeping, Protocol):
     """The work of one stream for a queue."""
 
     def batches(self) -> AsyncGenerator[list[Record]]:
-        """Yield responses as they come."""
+        """Yield responses as they arrive."""
         ...
 
 

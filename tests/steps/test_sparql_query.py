@@ -14,7 +14,8 @@ from rdflib.paths import AlternativePath, InvPath, MulPath, NegatedPath, Path, S
 from rdflib.plugins.sparql.algebra import translateQuery, traverse
 from rdflib.plugins.sparql.parser import parseQuery
 
-from graphrag_eval_async.steps.sparql.query import RDF_TYPE, query_of, read_query, similarity
+from graphrag_eval_async.steps.sparql.elements import RDF_TYPE
+from graphrag_eval_async.steps.sparql.query import query_of, read_query, similarity
 from graphrag_eval_async.steps.sparql.tokens import Token, form_of, mentions, tokens
 from tests.cases import each
 

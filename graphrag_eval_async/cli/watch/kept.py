@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.watched import Alerts
 
 LOGGED = ("alert", "state", "value", "time")
-"""What is restored of the changes of alerts."""
+"""Keys of the changes of alerts that are restored."""
 
 SUFFIX = ".watch"
 """Of the name of the file, after that of the journal."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -35,9 +36,8 @@ from graphrag_eval_async.scale.ray.parts import (
     Summary,
     rejects_in,
     results_schema,
-    total,
 )
-from graphrag_eval_async.scale.ray.reading import ReadPieces, ReadRows, pieces
+from graphrag_eval_async.scale.ray.reading import BATCH_ROWS, ReadPieces, ReadRows, pieces
 from graphrag_eval_async.scale.ray.worker import EvaluateBatches, Task, unpack
 from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
@@ -58,7 +58,7 @@ BATCH, JUDGED_BATCH = 2048, 256
 """Responses in a batch, which is also a file of results: without a judge, and with one."""
 
 READING_CORES = 0.013
-"""What Ray reserves to make rows of a dataset responses."""
+"""Cores that Ray reserves for turning rows of a dataset into responses."""
 
 _RAISED = re.compile(
     r"graphrag_eval_async\.errors\.(SourceError|WorkerError|JudgeUnavailable|ExecutionUnavailable): (.*)"
@@ -170,7 +170,7 @@ def evaluate_dataset(
             run,
             files is None,
         )
-        work = _Work(task, kept, concurrency, size, num_cpus, advance or _ignore)
+        work = _Work(task, kept, concurrency, size, num_cpus, advance or (lambda _: None))
         try:
             lines = _lines(responses, files, max_line_bytes, concurrency)
             outcome = work.run(lines)
@@ -183,7 +183,7 @@ def evaluate_dataset(
 
 
 class _Work:
-    """One call of `evaluate_dataset`, and what has come of it so far."""
+    """One call of `evaluate_dataset`, and its outcome so far."""
 
     def __init__(
         self,
@@ -204,8 +204,8 @@ class _Work:
             steps=task.reference.step_names,
         )
         self._answered: set[str] = set()
-        self._rejected: list[Mapping[str, int]] = []
-        self._spent: list[Mapping[str, float]] = []
+        self._rejected: Counter[str] = Counter()
+        self._spent: defaultdict[str, float] = defaultdict(int)
         self._skipped: list[bytes] = []
         self._names: set[str] = set()
         self._count = 0
@@ -213,7 +213,7 @@ class _Work:
             self._take(summary)
 
     def run(self, lines: Any) -> list[Any]:
-        """Evaluate; return the rows that are not in a directory, as tables in Ray's memory."""
+        """Evaluate; without a directory, return the rows as datasets in Ray's memory."""
         found = [self._evaluate(lines, self._kept.ids)]
         if self._task.counts_skipped and (surplus := self._surplus()):
             import ray
@@ -259,11 +259,12 @@ class _Work:
         if summary.aggregates:
             self._aggregates.merge(RunningAggregates.from_bytes(summary.aggregates))
         self._answered.update(summary.questions)
-        self._rejected.append(summary.rejects)
-        self._spent.append(summary.usage)
+        self._rejected.update(summary.rejects)
+        for name, count in summary.usage.items():
+            self._spent[name] += count
 
     def _surplus(self) -> dict[bytes, int]:
-        """Return how many of the responses that were skipped are not done: equal ones are not told apart."""
+        """Return how many skipped responses are not done, by id: equal responses share one."""
         import numpy
 
         if not self._skipped:
@@ -297,15 +298,14 @@ class _Work:
         for row in rows:
             rejects.keep(_reject(row))
         rejects.counts.clear()
-        for counts in self._rejected:
-            rejects.counts.update(counts)  # type: ignore[arg-type]
+        rejects.counts.update(self._rejected)  # type: ignore[arg-type]
         questions = self._task.reference.questions
         missing = [question for question in questions if question not in self._answered]
-        return DatasetEvaluation(results, self._aggregates, rejects, missing, self._count, total(self._spent))
+        return DatasetEvaluation(results, self._aggregates, rejects, missing, self._count, dict(self._spent))
 
 
 class _Held:
-    """A reference to an object of Ray that is passed on as it is."""
+    """Hides a reference to an object of Ray, which would otherwise pass the object itself."""
 
     def __init__(self, reference: Any) -> None:
         self.reference = reference
@@ -335,12 +335,12 @@ def _lines(responses: Any, files: Sequence[str] | None, max_line_bytes: int, wor
     if not ray.is_initialized():
         _start()
     if files is None:
-        # Of other remote arguments than the workers, so that Ray does not fuse them: if a worker dies, the
-        # next one gets the same rows.
+        # With other resources than the workers, so that Ray does not fuse both: if a worker dies, the next
+        # one gets the same rows.
         return responses.map_batches(
             ReadRows(max_line_bytes).__call__,
             batch_format="pyarrow",
-            batch_size=4096,
+            batch_size=BATCH_ROWS,
             num_cpus=READING_CORES,
         )
     found = [*pieces(files, workers)]
@@ -404,7 +404,7 @@ def stored_rejects(results: str | os.PathLike[str]) -> Iterator[Reject]:
 
 
 def _known(error: Exception) -> Exception:
-    """Return the error of a worker as it was raised there; Ray hands over little but its text."""
+    """Return the error that a worker raised, from the text that Ray gives of it."""
     if isinstance(error, GraphragEvalError):
         return error
     text = str(error)
@@ -415,7 +415,3 @@ def _known(error: Exception) -> Exception:
         kind: type[GraphragEvalError] = kinds.get(name, WorkerError)
         return kind(message.removeprefix("unavailable: "))
     return WorkerError(f"Ray: {text[-2000:]}")
-
-
-def _ignore(_: int) -> None:
-    pass

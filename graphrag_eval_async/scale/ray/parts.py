@@ -18,7 +18,7 @@ if IS_POSIX:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 RESULTS, REJECTS = "results", "rejects"
 SEALED = ".sealed"
@@ -38,13 +38,13 @@ ID_BYTES = 16
 
 
 class Summary(NamedTuple):
-    """What a batch has come to.
+    """The outcome of a batch.
 
     Attributes:
         results: how many results it has.
         rejects: rejects by reason.
         questions: ids of the questions that were answered.
-        aggregates: of the results, as bytes.
+        aggregates: aggregates of the results, as bytes.
         usage: counts of the calls of judges.
     """
 
@@ -120,7 +120,7 @@ def _write(folder: str, name: str, table: Any, metadata: Mapping[str, str | byte
 
 
 def read_summary(path: str) -> Summary | None:
-    """Return what a batch has come to; None if it is not done.
+    """Return the outcome of a batch; None if it is not done.
 
     Raises:
         JournalError: the file was not written by a run.
@@ -139,7 +139,7 @@ def read_summary(path: str) -> Summary | None:
 
 @dataclass
 class Kept:
-    """What earlier runs have left.
+    """The outcome of earlier runs.
 
     Attributes:
         summaries: of each batch that is done.
@@ -184,15 +184,15 @@ class Folder:
 
     @property
     def results(self) -> str:
-        """Where the results are."""
+        """The directory with the parts of results."""
         return os.path.join(self.path, RESULTS)
 
     def begin(self, run: str, terms: Mapping[str, str]) -> Kept:
-        """Return what earlier runs have left, and make way for `run`.
+        """Return the outcome of earlier runs, and create the directories of `run`.
 
         Raises:
-            JournalMismatch: they were evaluated on other terms.
-            JournalError: something else is in the directory.
+            JournalMismatch: they had other terms.
+            JournalError: a file is not a part of results.
         """
         self._file.seek(0)
         text = self._file.read()
@@ -218,7 +218,7 @@ class Folder:
         return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
 
     def _seal(self) -> None:
-        """Rename what earlier runs wrote: workers of theirs that still run fail then, and add nothing."""
+        """Rename the directories of earlier runs, so that workers left from them can no longer write."""
         for kind in (RESULTS, REJECTS):
             for path in self._runs(kind):
                 if not path.endswith(SEALED):
@@ -283,12 +283,3 @@ def _ids(path: str) -> Iterator[bytes]:
 
     found = parquet.read_table(path, columns=["id"], partitioning=None)["id"]
     return (bytes.fromhex(id_)[:ID_BYTES] for id_ in found.to_pylist())
-
-
-def total(counts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the sums of counts by name."""
-    found: dict[str, float] = {}
-    for one in counts:
-        for name, count in one.items():
-            found[name] = found.get(name, 0) + count
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from hashlib import sha256
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from graphrag_eval_async.records import FileId, Line, LongLine, write_line
 from graphrag_eval_async.records.line import Unwritable
 from graphrag_eval_async.scale.ranges import Cutter, Range, RangeLines
 from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.sources.lines import long_line
 from graphrag_eval_async.sources.shards import Window, can_be_cut
 
 if TYPE_CHECKING:
@@ -26,28 +28,28 @@ MAX_PIECE_BYTES, MIN_PIECE_BYTES = 16 << 20, 1 << 16
 """Size of the pieces in which files are read."""
 
 PIECES_PER_WORKER = 8
-"""Least pieces per worker, so that all finish at about the same time."""
+"""Minimum pieces per worker, so that all finish at about the same time."""
 
 BATCH_ROWS = 4096
-"""Rows that leave a reader at once."""
+"""Rows per batch of a reader."""
 
 STEPS = ("actual_steps", "steps")
 """Columns that may hold JSON text in place of lists of objects."""
 
 
 class Row(NamedTuple):
-    """A response on its way to a worker.
+    """A response as a row of a dataset, for a worker.
 
     Attributes:
         id: SHA-256 of its file, its place there, and its text; only of its text without a file.
         data: its text as JSON; the head of a line that is too long.
         file: path of its file, if it has one.
         offset: bytes of the file before it; of a Parquet file, the rows before it.
-        reason: why it cannot be evaluated: the reason of a reject; None if it can.
-        message: what is wrong then.
+        reason: the reason of a reject; None if the response can be evaluated.
+        message: the message of the reject.
         length: bytes of its text.
         sha256: digest of its text.
-        tag: tells equal rows of a dataset apart, but not in the next run.
+        tag: a random mark that distinguishes equal rows of a dataset within this run.
     """
 
     id: bytes
@@ -149,7 +151,7 @@ class ReadPieces:
 
 
 class ReadRows:
-    """Makes the rows of another dataset responses; Ray calls it in its workers."""
+    """Turns the rows of another dataset into responses; Ray calls it in its workers."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
@@ -190,26 +192,19 @@ def _record(item: dict[str, Any], limit: int) -> Record:
         present = _without_nulls(item)
         for name in STEPS:
             if isinstance(text := present.get(name), str):
-                present[name] = _parsed(text)
+                with suppress(orjson.JSONDecodeError):
+                    present[name] = orjson.loads(text)
         line = write_line(present, 0, 0)
     if isinstance(line, Line) and len(line.data) > limit:
-        digest = sha256(line.data).hexdigest()
-        return LongLine(0, 0, line.data[:BATCH_ROWS], len(line.data), limit, digest, None)
+        return long_line(line.data, 0, 0, limit)
     return line
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value without the keys that a table has for other rows only."""
+    """Return a value without keys that are null, which other rows of the table have."""
     if isinstance(value, dict):
         return {key: _without_nulls(child) for key, child in value.items() if child is not None}
     return [_without_nulls(child) for child in value] if isinstance(value, list) else value
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
 
 
 def _row(record: Record, piece: Mapping[str, Any] | None, number: int | None = None) -> Row:
@@ -239,6 +234,6 @@ def _status(piece: Mapping[str, Any]) -> os.stat_result:
 
 
 def as_line(row: Mapping[str, Any]) -> Line:
-    """Return a row, as a dict, as the line that it was."""
+    """Return the line of a row."""
     file = None if row["file"] is None else FileId(row["file"], "", is_part=True)
     return Line(0, row["offset"], row["data"], file)

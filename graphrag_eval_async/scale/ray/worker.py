@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference
 
 MAX_TRIES = 4
-"""How often a batch is begun, by workers that die over it."""
+"""Maximum attempts at a batch over which workers die."""
 
 COUNTED = ("calls", "attempts", "cache_hits", "input_tokens", "output_tokens", "embedding_tokens", "dollars")
-"""What is counted of the calls of judges."""
+"""The counts of `JudgeUsage` that are summed."""
 
 
 class Task(NamedTuple):
-    """What each actor is told.
+    """The settings of each actor.
 
     Attributes:
         reference: the reference set.
@@ -52,9 +53,9 @@ class Task(NamedTuple):
         include_errors: whether the metrics of error responses count.
         max_line_bytes: longer responses are rejected.
         max_in_flight: how many responses are judged at once.
-        folder: the directory of results; None if results go on as rows.
+        folder: the directory of results; None if results are returned as rows.
         run: name of this run.
-        counts_skipped: whether equal responses may occur, so that those skipped are to be counted.
+        counts_skipped: whether skipped responses are counted, since equal ones may occur.
     """
 
     reference: Reference
@@ -111,7 +112,7 @@ class EvaluateBatches:
 
     @staticmethod
     def _name_part(rows: Sequence[Mapping[str, Any]]) -> str:
-        """Return a name that is the same if Ray repeats the task, and that no other batch has."""
+        """Return a name that only this batch has, also if Ray repeats the task."""
         return f"{sha256(b''.join(row['id'] + row['tag'] for row in rows)).hexdigest()[:32]}.parquet"
 
     def _evaluate(self, rows: Sequence[Mapping[str, Any]], name: str, skipped: Sequence[bytes]) -> Any:
@@ -123,9 +124,7 @@ class EvaluateBatches:
         for _, evaluation in found:
             aggregates.add(evaluation)
         after = _counts(self._session.usage) if self._session is not None else {}
-        counts: dict[str, int] = {}
-        for row in rejects:
-            counts[row["reason"]] = counts.get(row["reason"], 0) + 1
+        counts = Counter(row["reason"] for row in rejects)
         questions = dict.fromkeys(evaluation.question_id for _, evaluation in found)
         spent = {key: after[key] - before[key] for key in after}
         summary = Summary(len(found), counts, [*questions], aggregates.to_bytes(), spent)
@@ -137,7 +136,7 @@ class EvaluateBatches:
 
         rejected = pyarrow.Table.from_pylist(rejects, schema=rejects_schema())
         write_part(folder, self._task.run, name, results, rejected, summary)
-        _end(os.path.join(folder, "tries"), name)
+        os.unlink(os.path.join(folder, "tries", name))
         return _outcome(summary, skipped, name)
 
     async def _score(
@@ -188,16 +187,12 @@ class EvaluateBatches:
 
 
 def outcome_schema() -> Any:
-    """Return the columns of what a batch gives: results, rejects, and the summary in the last row."""
+    """Return the columns of the table of a batch: results, rejects, and the summary in the last row."""
     import pyarrow
 
-    more = [("reject", pyarrow.large_binary()), ("summary", pyarrow.string())]
-    more += [
-        ("name", pyarrow.string()),
-        ("aggregates", pyarrow.large_binary()),
-        ("skipped", pyarrow.large_binary()),
-    ]
-    return pyarrow.schema([*results_schema(), *(pyarrow.field(*one) for one in more)])
+    text, data = pyarrow.string(), pyarrow.large_binary()
+    more = {"reject": data, "summary": text, "name": text, "aggregates": data, "skipped": data}
+    return pyarrow.schema([*results_schema(), *map(pyarrow.field, more, more.values())])
 
 
 def _outcome(
@@ -256,7 +251,7 @@ def _counts(usage: JudgeUsage) -> dict[str, float]:
 
 
 def _begin(folder: str, name: str) -> None:
-    """Count that a batch is begun.
+    """Count an attempt at a batch.
 
     Raises:
         WorkerError: too many workers have died over it.
@@ -271,7 +266,3 @@ def _begin(folder: str, name: str) -> None:
             f"{tries - 1} workers died over the same batch of responses; a smaller batch_size may help, or "
             "more memory for each worker"
         )
-
-
-def _end(folder: str, name: str) -> None:
-    os.unlink(os.path.join(folder, name))

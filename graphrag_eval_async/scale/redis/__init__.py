@@ -1,1 +1,1 @@
-"""Shares live responses out to workers on many hosts, by a stream of a Redis server."""
+"""Shares live responses among workers on many hosts, through a stream of a Redis server."""

@@ -1,4 +1,4 @@
-"""A consumer group of a stream, and what its workers keep beside it."""
+"""A consumer group of a stream: its keys on the server, its settings, and connections to it."""
 
 from __future__ import annotations
 
@@ -26,29 +26,36 @@ ANSWER_SECONDS = 30.0
 MAX_BACKOFF = 5.0
 """Maximum seconds between two attempts to reach the server."""
 
+CLAIM_SECONDS = 60.0
+"""Seconds, besides those for judging, after which an entry that nobody has touched is taken over."""
+
+MAX_DELIVERIES = 5
+MAX_OUTAGE_SEC = 300.0
+
 LEVELS = 6
-"""Lists of changes of the aggregates: those of a level are merged changes of the level before."""
+"""Number of lists of changes of the aggregates. Each level holds merged changes of the level below."""
 
 SHAPE = "redis://HOST[:PORT]/[DB/]STREAM?group=GROUP"
 
 NUMBERS = ("claim_after_sec", "max_deliveries", "max_outage_sec", "max_results")
-OPTIONS = (*NUMBERS, "consumer", "drain", "force", "group", "results")
-"""Options of an address; `NUMBERS` are numbers."""
+FLAGS = ("drain", "force")
+OPTIONS = (*NUMBERS, *FLAGS, "consumer", "group", "results")
+"""Options of an address; `NUMBERS` are numbers, `FLAGS` yes or no."""
 
 
 class Keys(NamedTuple):
-    """Names of what a group has on the server; a common hash tag keeps all on one node of a cluster.
+    """The keys of a group on the server; a common hash tag keeps all on one node of a cluster.
 
     Attributes:
         stream: the stream of responses.
         group: name of the group.
         results: the stream of results.
-        rejects: the stream of what could not be evaluated.
+        rejects: the stream of rejects.
         counts: a hash with the number of results, of rejects by reason, and of lost entries.
         answered: the set of the ids of answered questions.
         changes: lists of changes of the aggregates, by level.
         commit: prefix of the last commit of each consumer.
-        merging: who merges changes.
+        merging: a lock: the consumer that merges changes.
     """
 
     stream: str
@@ -64,7 +71,7 @@ class Keys(NamedTuple):
 
 @dataclass(kw_only=True)
 class Settings:
-    """What is known of a group and of one worker; see `redis_stream`.
+    """Settings of a group and of one worker; see `redis_stream`.
 
     Attributes:
         max_results: 0 keeps all.
@@ -75,9 +82,9 @@ class Settings:
     consumer: str | None = None
     drain: bool = False
     claim_after_sec: float | None = None
-    max_deliveries: int = 5
+    max_deliveries: int = MAX_DELIVERIES
     max_results: int = 0
-    max_outage_sec: float | None = 300.0
+    max_outage_sec: float | None = MAX_OUTAGE_SEC
     force: bool = False
 
     def __str__(self) -> str:
@@ -116,10 +123,10 @@ def server_address(url: str) -> RedisAddress:
 
 
 class Connection:
-    """Sends commands to a server, and waits while it is away.
+    """Sends commands to a server; retries while the server is away.
 
     Attributes:
-        outages: how often it was.
+        outages: how often it was away.
     """
 
     def __init__(self, address: RedisAddress, max_outage_sec: float | None) -> None:
@@ -147,15 +154,15 @@ class Connection:
         """Return the server's answer to a command.
 
         Raises:
-            SourceError: the server refuses it, or was away for too long.
+            SourceError: the server refuses it, or is away for too long.
         """
         return await self._try(lambda: self._client.execute_command(*command))
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        """Return what a script returns; it may be run twice.
+        """Run a script, perhaps twice, and return its result.
 
         Raises:
-            SourceError: the server refuses it, or was away for too long.
+            SourceError: the server refuses it, or is away for too long.
         """
         if script not in self._scripts:
             self._scripts[script] = self._client.register_script(script)
@@ -197,11 +204,11 @@ class Connection:
 
 
 class NoGroup(Exception):  # noqa: N818
-    """The stream or its group is not there, or not any more."""
+    """The stream or its group does not exist, or no longer."""
 
 
 def fields_of(flat: Sequence[Any]) -> dict[bytes, Any]:
-    """Return keys and values that come one after the other as a dict."""
+    """Return alternating keys and values as a dict."""
     if isinstance(flat, dict):
         return flat
     return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""What the workers of a consumer group have found: their results, and aggregates of all of them."""
+"""Results of all workers of a consumer group, and their aggregates."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import check_redis
 from graphrag_eval_async.reference import NoReference, load_reference
 from graphrag_eval_async.scale.redis import scripts
-from graphrag_eval_async.scale.redis.group import Connection, Settings, fields_of, keys_of, server_address
-from graphrag_eval_async.scale.redis.source import MAX_OUTAGE_SEC
-from graphrag_eval_async.scale.redis.worker import CLAIM_SECONDS, LEFT, merge
+from graphrag_eval_async.scale.redis.group import (
+    CLAIM_SECONDS,
+    MAX_OUTAGE_SEC,
+    Connection,
+    Settings,
+    fields_of,
+    keys_of,
+    server_address,
+)
+from graphrag_eval_async.scale.redis.merging import merge
+from graphrag_eval_async.scale.redis.worker import LEFT
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -31,16 +39,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream import EvaluationStream
 
 Run: TypeAlias = "EvaluationStream | RedisRun"
-"""Results that come one after the other, and what is known of the run."""
+"""An iterator of results that also has the state of the run."""
 
 PAGE = 500
-"""Results read at once."""
+"""Results per request."""
 
 LATEST = 200
-"""Results before the beginning that a watched run begins with."""
+"""How many earlier results a watched run begins with."""
 
 LOOK_SECONDS = 1.0
-"""How often the state of the group is asked for."""
+"""Seconds between two requests for the state of the group."""
 
 
 async def redis_results(url: str, results: str) -> AsyncGenerator[dict[str, Any]]:
@@ -83,9 +91,9 @@ class Backlog(NamedTuple):
 
     Attributes:
         unread: entries that no worker has taken; None if the server does not know.
-        in_work: entries that a worker has, or had.
+        in_work: entries that a worker took and has not finished.
         lost: entries that were deleted from the stream before they were evaluated.
-        workers: how many workers have been heard of lately.
+        workers: how many workers were active recently.
     """
 
     unread: int | None = None
@@ -97,7 +105,7 @@ class Backlog(NamedTuple):
 class RedisRun:
     """The results of all workers of a consumer group, as they are committed; made by `watch_redis`.
 
-    It is used like an `EvaluationStream`: an asynchronous iterator and context manager, also by `Dashboard`.
+    Used like an `EvaluationStream`: an asynchronous iterator and context manager, also by `Dashboard`.
 
     Attributes:
         reference: the reference set, if it is known.
@@ -141,7 +149,7 @@ class RedisRun:
         return f"<RedisRun: {self._settings}, {results} results, {errors} of them errors>"
 
     def stop(self) -> None:
-        """Read no more results; the workers go on."""
+        """Stop reading results; the workers continue."""
         self._is_stopped = True
 
     def drop_unsent(self) -> None:
@@ -174,7 +182,7 @@ class RedisRun:
         return self._ready.popleft()
 
     async def refresh(self) -> None:
-        """Read the aggregates as they are now.
+        """Read the current aggregates.
 
         Raises:
             SourceError: the server cannot be used.
@@ -217,7 +225,7 @@ class RedisRun:
             await self.refresh()
 
     async def _begin(self) -> None:
-        """Hand out the latest results, which are counted already."""
+        """Queue the latest results, which are counted already."""
         found = await self._link.do("XREVRANGE", self._keys.results, self._last, "-", "COUNT", LATEST)
         place = f"{self._settings.address}/{self._keys.results}"
         self._ready.extend(_result(place, id_, fields) for id_, fields in reversed(found))
@@ -227,7 +235,7 @@ class RedisRun:
         return {id_.decode() for id_ in await self._link.do("SMEMBERS", self._keys.answered)}
 
     async def look(self) -> None:
-        """Ask how far the workers are: `backlog`, `rejects` and `missing`."""
+        """Update `backlog`, `rejects` and `missing`."""
         keys = self._keys
         found = await self._link.run(scripts.LOOK, [keys.counts, keys.stream], [keys.group])
         counts = fields_of(found[0])
@@ -263,7 +271,7 @@ def watch_redis(
     reference: str | os.PathLike[str] | Templates | Reference | None = None,
     max_outage_sec: float | None = MAX_OUTAGE_SEC,
 ) -> RedisRun:
-    """Watch what all workers of a consumer group find; evaluates nothing.
+    """Watch the results of all workers of a consumer group, without evaluating anything.
 
     Iterating begins with up to 200 of the latest results, then yields each new one. `aggregates` are those of
     all workers from the first result on.
@@ -300,7 +308,7 @@ def _unread(stream: Mapping[bytes, Any], group: Mapping[bytes, Any]) -> int | No
 
 
 def _place(id_: bytes) -> tuple[int, int]:
-    """Return an id as numbers, which are in order."""
+    """Return an id as numbers, for comparing."""
     time, _, number = id_.partition(b"-")
     return int(time), int(number)
 

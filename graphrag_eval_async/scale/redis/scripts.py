@@ -1,4 +1,4 @@
-"""What the Redis server does as one step. A script that fails changes nothing of a group's counts."""
+"""Scripts that the Redis server runs atomically. One that fails does not change the counts of a group."""
 
 BEGIN = """
 -- Begins a group under conditions, or returns those under which it began.

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
 from graphrag_eval_async.redis_client import check_redis, is_redis, redis_address
-from graphrag_eval_async.scale.redis.group import NUMBERS, OPTIONS, SHAPE, Settings, keys_of, server_address
+from graphrag_eval_async.scale.redis.group import (
+    FLAGS,
+    MAX_DELIVERIES,
+    MAX_OUTAGE_SEC,
+    NUMBERS,
+    OPTIONS,
+    SHAPE,
+    Settings,
+    keys_of,
+    server_address,
+)
 from graphrag_eval_async.scale.redis.worker import RedisWorker
 
 if TYPE_CHECKING:
     from graphrag_eval_async.redis_client import RedisAddress
     from graphrag_eval_async.stream.keeping import Terms
-
-MAX_OUTAGE_SEC = 300.0
-MAX_DELIVERIES = 5
 
 
 class RedisStream:
@@ -95,19 +102,18 @@ def redis_stream(
     for name, seconds in {"claim_after_sec": claim_after_sec, "max_outage_sec": max_outage_sec}.items():
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
             raise UsageError(f"{name}: expected seconds above 0, got {seconds!r}")
-    _check_names(stream, results or "")
-    return RedisStream(
-        Settings(
-            address=address,
-            keys=keys_of(stream, group, results),
-            consumer=consumer,
-            drain=drain,
-            claim_after_sec=claim_after_sec,
-            max_deliveries=max_deliveries,
-            max_results=max_results or 0,
-            max_outage_sec=max_outage_sec,
-            force=force,
-        )
+    return _stream(
+        address,
+        stream,
+        group,
+        results,
+        consumer=consumer,
+        drain=drain,
+        claim_after_sec=claim_after_sec,
+        max_deliveries=max_deliveries,
+        max_results=max_results or 0,
+        max_outage_sec=max_outage_sec,
+        force=force,
     )
 
 
@@ -124,27 +130,13 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
         given = dict(address.options)
         if not address.name or not given.get("group"):
             raise ValueError(f"expected {SHAPE}")
-        flags = {name: _flag(name, given.pop(name, "no")) for name in ("drain", "force")}
-        numbers = {name: _number(name, given.pop(name)) for name in NUMBERS if name in given}
+        read = dict.fromkeys(FLAGS, _flag) | dict.fromkeys(NUMBERS, _number)
+        more = {name: read[name](name, given.pop(name)) for name in read if name in given}
     except ValueError as error:
         raise UsageError(f"{_shown(text)}: {error}") from None
-    if results is not None:
-        given["results"] = _name_on(address, results)
+    name = given.get("results") if results is None else _name_on(address, results)
     check_redis()
-    _check_names(address.name, given.get("results", ""))
-    return RedisStream(
-        Settings(
-            address=address,
-            keys=keys_of(address.name, given["group"], given.get("results")),
-            consumer=given.get("consumer"),
-            drain=flags["drain"],
-            claim_after_sec=numbers.get("claim_after_sec"),
-            max_deliveries=max(1, int(numbers.get("max_deliveries", MAX_DELIVERIES))),
-            max_results=max(1, int(numbers["max_results"])) if "max_results" in numbers else 0,
-            max_outage_sec=numbers.get("max_outage_sec", MAX_OUTAGE_SEC),
-            force=flags["force"],
-        )
-    )
+    return _stream(address, address.name, given["group"], name, consumer=given.get("consumer"), **more)
 
 
 def results_at(text: str) -> tuple[RedisAddress, str]:
@@ -176,9 +168,11 @@ def _name_on(address: RedisAddress, results: str) -> str:
     return name
 
 
-def _check_names(stream: str, results: str) -> None:
+def _stream(address: RedisAddress, stream: str, group: str, results: str | None, **more: Any) -> RedisStream:
+    """Return a stream; `more` are other fields of `Settings`."""
     if results == stream:
         raise UsageError(f"results: {results!r} is the stream of responses; name another")
+    return RedisStream(Settings(address=address, keys=keys_of(stream, group, results), **more))
 
 
 def _flag(name: str, text: str) -> bool:
@@ -194,7 +188,7 @@ def _number(name: str, text: str) -> float:
         number = 0.0
     if not 0 < number < 1e9:
         raise ValueError(f"{name}: expected a number above 0, got {text!r}")
-    return number
+    return number if name.endswith("_sec") else max(1, int(number))
 
 
 def _shown(text: str) -> str:

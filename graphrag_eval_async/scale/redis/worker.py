@@ -1,14 +1,13 @@
-"""A worker of a consumer group: takes entries, keeps them while they are evaluated, and commits results."""
+"""A worker of a consumer group: takes entries, keeps its claim on them, and commits their results."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections import deque
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -16,53 +15,42 @@ from graphrag_eval_async.errors import SourceError, in_utf8
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import FileId, Line, Unwritable
 from graphrag_eval_async.reference import NoReference
-from graphrag_eval_async.scale.redis import scripts
-from graphrag_eval_async.scale.redis.group import LOGGER, Connection, NoGroup, fields_of
+from graphrag_eval_async.scale.redis import merging, scripts
+from graphrag_eval_async.scale.redis.group import CLAIM_SECONDS, LOGGER, Connection, NoGroup, fields_of
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.sources.lines import long_line
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.records import Record, Reject
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.scale.redis.group import Settings
     from graphrag_eval_async.stream.keeping import Terms
 
+T = TypeVar("T")
+
 FIELD = b"response"
-"""The field of an entry that has the response; any other name will do if it is the only field."""
+"""The field of an entry with the response. A single field may have any name."""
 
 MOST_ENTRIES = 64
 """Maximum number of entries that are read at once."""
 
 BLOCK_MS = 500
-"""Milliseconds to wait for new entries, before looking for those of dead workers."""
-
-CLAIM_SECONDS = 60.0
-"""Time, besides that for judging, after which an entry that nobody has touched is taken over."""
+"""Milliseconds to wait for new entries before looking for those of dead workers."""
 
 LOOK_SECONDS = 3.0
 """Maximum seconds between two looks for entries of dead workers."""
 
 COMMIT_ENTRIES = 256
-COMMIT_BYTES = 4 << 20
-"""Limits of one commit."""
+"""Maximum number of entries in one commit."""
 
 REMEMBERED_SECONDS = 24 * 3600
 """How long the server remembers the last commit of a consumer, which may be sent again."""
 
-FAN = 64
-"""So many changes of the aggregates become one of the next level."""
-
-MERGED_BYTES = 64 << 20
-"""Changes of more bytes are not merged, since the server holds at most 512 MB in one value."""
-
-MERGING_SECONDS = 30
-"""How long others leave the merging of changes to a worker that has begun."""
-
 REJECT_BYTES = 1 << 20
-"""Longer content of a reject is left out; the entry has it."""
+"""Maximum size of a reject's content, in bytes; longer content is only in the entry."""
 
 CLOSING_SECONDS = 10.0
 """Time at the end to keep what is left, and to leave unfinished entries to others."""
@@ -71,15 +59,15 @@ LEFT = "left"
 """The consumer that holds entries of workers that have ended, until others claim them."""
 
 LONG_IDLE = 1000 * 3600 * 24 * 365
-"""Milliseconds for which such entries say that nobody has touched them."""
+"""Idle time of such entries in milliseconds, so that any worker claims them at once."""
 
 
 class Finished(NamedTuple):
-    """An entry that can be acknowledged, with the line that is kept of it.
+    """An entry to acknowledge, with the line to store.
 
     Attributes:
         entry: its id.
-        question: the id of its question; empty if it does not matter.
+        question: the id of its question; empty without a reference set, and for rejects.
         reason: why it was rejected; empty if it has a result.
         line: the result or the reject, as JSON.
     """
@@ -101,11 +89,9 @@ class RedisWorker:
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
         self._consumer = settings.consumer or f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
-        self._claim_after = settings.claim_after_sec or default_claim_after(terms)
-        self._names = terms.evaluator.reference.step_names
+        self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + terms.result_timeout_sec
         self._knows_questions = not isinstance(terms.evaluator.reference, NoReference)
         self._held: dict[str, None] = {}
-        self._claimed: deque[tuple[bytes, Any, int]] = deque()
         self._rejects: list[Finished] = []
         self._rejected = asyncio.Event()
         self._committing = asyncio.Lock()
@@ -116,7 +102,7 @@ class RedisWorker:
     # Reading
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Yield entries as they come, and those of dead workers.
+        """Yield new entries, and those of dead workers.
 
         Raises:
             SourceError: the server cannot be used, or the group has begun under other conditions.
@@ -127,7 +113,7 @@ class RedisWorker:
         look, outages = 0.0, self._link.outages
         while True:
             if outages != self._link.outages:
-                # While the server was away, nobody could say what is in work.
+                # While the server was away, no worker could refresh its claims.
                 outages, look = self._link.outages, loop.time() + self._claim_after
                 await self._refresh()
             if loop.time() >= look:
@@ -149,10 +135,10 @@ class RedisWorker:
         self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
 
     async def _begin(self) -> None:
-        """Make the group if it does not exist; check that it has begun under the conditions of this worker.
+        """Create the group if it does not exist; check that it was created under the same conditions.
 
         Raises:
-            SourceError: it has begun under others, or the server cannot be used.
+            SourceError: the conditions differ, or the server cannot be used.
         """
         await self._create()
         keys, evaluator = self._keys, self._terms.evaluator
@@ -210,7 +196,7 @@ class RedisWorker:
         ]
 
     async def _is_drained(self) -> bool:
-        """Whether no other worker has an entry in work; then all have been read."""
+        """Whether no other worker has an entry in work."""
         try:
             summary = await self._link.do("XPENDING", self._keys.stream, self._keys.group)
         except NoGroup:
@@ -235,7 +221,7 @@ class RedisWorker:
             return long_line(data, 0, 0, self._terms.max_line_bytes, file)
         return Line(0, 0, data, file)
 
-    # What becomes of entries
+    # Committing
 
     def admit(self, record: Record) -> dict[str, str]:
         """Return what a result says of its origin."""
@@ -243,7 +229,7 @@ class RedisWorker:
         return {"stream": self._keys.stream, "entry": record.file.key}
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
-        """Keep results and acknowledge their entries, all at once.
+        """Store results and acknowledge their entries, atomically.
 
         Returns:
             the results, with None for those whose entries another worker has finished.
@@ -280,7 +266,8 @@ class RedisWorker:
         return finished, change.to_bytes()
 
     def _aggregates(self) -> RunningAggregates:
-        return RunningAggregates(include_errors=self._terms.include_errors, steps=self._names)
+        names = self._terms.evaluator.reference.step_names
+        return RunningAggregates(include_errors=self._terms.include_errors, steps=names)
 
     async def _commit_rejects(self) -> None:
         self._rejected.clear()
@@ -292,7 +279,7 @@ class RedisWorker:
             self._let_go(done)
 
     async def _send(self, finished: Sequence[Finished], change: bytes) -> set[str]:
-        """Commit; return the entries that are not pending, and then nothing was committed."""
+        """Commit all, or nothing if some entries are not pending; return those."""
         keys = self._keys
         self._commits += 1
         args: list[Any] = [keys.group, self._commits, REMEMBERED_SECONDS, change, self._settings.max_results]
@@ -309,29 +296,30 @@ class RedisWorker:
         if isinstance(answer, list):
             LOGGER.warning("%s: entries that another worker has finished: %d", self._settings, len(answer))
             return {id_.decode() for id_ in answer}
-        if answer >= FAN and (self._merging is None or self._merging.done()):
-            self._merging = asyncio.create_task(self._merge(answer), name="graphrag-eval-async redis merge")
+        if answer >= merging.FAN and (self._merging is None or self._merging.done()):
+            work = merging.merge_changes(self._link, keys, self._consumer, answer)
+            self._merging = asyncio.create_task(work, name="graphrag-eval-async redis merge")
         return set()
 
     def reject(self, reject: Reject, source: Mapping[str, str]) -> None:
-        """Keep a reject soon."""
+        """Queue a reject, which a task stores soon."""
         more = {"entry": source["entry"], "stream": source["stream"]}
         line = b"".join(reject_line(reject, more, REJECT_BYTES)).removesuffix(b"\n")
         self._rejects.append(Finished(source["entry"], "", reject.reason, line))
         self._rejected.set()
 
     async def reject_large(self, reject: Reject, source: Mapping[str, str]) -> None:
-        """Do the same."""
+        """Queue a reject."""
         self.reject(reject, source)
 
     def _let_go(self, entries: Iterable[str]) -> None:
         for entry in entries:
             self._held.pop(entry, None)
 
-    # Beside it
+    # In the background
 
     async def _tend(self) -> None:
-        """Say of the entries in work that they are, and keep rejects."""
+        """Refresh the claims on entries in work, and store rejects."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._claim_after / 3
         try:
@@ -350,45 +338,15 @@ class RedisWorker:
                 self.abort(error)
 
     async def _refresh(self) -> None:
-        held = [*self._held]
-        for start in range(0, len(held), COMMIT_ENTRIES):
-            args = [self._keys.group, self._consumer, *held[start : start + COMMIT_ENTRIES]]
+        for held in _pieces([*self._held]):
+            args = [self._keys.group, self._consumer, *held]
             try:
                 await self._link.run(scripts.REFRESH, [self._keys.stream], args)
             except NoGroup:
                 return
 
-    async def _merge(self, count: int) -> None:
-        """Merge changes of the aggregates, so that they stay few."""
-        keys = self._keys
-        try:
-            lock = ("SET", keys.merging, self._consumer, "NX", "EX", MERGING_SECONDS)
-            if not await self._link.do(*lock):
-                return
-            for level in range(len(keys.changes) - 1):
-                while count >= FAN:
-                    count = await self._merge_level(level)
-                count = await self._link.do("LLEN", keys.changes[level + 1])
-            await self._link.do("DEL", keys.merging)
-        except SourceError as error:
-            LOGGER.warning("changes of the aggregates were not merged: %s", error)
-
-    async def _merge_level(self, level: int) -> int:
-        """Merge the first changes of a level; return how many it has then, 0 if they are left."""
-        keys = self._keys
-        changes, name = keys.changes[level], f"merged:{level}"
-        number = await self._link.do("HGET", keys.counts, name) or b"0"
-        found = await self._link.do("LRANGE", changes, 0, FAN - 1)
-        if len(found) < FAN or sum(map(len, found)) > MERGED_BYTES:
-            return 0
-        merged = await run_in_thread(partial(merge, found))
-        names = [keys.counts, changes, keys.changes[level + 1]]
-        if await self._link.run(scripts.MERGE, names, [name, number, FAN, merged.to_bytes()]) < 0:
-            return 0
-        return int(await self._link.do("LLEN", changes))
-
     async def aclose(self) -> None:
-        """Keep the last rejects, and leave what is unfinished to others."""
+        """Store the last rejects, and release unfinished entries to other workers."""
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 if self._tending is not None:
@@ -408,25 +366,11 @@ class RedisWorker:
             await self._link.aclose()
 
 
-def merge(changes: Iterable[bytes]) -> RunningAggregates:
-    """Return changes of aggregates as one."""
-    found = [RunningAggregates.from_bytes(change) for change in changes]
-    merged, *others = found
-    for other in others:
-        merged.merge(other)
-    return merged
-
-
 def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Return what is different, with its values unless they are hashes."""
+    """Name a condition that differs, with its values unless they are hashes."""
     if name in ("configuration", "reference"):
         return name
     return f"{name} (was {kept.get(name)}, now {own.get(name)})"
-
-
-def default_claim_after(terms: Terms) -> float:
-    """Return seconds after which an entry that nobody has touched is taken over."""
-    return CLAIM_SECONDS + terms.result_timeout_sec
 
 
 def _entry(evaluation: Evaluation) -> str:
@@ -434,10 +378,9 @@ def _entry(evaluation: Evaluation) -> str:
     return str(evaluation.source["entry"])
 
 
-def _pieces(evaluations: Sequence[Evaluation]) -> Iterable[Sequence[Evaluation]]:
-    """Return results in pieces of which each is one commit."""
-    for start in range(0, len(evaluations), COMMIT_ENTRIES):
-        yield evaluations[start : start + COMMIT_ENTRIES]
+def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in pieces of `COMMIT_ENTRIES`."""
+    return (items[start : start + COMMIT_ENTRIES] for start in range(0, len(items), COMMIT_ENTRIES))
 
 
 def _text(fields: Mapping[bytes, bytes]) -> dict[str, str]:

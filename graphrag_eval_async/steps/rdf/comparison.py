@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.differences import first_of_each
 from graphrag_eval_async.steps.rdf.alignment import align
 from graphrag_eval_async.steps.rdf.components import correspond
 from graphrag_eval_async.steps.rdf.graph import Nodes, relabelled_all
-from graphrag_eval_async.steps.rdf.numbers import Numbers
+from graphrag_eval_async.steps.rdf.numbers import STEPS_PER_STATEMENT, Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.rdf.graph import Graph
     from graphrag_eval_async.steps.sparql.budget import Budget
 
 STEPS_PER_GRAPHS = 100
 """Cost of each comparison of graphs, in addition to their statements."""
 
-STEPS_PER_STATEMENT = 8
-
 GRANTED_PER_STATEMENT = 80
 """Steps granted for each statement of both graphs."""
-
-MAX_DIFFERENCES = 10
-"""Maximum statements listed as different."""
 
 MAX_STATEMENT = 500
 """Maximum characters of a statement listed as different."""
@@ -49,15 +46,20 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
         return False
     if expected == found:
         return True
-    total = len(expected) + len(found)
-    budget.pay(STEPS_PER_GRAPHS)
-    with nullcontext() if budget.quick else budget.granted(total * GRANTED_PER_STATEMENT):
+    with _granted(reference, actual, budget):
         try:
             return _agree(reference, actual, budget)
         except ComparisonBudgetExceeded as error:
             raise ComparisonBudgetExceeded(
                 f"graphs of {len(expected)} statements: undecided: {error}"
             ) from None
+
+
+def _granted(reference: Graph, actual: Graph, budget: Budget) -> AbstractContextManager[None]:
+    """Pay for a comparison; return a context with the steps that it is granted."""
+    budget.pay(STEPS_PER_GRAPHS)
+    total = len(reference.statements) + len(actual.statements)
+    return nullcontext() if budget.quick else budget.granted(total * GRANTED_PER_STATEMENT)
 
 
 def _agree(reference: Graph, actual: Graph, budget: Budget) -> bool:
@@ -108,12 +110,15 @@ class Overlap(NamedTuple):
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
-    def differences(self) -> list[dict[str, Any]]:
-        """List up to `MAX_DIFFERENCES` statements, missing ones first, of both kinds if there are both."""
-        most = max(MAX_DIFFERENCES // 2, MAX_DIFFERENCES - len(self.extra))
-        listed = [("missing_triple", line) for line in self.missing[:most]]
-        listed += [("extra_triple", line) for line in self.extra[: MAX_DIFFERENCES - len(listed)]]
-        return [{"kind": kind, "triple": _shortened(line)} for kind, line in listed]
+    def differences(self) -> list[Difference]:
+        """List the first missing statements and the first extra ones."""
+        return first_of_each(
+            _differences("missing_triple", self.missing), _differences("extra_triple", self.extra)
+        )
+
+
+def _differences(kind: str, lines: Iterable[str]) -> Iterator[Difference]:
+    return ({"kind": kind, "triple": _shortened(line)} for line in lines)
 
 
 def _shortened(line: str) -> str:
@@ -129,10 +134,8 @@ def overlap(reference: Graph, actual: Graph, budget: Budget) -> Overlap:
     Raises:
         ComparisonBudgetExceeded: the budget is exhausted or was stopped.
     """
-    total = len(reference.statements) + len(actual.statements)
-    budget.pay(STEPS_PER_GRAPHS)
-    with nullcontext() if budget.quick else budget.granted(total * GRANTED_PER_STATEMENT):
-        budget.spend(total * STEPS_PER_STATEMENT)
+    with _granted(reference, actual, budget):
+        budget.spend((len(reference.statements) + len(actual.statements)) * STEPS_PER_STATEMENT)
         numbers = Numbers(reference, actual, budget)
         ours, theirs = numbers.exact(reference.statements), numbers.exact(actual.statements)
         left, right = Nodes(ours), Nodes(theirs)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.steps.sparql.columns import NUMERIC, Classes, Column, values_of
 from graphrag_eval_async.steps.sparql.rows import rows_pair_off
+from graphrag_eval_async.steps.sparql.tsv import XSD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.columns import Cell, Number
 
-_XSD = "http://www.w3.org/2001/XMLSchema#"
 # Only the start of a literal follows a space, except for a quote in a literal, which is escaped.
-_TYPED = re.compile(rf'(?<= )"([\w.+ -]*+)"\^\^<{re.escape(_XSD)}(\w+)>')
+_TYPED = re.compile(rf'(?<= )"([\w.+ -]*+)"\^\^<{re.escape(XSD)}(\w+)>')
 
 STEPS_PER_STATEMENT = 8
 
@@ -60,20 +60,12 @@ class Numbers:
 
     def classed(self, statements: Sequence[str]) -> list[str]:
         """Statements with the class in place of each number."""
-        written = self._written
-        return [
-            _TYPED.sub(lambda found: written.get(found[0], found[0]), line) if _XSD in line else line
-            for line in statements
-        ]
+        return _replaced(statements, self._written)
 
     def exact(self, statements: Sequence[str]) -> list[str]:
         """Statements with classes, but exact numbers where not all in a class are near each other."""
         kept = {text: f'"{_canonical(cell[1])}"^^#exact' for text, cell in self._cells.items()}
-        written = self._written | kept
-        return [
-            _TYPED.sub(lambda found: written.get(found[0], found[0]), line) if _XSD in line else line
-            for line in statements
-        ]
+        return _replaced(statements, self._written | kept)
 
     def pair_off(
         self,
@@ -85,8 +77,7 @@ class Numbers:
 
         Each side has its statements, and the same with classes and labels.
         """
-        rows = [self._rows(*side) for side in (left, right)]
-        return rows_pair_off(rows[0], rows[1], budget)
+        return rows_pair_off(self._rows(*left), self._rows(*right), budget)
 
     def _rows(self, statements: Sequence[str], classed: Sequence[str]) -> Mapping[tuple[Any, ...], int]:
         rows: Counter[tuple[Any, ...]] = Counter()
@@ -96,11 +87,18 @@ class Numbers:
         return rows
 
 
+def _replaced(statements: Sequence[str], written: Mapping[str, str]) -> list[str]:
+    return [
+        _TYPED.sub(lambda found: written.get(found[0], found[0]), line) if XSD in line else line
+        for line in statements
+    ]
+
+
 def _column(statements: Sequence[str]) -> dict[str, Any]:
     """The values of numbers and booleans, by their literals."""
-    literals = {found[0]: found for line in statements if _XSD in line for found in _TYPED.finditer(line)}
+    literals = {found[0]: found for line in statements if XSD in line for found in _TYPED.finditer(line)}
     values = values_of(
-        [found[1] for found in literals.values()], [_XSD + found[2] for found in literals.values()]
+        [found[1] for found in literals.values()], [XSD + found[2] for found in literals.values()]
     )
     return {
         literal: value for literal, value in zip(literals, values, strict=True) if not isinstance(value, str)

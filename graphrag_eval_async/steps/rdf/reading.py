@@ -109,7 +109,7 @@ def _says_nothing(output: Any) -> bool:
 
 
 def _parse(output: Any, media_type: str, budget: Budget, *, ignore_graph_names: bool) -> Graph:
-    ox = _pyoxigraph()
+    ox = import_pyoxigraph()
     if media_type == _JSON_LD:
         data = check_json_ld(output)
     else:
@@ -149,16 +149,12 @@ def _described(error: Exception) -> str:
     return text.removeprefix("Parser error at ")
 
 
-def check_installed() -> None:
-    """Check that RDF can be read.
+def import_pyoxigraph() -> Any:
+    """Return the package that reads RDF.
 
     Raises:
-        MalformedStep: pyoxigraph is not installed.
+        MalformedStep: it is not installed.
     """
-    _pyoxigraph()
-
-
-def _pyoxigraph() -> Any:
     try:
         import pyoxigraph
     except ImportError:

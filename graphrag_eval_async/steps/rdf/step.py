@@ -10,7 +10,7 @@ from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.rdf.comparison import isomorphic, overlap
 from graphrag_eval_async.steps.rdf.reading import (
     Source,
-    check_installed,
+    import_pyoxigraph,
     read_dataset,
     read_union,
     steps_to_read,
@@ -40,7 +40,7 @@ class GraphStep:
             MalformedStep: it is not RDF of its media type, or pyoxigraph is not installed.
         """
         if self._graph is None:
-            check_installed()
+            import_pyoxigraph()
             media_type, budget = self._step.get("output_media_type"), ActualStep(self._step).budget
             self._graph = read_output(
                 self._step, lambda output: self._read(Source(output, media_type, budget, lenient=False))

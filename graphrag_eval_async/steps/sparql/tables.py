@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
+from graphrag_eval_async.records.shapes import CSV, TSV, XML
 from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, number_type, read_tsv
 from graphrag_eval_async.steps.sparql.xml_results import read_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _STEPS_PER_VALUE = 8
 _ANY_COLUMNS = 50
@@ -74,37 +79,16 @@ def read_csv(output: Any) -> Table:
     return Table(_read_csv(text, alone=True), typed=False)
 
 
-def read_csv_output(output: Any) -> dict[str, Any]:
-    """The results in CSV, which must be that; of a reference step.
+def read_strictly(output: Any, media_type: str) -> dict[str, Any]:
+    """The results in a text of `media_type`, XML, CSV or TSV, which must be that; of a reference step.
 
     Raises:
-        MalformedStep: it is not CSV whose first line is a header of variables.
+        MalformedStep: it is not SPARQL XML, SPARQL TSV, or CSV whose first line is a header of variables.
     """
-    return _read_csv(_text_of(output, "CSV"), alone=True)
-
-
-def read_tsv_output(output: Any) -> dict[str, Any]:
-    """The results in SPARQL TSV, which must be that; of a reference step.
-
-    Raises:
-        MalformedStep: it is not SPARQL TSV.
-    """
-    return read_tsv(_text_of(output, "TSV"))
-
-
-def read_xml_output(output: Any) -> dict[str, Any]:
-    """The results in SPARQL XML, which must be that; of a reference step.
-
-    Raises:
-        MalformedStep: it is not SPARQL XML.
-    """
-    return read_xml(_text_of(output, "XML"))
-
-
-def _text_of(output: Any, what: str) -> str:
+    name, read = _STRICT[media_type]
     if not isinstance(output, str):
-        raise MalformedStep(f"expected the text of SPARQL {what}, got {type(output).__name__}")
-    return output.lstrip("\ufeff")
+        raise MalformedStep(f"expected the text of SPARQL {name}, got {type(output).__name__}")
+    return read(output.lstrip("\ufeff"))
 
 
 def steps_to_read(output: Any) -> int:
@@ -247,3 +231,10 @@ def _untyped(text: str) -> dict[str, Any]:
         return {"value": text, "datatype": f"{XSD}boolean"}
     datatype = number_type(text.strip(" \t\r\n"))
     return {"value": text, "datatype": datatype} if datatype else {"value": text}
+
+
+_STRICT: Mapping[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
+    XML: ("XML", read_xml),
+    CSV: ("CSV", partial(_read_csv, alone=True)),
+    TSV: ("TSV", read_tsv),
+}
