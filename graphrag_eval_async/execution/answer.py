@@ -43,12 +43,14 @@ class QueryFailed(Exception):  # noqa: N818
         kind: how it failed.
         message: what happened.
         may_pass: whether another attempt may succeed.
+        is_slow: whether it took all the time that it may take.
     """
 
-    def __init__(self, kind: Kind, message: str, *, may_pass: bool = False) -> None:
+    def __init__(self, kind: Kind, message: str, *, may_pass: bool = False, is_slow: bool = False) -> None:
         self.kind: Kind = kind
         self.message = in_utf8(message[:MAX_MESSAGE])
         self.may_pass = may_pass
+        self.is_slow = is_slow
         super().__init__(f"{kind}: {self.message}")
 
 

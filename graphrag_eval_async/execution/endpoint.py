@@ -143,7 +143,8 @@ class Endpoint:
                 async with asyncio.timeout(self._config.timeout_sec):
                     return await self._post(query, accept)
             except TimeoutError:
-                raise QueryFailed("failed", f"it took more than {self._config.timeout_sec:g} s") from None
+                message = f"it took more than {self._config.timeout_sec:g} s"
+                raise QueryFailed("failed", message, is_slow=True) from None
 
     async def _post(self, query: str, accept: str) -> tuple[bytes, str]:
         """Return the same without a time limit; retries while the endpoint is overloaded."""
@@ -171,7 +172,9 @@ class Endpoint:
                         continue
                     body = await self._read(response)
                     if response.is_success:
-                        return body, response.headers.get("content-type", "").partition(";")[0].strip()
+                        return body, response.headers.get("content-type", "").partition(";")[
+                            0
+                        ].strip().lower()
                     raise self._failure(response.status_code, body)
             raise QueryFailed("unavailable", "it redirects again and again")
         except httpx.TimeoutException as error:

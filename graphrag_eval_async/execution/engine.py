@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 LENGTH = Struct(">I")
 
@@ -124,8 +124,26 @@ def _load(store: Any, path: str) -> dict[str, str]:
 
     rdf_format = pyoxigraph.RdfFormat.from_extension(os.path.splitext(path)[1][1:].lower())
     parser = pyoxigraph.parse(path=path, format=rdf_format, base_iri=BASE)
-    store.bulk_extend(parser)
+    store.bulk_extend(_labelled(parser))
     return dict(getattr(parser, "prefixes", None) or {})
+
+
+def _labelled(quads: Iterable[Any]) -> Iterator[Any]:
+    """Yield quads whose blank nodes are numbered, so that they have the same labels in all processes.
+
+    Those without a label in the file get a random one from the parser.
+    """
+    from pyoxigraph import BlankNode, Quad, Triple
+
+    labels: dict[Any, BlankNode] = {}
+
+    def labelled(term: Any) -> Any:
+        if isinstance(term, BlankNode):
+            return labels.setdefault(term, BlankNode(f"b{len(labels)}"))
+        return Triple(*map(labelled, term)) if isinstance(term, Triple) else term
+
+    for quad in quads:
+        yield Quad(*map(labelled, quad))
 
 
 def _limit(memory_bytes: int) -> None:

@@ -166,7 +166,7 @@ class _Process:
         try:
             return await self._exchange(request, seconds)
         except TimeoutError:
-            raise QueryFailed("failed", f"it took more than {seconds:g} s") from None
+            raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
         except EOFError:
             raise QueryFailed("failed", _DIED) from None
 

@@ -29,6 +29,9 @@ PARSE_MEMORY_BYTES = 512 << 20
 PARSERS = 2
 """Limits of the processes that parse queries."""
 
+MAX_SLOW = 4
+"""After so many queries of one response that took all their time, its others are not run, or not parsed."""
+
 SHORT = 5000
 """Characters of a query whose facts are read on the event loop: a few milliseconds."""
 
@@ -78,7 +81,7 @@ class ExecutionSession:
         for index, outcome in outcomes.items():
             if isinstance(outcome, QueryFailed) and outcome.kind == "unavailable" and error is None:
                 error = error_of(f"actual_steps[{index}]", outcome)
-        invalid, facts = await self._check(queries)
+        invalid, facts = await self._check(queries, outcomes)
         invalid = {index: text for index, text in invalid.items() if index not in outcomes} | {
             index: outcome.message
             for index, outcome in outcomes.items()
@@ -126,8 +129,20 @@ class ExecutionSession:
     async def _each(self, queries: Mapping[int, str]) -> dict[int, Answer | QueryFailed]:
         """The outcomes of the agent's queries, equal ones run once."""
         texts = dict.fromkeys(queries.values())
+        slow = 0
+
+        async def outcome(text: str) -> Answer | QueryFailed:
+            nonlocal slow
+            async with at_once:
+                if slow >= MAX_SLOW:
+                    return QueryFailed("failed", f"not run, as {slow} queries of the response took too long")
+                found = await self._outcome(text)
+                slow += isinstance(found, QueryFailed) and found.is_slow
+                return found
+
+        at_once = asyncio.Semaphore(MAX_SLOW)
         async with asyncio.TaskGroup() as tasks:
-            running = {text: tasks.create_task(self._outcome(text)) for text in texts}
+            running = {text: tasks.create_task(outcome(text)) for text in texts}
         return {index: running[text].result() for index, text in queries.items()}
 
     async def _outcome(self, query: str) -> Answer | QueryFailed:
@@ -155,12 +170,18 @@ class ExecutionSession:
         while self._cached_bytes > CACHE_BYTES:
             self._cached_bytes -= _size(*self._cache.popitem(last=False))
 
-    async def _check(self, queries: Mapping[int, str]) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
-        """Why queries do not parse, and what they consist of, by index of the step."""
+    async def _check(
+        self, queries: Mapping[int, str], outcomes: Mapping[int, Answer | QueryFailed]
+    ) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
+        """Why queries do not parse, and what they consist of, by index of the step.
+
+        Those that returned something when they were run do parse.
+        """
         invalid: dict[int, str] = {}
         facts: dict[int, dict[str, Any]] = {}
         if self._parsers is None:
             return invalid, facts
+        slow = 0
         for index, query in queries.items():
             if len(query) > MAX_QUERY_CHARACTERS:
                 continue
@@ -168,7 +189,11 @@ class ExecutionSession:
                 facts[index] = facts_of(query)
             else:
                 facts[index] = await asyncio.to_thread(facts_of, query)
+            if slow >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
+                continue
+            began = asyncio.get_running_loop().time()
             problem = await self._parsers.parse(query, prefixes_in(query))
+            slow += asyncio.get_running_loop().time() - began >= PARSE_SECONDS
             if problem is not None:
                 invalid[index] = facts[index]["error"] = problem
         return invalid, facts

@@ -362,3 +362,24 @@ def test_the_page_has_the_limits() -> None:
         f"longer than {PARSE_SECONDS:g} seconds to parse counts as valid",
     ):
         assert row in page
+
+
+async def test_blank_nodes_have_the_same_labels_in_all_processes(tmp_path: Path) -> None:
+    path = tmp_path / "blank.ttl"
+    path.write_text("@prefix e: <urn:e:> . " + " ".join(f"e:s{i} e:p [ e:v {i} ] ." for i in range(9)))
+    query = "SELECT ?b ?v { ?b <urn:e:v> ?v }"
+    responses = [ran(f"{query} # {i}") for i in range(12)]
+    settings = {"execute": {"graph": str(path), "max_in_flight": 4}}
+    results = await results_of(responses, settings, templates({**STEP, "reference_query": query}))
+    assert [result["steps_score"] for result in results] == [1] * 12
+
+
+async def test_slow_queries_of_one_response_end_it_soon(tmp_path: Path) -> None:
+    slow = "SELECT * { ?a ?b ?c . " + " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20)) + " }"
+    steps = [ran(f"{slow} # {i}")["actual_steps"][0] | {"id": f"c{i}"} for i in range(40)]
+    settings = graph(tmp_path, timeout_sec=0.5, max_in_flight=4, max_rows=10**9)
+    async with asyncio.timeout(60):
+        [result] = await results_of([{"question_id": "q0", "actual_steps": steps}], settings)
+    errors = [step.get("execution_error", "") for step in result["actual_steps"]]
+    assert sum("not run, as" in error for error in errors) >= 30
+    assert result["steps_score"] == 0
