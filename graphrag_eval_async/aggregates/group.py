@@ -264,11 +264,15 @@ def first_weights(own: Series, metric: str, groups: Collection[Group]) -> Weight
     That is so if results of several answers to a question are not numbered, as those of shards.
     """
     weights = None if own.histogram is None else own.histogram.weights()
-    if weights is None or any(UNKNOWN in group.places for group in groups):
-        return weights
-    kept = [series.questions for group in groups if (series := group.series.get(metric)) is not None]
-    most = sum(len(questions) for questions in kept if questions is not None)
-    return weights if None in kept or count_of(weights) <= most else None
+    if weights is None:
+        return None
+    most = 0
+    for group in groups:
+        if (series := group.series.get(metric)) is not None:
+            if series.questions is None or group.places.get(UNKNOWN) in series.questions:
+                return weights
+            most += len(series.questions)
+    return weights if count_of(weights) <= most else None
 
 
 def first_values(

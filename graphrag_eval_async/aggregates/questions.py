@@ -84,6 +84,13 @@ class QuestionValues:
         """The number of questions with a value."""
         return self._count
 
+    def __contains__(self, place: object) -> bool:
+        """Whether the question at a place has a value."""
+        single = self._single
+        return place in self._several or (
+            isinstance(place, int) and place < len(single) and not isnan(single[place])
+        )
+
     def add(self, places: list[int], values: Sequence[float]) -> None:
         """Add a value to each of the questions at `places`."""
         if places == [*range(len(self._single), len(self._single) + len(places))]:  # All are new.
