@@ -33,7 +33,7 @@ class _Frame:
 
     Attributes:
         kind: "group"; "node", a blank node; "list", a collection; "triple", a quoted triple; "expression";
-            "data", the rows of VALUES; "head", what stands before a group.
+            "data", the rows of VALUES; "head", the text before a group.
         place: what comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end"
             of a triple, "graph", or "nothing" that counts.
         path: predicates of the current triples.

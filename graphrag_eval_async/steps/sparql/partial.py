@@ -1,7 +1,7 @@
 """Partial credit for SPARQL results: F1 over rows and cells tells a nearly right query from a wrong one.
 
-Each required column is paired with an actual column of its own, whatever the names. Rows are paired as
-`row_pairs` says. Let k be the number of required columns, m and n the numbers of expected and actual rows,
+Each required column is paired with an actual column of its own, whatever the names. Module `row_pairs` pairs
+the rows. Let k be the number of required columns, m and n the numbers of expected and actual rows,
 and c the number of cells in which paired rows agree. A row that matches in every cell adds k to c, a row that
 matches in part the number of its cells that agree, and a row without partner nothing. Then
 
