@@ -252,10 +252,12 @@ def _copy(question: Any) -> tuple[Any, bool]:
 
 
 def _has_plain_keys(step: dict[str, Any]) -> bool:
-    for key, kind in _STEP_KINDS.items():
-        value = step.get(key)
-        if type(value) is not kind and (value is not None or key == "name"):
+    kinds = _STEP_KINDS
+    for key, value in step.items():
+        if value is not None and key in kinds and type(value) is not kinds[key]:
             return False
+    if step.get("name") is None:
+        return False
     return _STRINGS.issuperset(map(type, step.get("required_columns") or ()))
 
 

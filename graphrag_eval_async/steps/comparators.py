@@ -88,9 +88,10 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     name = step.get("name")
     own = comparators and name in comparators
     media_type = step.get("output_media_type")
-    _check_query(step.get(REFERENCE_QUERY))
-    if needs_execution(step) and not own:
-        return
+    if (query := step.get(REFERENCE_QUERY)) is not None:
+        _check_query(query)
+        if needs_execution(step) and not own:
+            return
     if media_type in GRAPHS and name not in _BY_NAME and not own:
         prepare_step(step)
         GraphStep(step).reference()
