@@ -8,12 +8,20 @@ from functools import partial
 from inspect import iscoroutinefunction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict
+from warnings import warn
 
-from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, RejectedResponse, UsageError
+from graphrag_eval_async.errors import (
+    ComparisonBudgetExceeded,
+    GraphragEvalWarning,
+    MalformedStep,
+    RejectedResponse,
+    UsageError,
+)
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
+from graphrag_eval_async.records.metrics import JUDGED
 from graphrag_eval_async.records.outcomes import says_something
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import (
@@ -129,7 +137,7 @@ class Evaluator:
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        configured = _configured(config, judge, on_fatal, steps_groups)
+        configured = _configured(config, judge, on_fatal, steps_groups, has_reference=reference is not None)
         self._mode, self._strict_types, self._compares_queries = configured.steps
         self._judging, self._executing = configured.judging, configured.executing
         self._opened: _Opened | None = None
@@ -484,6 +492,8 @@ def _configured(
     judge: Judge | Mapping[str, Judge] | None,
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,
+    *,
+    has_reference: bool,
 ) -> _Configured:
     if config is None and judge is None:
         return _Configured((steps_groups or "last", False, False))
@@ -491,6 +501,8 @@ def _configured(
     from graphrag_eval_async.metrics import Judging, metrics_on
 
     checked = load_config({} if config is None else config, judge=judge is not None)
+    if not has_reference and (idle := _of_reference(checked)):
+        warn(f"without a reference set, these do nothing: {', '.join(idle)}", GraphragEvalWarning, 3)
     judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
     executing = None
     if checked.execute is not None or checked.steps.check_queries:
@@ -500,6 +512,17 @@ def _configured(
     own = checked.steps
     steps = (steps_groups or own.groups, own.strict_types, own.query_similarity)
     return _Configured(steps, judging, executing, dict(checked.aliases))
+
+
+def _of_reference(config: Config) -> list[str]:
+    """The names of what is configured but needs a reference set."""
+    own = config.custom_evaluations
+    return [
+        *(metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics),
+        *(each.name for each in own if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)),
+        *(["execute"] if config.execute is not None else []),
+        *(["steps.check_queries"] if config.steps.check_queries else []),
+    ]
 
 
 def as_format(format: Any) -> TraceFormat:  # noqa: A002

@@ -19,7 +19,7 @@ class JudgedMetric(NamedTuple):
         more: other keys that it may add.
         errors: by key of an error, the values that the error leaves out; without entries, the error has the
             key ``<name>_error`` and leaves out all.
-        needs_reference: whether it needs the reference answer.
+        needs_reference: whether it needs a reference answer or reference steps.
         counts_unanswered: whether an absent answer counts as a missing value.
         of_step: whether it belongs to single retrieval steps.
         is_bounded: whether its values are from 0 to 1 by definition.
@@ -41,7 +41,13 @@ def _retrieval(name: str, needs: str) -> JudgedMetric:
     errors = {f"{part}_error": (part, parts[2]) for part in parts[:2]}
     more = [f"{part}{suffix}" for part in parts for suffix in ("_reason", "_error", "_cost")]
     return JudgedMetric(
-        name, tuple(parts), needs, tuple(more), {f"{name}_error": tuple(parts), **errors}, of_step=True
+        name,
+        tuple(parts),
+        needs,
+        tuple(more),
+        {f"{name}_error": tuple(parts), **errors},
+        needs_reference=True,
+        of_step=True,
     )
 
 

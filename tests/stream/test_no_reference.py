@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, UsageError, evaluate_stream
+from graphrag_eval_async import Evaluator, GraphragEvalWarning, UsageError, evaluate_stream
 from tests.judge.support import ScriptedJudge
 
 QUESTION = "How many lines are there?"
@@ -60,12 +60,21 @@ async def test_a_response_without_a_usable_question_is_rejected(response: dict[s
 
 async def test_metrics_that_need_no_reference_are_judged() -> None:
     judge = ScriptedJudge(lambda _: CLAIMS)
-    config: dict[str, Any] = {"faithfulness": {}, "answer_correctness": {}}
+    custom = {"inputs": ["reference_answer"], "instructions": "Compare.", "outputs": {"same": "1 if so"}}
+    config: dict[str, Any] = {
+        "faithfulness": {},
+        "answer_correctness": {},
+        "retrieval_context": {"mode": "joint"},
+        "custom_evaluations": [custom | {"name": "own"}],
+        "steps": {"check_queries": True},
+    }
     response = {"question": QUESTION, "actual_answer": "Two.", "actual_steps": [STEP]}
-    (result,), stream = await results_of(response, config=config, judge=judge)
+    idle = "answer_correctness, retrieval_context, own, steps.check_queries"
+    with pytest.warns(GraphragEvalWarning, match=f"without a reference set, these do nothing: {idle}$"):
+        (result,), stream = await results_of(response, config=config, judge=judge)
     assert result["faithfulness"] == 1
     assert "steps_score" not in result
-    assert stream.usage.outcomes == {"ok": 1, "skipped": 1}
+    assert stream.usage.outcomes == {"ok": 1, "skipped": 2}
     assert stream.aggregates.snapshot()["micro"]["faithfulness"]["mean"] == 1
 
 
