@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphrag_eval_async.records import FileId, Record
+
 SUFFIXES = (".parquet", ".pq")
 MAGIC = b"PAR1"
 
@@ -109,7 +110,7 @@ class ParquetRows:
         scaled = [group._replace(begin=group.begin * self._size // max(1, filled)) for group in found]
         return [group for group in scaled if start <= group.begin and (end is None or group.begin < end)]
 
-    def batches(self, group: Group, file: FileId, max_line_bytes: int) -> Iterator[list[Record]]:
+    def batches(self, group: Group, file: FileId | None, max_line_bytes: int) -> Iterator[list[Record]]:
         """The rows of a row group as lines of JSON.
 
         The `offset` of a line is the number of rows before it in the file, and its `number` one more.
@@ -121,30 +122,14 @@ class ParquetRows:
         try:
             for batch in self._file.iter_batches(ROWS, row_groups=[group.number]):
                 yield [
-                    self._record(item, row + place, group, file, max_line_bytes)
-                    for place, item in enumerate(_rows(batch))
+                    as_record(item, row + i, file, max_line_bytes, (group.number, row + i - group.first))
+                    for i, item in enumerate(responses(batch))
                 ]
                 row += batch.num_rows
         except SourceError:
             raise
         except self._errors as error:
             raise self._unreadable(error, group) from None
-
-    def _record(self, item: Any, row: int, group: Group, file: FileId, limit: int) -> Record:
-        record: Record
-        if isinstance(item, Exception):
-            message = str(item).partition("\n")[0]
-            record = Unwritable(row + 1, row, b"", "invalid_field", message)
-        else:
-            record = write_line(item, row + 1, row)
-        if isinstance(record, Unwritable):
-            place = f"row group {group.number}, row {row - group.first} of it"
-            # The text tells rows apart that cannot be shown.
-            data = record.data or f"{place}: {record.message}".encode(errors="backslashreplace")
-            return record._replace(data=data, message=f"{place}: {record.message}", file=file)
-        if isinstance(record, Line) and len(record.data) > limit:
-            return long_line(record.data, row + 1, row, limit, file)
-        return record._replace(file=file)
 
     def close(self) -> None:
         """Close the file."""
@@ -156,8 +141,8 @@ def _begin(column: Any) -> int:
     return min((place for place in places if place), default=0)
 
 
-def _rows(batch: Any) -> Iterator[Any]:
-    """The rows of a batch, each a dict, or an error if it cannot be decoded."""
+def responses(batch: Any) -> Iterator[Any]:
+    """The rows of an Arrow table or batch, each a dict, or an error if it cannot be decoded."""
     try:
         yield from [_response(row) for row in batch.to_pylist()]
     except (ValueError, OverflowError):  # Arrow's errors of values are ValueErrors.
@@ -166,6 +151,26 @@ def _rows(batch: Any) -> Iterator[Any]:
                 yield _response(batch.slice(place, 1).to_pylist()[0])
             except (ValueError, OverflowError) as error:
                 yield error
+
+
+def as_record(
+    item: Any, row: int, file: FileId | None, max_line_bytes: int, place: tuple[int, int] | None = None
+) -> Record:
+    """A row, as `responses` yields it, as a line of JSON; `place` is its row group and its number there."""
+    record: Record
+    if isinstance(item, Exception):
+        record = Unwritable(row + 1, row, b"", "invalid_field", str(item).partition("\n")[0])
+    else:
+        record = write_line(item, row + 1, row)
+    if isinstance(record, Unwritable):
+        where = "" if place is None else "row group {}, row {} of it: ".format(*place)
+        message = where + record.message
+        # The text tells rows apart that cannot be shown.
+        data = record.data or message.encode(errors="backslashreplace")
+        return record._replace(data=data, message=message, file=file)
+    if isinstance(record, Line) and len(record.data) > max_line_bytes:
+        return long_line(record.data, row + 1, row, max_line_bytes, file)
+    return record._replace(file=file)
 
 
 def _response(row: dict[str, Any]) -> dict[str, Any]:

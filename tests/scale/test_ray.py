@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -24,10 +25,12 @@ from graphrag_eval_async import (
     UsageError,
     WorkerError,
     evaluate_dataset,
+    read_jsonl,
 )
 from tests.cli.support import run
 from tests.conftest import templates
-from tests.scale.ray_support import CONFIG, REFERENCE, Judge, in_one_process, response, start
+from tests.scale.ray_support import Judge, start
+from tests.scale.responses import CONFIG, REFERENCE, in_one_process, response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,9 +85,9 @@ def test_files_equal_one_process(tmp_path: Path, kept: bool) -> None:
     found = evaluate_dataset(
         REFERENCE, paths, concurrency=2, results=folder, batch_size=500, max_line_bytes=limit
     )
-    from graphrag_eval_async import read_jsonl
-
-    results, aggregates, rejects = in_one_process(read_jsonl(paths), max_line_bytes=limit)
+    rejects: list[Any] = []
+    options: dict[str, Any] = {"max_line_bytes": limit, "on_reject": rejects.append}
+    results, aggregates = asyncio.run(in_one_process(read_jsonl(paths), **options))
     evaluated = rows(found)
     assert found.aggregates.to_bytes() == aggregates.to_bytes()
     assert alike(evaluated) == alike(results)
@@ -102,7 +105,7 @@ def test_rows_of_datasets(tmp_path: Path, ray: Any) -> None:
     from pyarrow import Table, parquet
 
     given = [response(i) for i in range(400)]
-    _, aggregates, _ = in_one_process(given)
+    _, aggregates = asyncio.run(in_one_process(given))
     for one in given:
         if "actual_steps" in one:
             one["actual_steps"] = json.dumps(one["actual_steps"])
@@ -122,9 +125,36 @@ def test_rows_of_datasets(tmp_path: Path, ray: Any) -> None:
         assert found.results.count() == 400
 
 
+def test_parquet_equals_one_process(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    given = [response(i) for i in range(60)]
+    steps = [json.dumps(one.get("actual_steps")) for one in given]
+    steps[7] = "[not json"
+    table = pyarrow.table(
+        {
+            "question_id": pyarrow.array([one["question_id"].encode() for one in given]),
+            "actual_steps": pyarrow.array(steps),
+            "asked": pyarrow.array([1_700_000_000_000 + i for i in range(60)], pyarrow.timestamp("ms")),
+            "tags": pyarrow.array([[("a", i)] for i in range(60)], pyarrow.map_("string", "int64")),
+            "note": pyarrow.array([b"\xff" if i == 9 else b"x" for i in range(60)]),
+        }
+    )
+    path = tmp_path / "r.pq"
+    parquet.write_table(table, path, row_group_size=25)
+    rejects: list[Any] = []
+    results, aggregates = asyncio.run(in_one_process(read_jsonl(path), on_reject=rejects.append))
+    assert len(rejects) == 2
+    found = evaluate_dataset(REFERENCE, path)
+    assert found.aggregates.to_bytes() == aggregates.to_bytes()
+    assert sorted(map(json.dumps, rows(found))) == sorted(map(json.dumps, results))
+    assert {*map(str, found.rejects)} == {*map(str, rejects)}
+
+
 def test_equal_rows_are_counted_when_resuming(tmp_path: Path, ray: Any) -> None:
     given = [response(i % 50) for i in range(300)]
-    _, aggregates, _ = in_one_process(given)
+    _, aggregates = asyncio.run(in_one_process(given))
     folder = tmp_path / "out"
     evaluate_dataset(REFERENCE, ray.data.from_items(given[:120]), results=folder)
     found = evaluate_dataset(REFERENCE, ray.data.from_items(given), results=folder, resume=True)
@@ -148,7 +178,8 @@ def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
     )
     assert not (tmp_path / "kill").exists()
     calls = Counter((tmp_path / "calls").read_text().split())
-    results, aggregates, _ = in_one_process(str(path), config=CONFIG, judge=Judge(tmp_path))
+    options: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path)}
+    results, aggregates = asyncio.run(in_one_process(str(path), **options))
     assert found.aggregates.to_bytes() == aggregates.to_bytes()
     assert alike(rows(found)) == alike(results)
     assert sum(calls.values()) - len(calls) <= 20, "calls of one batch may be repaid"
@@ -174,7 +205,7 @@ def test_a_killed_driver_resumes(tmp_path: Path) -> None:
         REFERENCE, path, concurrency=2, results=folder, batch_size=20, resume=True, **options
     )
     assert 60 <= found.skipped < 400
-    results, aggregates, _ = in_one_process(str(path), config=CONFIG, judge=Judge(tmp_path / "..", 0.0))
+    results, aggregates = asyncio.run(in_one_process(str(path), **options))
     assert found.aggregates.to_bytes() == aggregates.to_bytes()
     assert alike(rows(found)) == alike(results)
     again = evaluate_dataset(REFERENCE, path, results=folder, resume=True, **options)

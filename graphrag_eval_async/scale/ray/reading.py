@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import closing
 from hashlib import sha256
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-
 from graphrag_eval_async.errors import SourceError, describe_exception
-from graphrag_eval_async.records import FileId, Line, LongLine, write_line
+from graphrag_eval_async.records import FileId, Line, LongLine
 from graphrag_eval_async.records.line import Unwritable
 from graphrag_eval_async.scale.ranges import Cutter, Range, RangeLines
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.sources.parquet import ParquetRows, as_record, is_parquet, responses
 from graphrag_eval_async.sources.shards import Window, can_be_cut
 
 if TYPE_CHECKING:
@@ -32,9 +31,6 @@ PIECES_PER_WORKER = 8
 
 BATCH_ROWS = 4096
 """Rows per batch of a reader."""
-
-STEPS = ("actual_steps", "steps")
-"""Columns that may hold JSON text in place of lists of objects."""
 
 
 class Row(NamedTuple):
@@ -73,27 +69,15 @@ def pieces(files: Sequence[str], workers: int) -> Iterator[dict[str, Any]]:
     size = max(MIN_PIECE_BYTES, min(MAX_PIECE_BYTES, total // (workers * PIECES_PER_WORKER)))
     for path in files:
         found: dict[str, Any] = {"path": path, "file": os.path.abspath(path)}
-        if path.endswith(".parquet"):
-            before = 0
-            for group, rows in enumerate(_groups(path)):
-                yield found | {"start": before, "end": before + rows, "group": group}
-                before += rows
+        if is_parquet(path):
+            with closing(ParquetRows(path)) as rows:
+                yield from (found | {"start": 0, "end": -1, "group": g.number} for g in rows.groups())
         elif os.path.isfile(path) and can_be_cut(path):
             cutter = Cutter([Window(path)], size)
             while (part := cutter.next()) is not None:
                 yield found | {"start": part.start, "end": part.end, "group": -1}
         else:
             yield found | {"start": 0, "end": -1, "group": -1}
-
-
-def _groups(path: str) -> list[int]:
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-    except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds)
-        raise SourceError(f"{path}: cannot be read: {describe_exception(error)}") from None
 
 
 class ReadPieces:
@@ -136,18 +120,10 @@ class ReadPieces:
                 runner.run(batches.aclose())
 
     def _of_parquet(self, piece: Mapping[str, Any]) -> Iterator[Row]:
-        from pyarrow import parquet
-
-        number = piece["start"]
-        try:
-            with parquet.ParquetFile(piece["file"]) as file:
-                batches = file.iter_batches(batch_size=BATCH_ROWS, row_groups=[piece["group"]])
-                for batch in batches:
-                    for item in batch.to_pylist():
-                        yield _row(_record(item, self._limit), piece, number)
-                        number += 1
-        except OSError as error:
-            raise SourceError(f"{piece['path']}: cannot be read: {describe_exception(error)}") from None
+        _status(piece)
+        with closing(ParquetRows(piece["file"])) as rows:
+            for records in rows.batches(rows.groups()[piece["group"]], None, self._limit):
+                yield from (_row(record, piece) for record in records)
 
 
 class ReadRows:
@@ -158,7 +134,16 @@ class ReadRows:
 
     def __call__(self, batch: Any) -> Iterator[Any]:
         """Yield the rows of a table as tables of responses."""
-        return tables(_row(_record(item, self._limit), None) for item in batch.to_pylist())
+        return tables(_row(self._record(item), None) for item in responses(batch))
+
+    def _record(self, item: Any) -> Record:
+        texts = [*item.values()] if isinstance(item, dict) else []
+        if len(texts) == 1 and isinstance(texts[0], str):  # As of `ray.data.read_text`: the row is a line.
+            data = texts[0].encode()
+            if len(data) > self._limit:
+                return long_line(data, 0, 0, self._limit)
+            return Line(0, 0, data)
+        return as_record(item, 0, None, self._limit)
 
 
 def tables(rows: Iterable[Row]) -> Iterator[Any]:
@@ -182,33 +167,8 @@ def tables(rows: Iterable[Row]) -> Iterator[Any]:
     yield table()
 
 
-def _record(item: dict[str, Any], limit: int) -> Record:
-    """Return a row of any table as a line."""
-    texts = [*item.values()]
-    if len(texts) == 1 and isinstance(texts[0], str | bytes):  # As of `read_text`: the row is a line.
-        text = texts[0]
-        line: Line | Unwritable = Line(0, 0, text.encode() if isinstance(text, str) else text)
-    else:
-        present = _without_nulls(item)
-        for name in STEPS:
-            if isinstance(text := present.get(name), str):
-                with suppress(orjson.JSONDecodeError):
-                    present[name] = orjson.loads(text)
-        line = write_line(present, 0, 0)
-    if isinstance(line, Line) and len(line.data) > limit:
-        return long_line(line.data, 0, 0, limit)
-    return line
-
-
-def _without_nulls(value: Any) -> Any:
-    """Return a value without keys that are null, which other rows of the table have."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
-    return [_without_nulls(child) for child in value] if isinstance(value, list) else value
-
-
-def _row(record: Record, piece: Mapping[str, Any] | None, number: int | None = None) -> Row:
-    offset = record.offset if number is None else number
+def _row(record: Record, piece: Mapping[str, Any] | None) -> Row:
+    offset = record.offset
     if isinstance(record, LongLine):
         content, digest, length = record.head, record.sha256, record.length
         message = f"{length} bytes, more than max_line_bytes={record.limit}; raise it, or shorten the line"

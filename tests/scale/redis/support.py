@@ -11,39 +11,19 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import redis
 
-from graphrag_eval_async import RunningAggregates, TokenUsage, evaluate_stream, load_reference
+from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.scale.redis.source import RedisStream, redis_stream
-from tests.conftest import answer, templates
+from tests.scale.responses import CONFIG, REFERENCE, number_in, reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from graphrag_eval_async import TokenUsage
     from tests.redis_server import RedisServer
 
-QUESTIONS = 7
-REFERENCE = load_reference(
-    [
-        {
-            **template,
-            "questions": [question | {"reference_answer": "It is."} for question in template["questions"]],
-        }
-        for template in templates(QUESTIONS)
-    ]
-)
-CONFIG: dict[str, Any] = {"answer_correctness": {}}
 GROUP = "{responses}:eval"
 SECONDS = 100.0
 """How long anything may take."""
-
-
-def response(number: int, **more: Any) -> dict[str, Any]:
-    """A response; some are errors, and some have a wrong step."""
-    given = answer(number % QUESTIONS, number=number, actual_answer=f"It is. NUMBER {number}", **more)
-    if number % 11 == 3:
-        return {"question_id": given["question_id"], "number": number, "error": "TimeoutError"}
-    if number % 5 == 1:
-        given["actual_steps"][0]["output"] = "41"
-    return given | {"elapsed_sec": number / 7}
 
 
 def client(server: RedisServer) -> redis.Redis:
@@ -71,12 +51,10 @@ class Judge:
     async def complete(
         self, messages: Sequence[Mapping[str, str]], _: Mapping[str, Any]
     ) -> tuple[Any, TokenUsage]:
-        number = messages[-1]["content"].rpartition("NUMBER ")[2].split()[0]
-        os.write(self._calls, number.encode() + b"\n")
-        await asyncio.sleep(int(number) % 10 / 100)
-        found = [{"reference": 0, "actual": 0}] if int(number) % 3 else []
-        reply = {"reference_claims": ["a"], "actual_claims": ["a"], "reason": "", "matches": found}
-        return reply, TokenUsage(100, 20)
+        number = number_in(messages)
+        os.write(self._calls, b"%d\n" % number)
+        await asyncio.sleep(number % 10 / 100)
+        return reply(number)
 
     async def embed(self, _: Any) -> Any:
         raise NotImplementedError
@@ -98,27 +76,6 @@ async def work(server: RedisServer, *, calls: Path | None = None, **options: Any
 
 def _ignore(_: object) -> None:
     """It is in the stream of rejects."""
-
-
-async def in_one_process(
-    entries: Iterable[Mapping[str, Any]], *, calls: Path | None = None
-) -> tuple[list[dict[str, Any]], RunningAggregates]:
-    """The results of one stream, without what a worker does not know, and their aggregates."""
-    judged: dict[str, Any] = {} if calls is None else {"config": CONFIG, "judge": Judge(calls)}
-
-    async def one_by_one() -> AsyncIterator[Any]:
-        for entry in entries:
-            yield entry
-
-    stream = evaluate_stream(REFERENCE, one_by_one(), on_reject=_ignore, **judged)
-    aggregates = RunningAggregates(templates=REFERENCE.templates, steps=REFERENCE.step_names)
-    results = []
-    async with stream:
-        async for result in stream:
-            del result["sample"]
-            aggregates.add(result)
-            results.append(result)
-    return results, aggregates
 
 
 def stored(server: RedisServer) -> list[dict[str, Any]]:

@@ -18,24 +18,20 @@ from tests.cases import each
 from tests.conftest import templates
 from tests.redis_server import RedisServer, free_port, redis_server
 from tests.scale.redis.support import (
-    CONFIG,
     GROUP,
-    QUESTIONS,
-    REFERENCE,
     SECONDS,
     Judge,
     alike,
     client,
     fill,
-    in_one_process,
     number_of,
     rejected,
-    response,
     source_at,
     start_worker,
     stored,
     work,
 )
+from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, in_one_process, response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +48,8 @@ async def check(server: RedisServer, entries: list[dict[str, Any]], calls: Path 
     """Compare what is on the server with what one process finds."""
     entries_of = Counter(result["source"]["entry"] for result in stored(server))
     assert {*entries_of.values()} == {1}
-    results, aggregates = await in_one_process(entries, calls=calls)
+    judged: dict[str, Any] = {} if calls is None else {"config": CONFIG, "judge": Judge(calls)}
+    results, aggregates = await in_one_process(entries, on_reject=lambda _: None, **judged)
     assert alike(stored(server)) == alike(results)
     async with watch_redis(server.url, "responses", group="eval", reference=REFERENCE) as run:
         await run.refresh()
