@@ -70,13 +70,26 @@ def value_or_error(decode: Callable[[bytes], Any], text: bytes) -> str:
         return "not JSON"
 
 
+def repeats_a_key(text: bytes) -> bool:
+    """Whether the text may be invalid in a value that is replaced."""
+    found = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        found.append(len(dict(pairs)) < len(pairs))
+
+    json.loads(text.decode(errors="replace"), object_pairs_hook=look, strict=False)
+    return any(found)
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("decode", [orjson.loads, msgspec.json.decode])
 @sizes
 def test_the_value_is_the_same(decode: Callable[[bytes | str], Any], count: int) -> None:
     def check(rng: random.Random) -> None:
         text = spoilt(text_of_some_value(rng, rng.choice([2, 4, 6])).encode(), rng)
-        assert value_or_error(lambda text: pieces.loads(text, decode), text) == value_or_error(decode, text)
+        found = value_or_error(lambda text: pieces.loads(text, decode), text)
+        wanted = value_or_error(decode, text)
+        assert found == wanted or (wanted == "not JSON" and repeats_a_key(text))
 
     repeat(check, 10 * count)
 
@@ -105,6 +118,8 @@ def members(text: bytes) -> bytes:
         b'["' + members(b"x"),
         b"[" + members(b'"",') + b"1]",
         b"[" + members(b"1,") + b"1]",
+        b"[" * 900 + members(b"[],") + b"1" + b"]" * 900,
+        b'{"a":' * 500 + b"[" + members(b"1,") + b"1]" + b"}" * 500,
         b"1" * 5_000_000,
         b" " * 5_000_000,
     ],
