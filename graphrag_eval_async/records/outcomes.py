@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.metrics import JUDGED, RESOURCES, RESULT_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # A metric and the kind of its failure, or `REASON` and why the steps or the answer are wrong.
 Tally: TypeAlias = tuple[str, str]
@@ -72,21 +71,21 @@ def missing_of(result: Mapping[str, Any]) -> list[Tally]:
         absent = result.get("actual_answer") is None
         unanswered = _UNANSWERED[absent, result.get("reference_answer") is not None]
         missing = [tally for tally in unanswered if result.get(tally[0]) is None]
-    if result.get("steps_score") is None and result.get("reference_steps") is not None:
+    groups = result.get("reference_steps")
+    if groups is not None and result.get("steps_score") is None:
         missing.append(("steps_score", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
-    if result.get("query_similarity") is None and has_reference_query(result.get("reference_steps")):
+    if has_reference_query(groups) and result.get("query_similarity") is None:
         missing.append(("query_similarity", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
     return missing
 
 
 def has_reference_query(groups: Any) -> bool:
     """Whether a step of the groups has a reference query. The groups may be of any shape."""
-    return isinstance(groups, list | tuple) and any(
-        isinstance(step, Mapping) and step.get(REFERENCE_QUERY) is not None
-        for group in groups
-        if isinstance(group, list | tuple)
-        for step in group
-    )
+    for group in groups if isinstance(groups, list | tuple) else ():
+        for step in group if isinstance(group, list | tuple) else ():
+            if type(step) is dict and REFERENCE_QUERY in step and step[REFERENCE_QUERY] is not None:
+                return True
+    return False
 
 
 def failures_of(
