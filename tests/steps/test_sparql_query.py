@@ -304,6 +304,7 @@ def test_vocabulary() -> None:
         ("prefix a: <urn:b> # SELECT\n base <urn:c> ask {}", "ASK"),
         ("CONSTRUCT WHERE {}", "CONSTRUCT"),
         ("describe <urn:x>", "DESCRIBE"),
+        (r"PREFIX a: <http://x/#\u0041\U00000042> ASK {}", "ASK"),
         ("INSERT DATA { <a:b> <a:b> 1 }", "UPDATE"),
         ("PREFIX a: <urn:b> DELETE WHERE { ?s ?p ?o }", "UPDATE"),
         ("LOAD <http://x/>", "UPDATE"),
