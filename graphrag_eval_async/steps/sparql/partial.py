@@ -41,8 +41,9 @@ SEARCH_STEPS = 4_000_000
 """Steps after which no more pairings of columns are tried. At least one is."""
 
 _STEPS_PER_PAIRING = 200
-_QUICK_STEPS_PER_CELL = 2
-"""Cost of each cell on an event loop, besides what is granted: 10,000 cells take tens of milliseconds."""
+_QUICK_STEPS_PER_CELL = 8
+"""Cost of each cell on an event loop, besides what is granted: 2,500 alike cells may take tens of
+milliseconds."""
 
 
 class Partial(NamedTuple):
