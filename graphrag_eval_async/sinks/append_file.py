@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import JournalError, JournalLocked
@@ -15,7 +16,7 @@ if IS_POSIX:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | open_flags("O_CLOEXEC")
 
@@ -149,6 +150,27 @@ class AppendFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def draft_beside(path: str, suffix: str) -> str:
+    """Return an unpredictable path in the same directory."""
+    # Without the original name, which may already have the maximum length.
+    name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
+    return os.path.join(os.path.dirname(os.path.realpath(path)), name)
+
+
+@contextmanager
+def drafted(path: str) -> Iterator[str]:
+    """Yield the path of a draft that is to replace a file. At the end, it is removed; errors carry `path`."""
+    draft = draft_beside(path, ".tmp")
+    try:
+        yield draft
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
 
 
 def open_draft(path: str, target: str) -> int:

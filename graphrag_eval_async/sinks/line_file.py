@@ -7,13 +7,12 @@ import os
 import select
 import stat
 from contextlib import contextmanager, suppress
-from secrets import token_hex
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
 from graphrag_eval_async.posix import open_flags
-from graphrag_eval_async.sinks.append_file import open_draft
+from graphrag_eval_async.sinks.append_file import drafted, open_draft
 from graphrag_eval_async.threads import run_to_end
 
 if TYPE_CHECKING:
@@ -180,16 +179,7 @@ async def _replace(path: str, text: str) -> None:
     import aiofiles
     import aiofiles.os
 
-    target = os.path.realpath(path)  # noqa: ASYNC240
-    # Without the target's name, which may already have the maximum length.
-    draft = os.path.join(os.path.dirname(target), f".graphrag-eval-async.{token_hex(8)}.tmp")
-    try:
-        async with aiofiles.open(open_draft(draft, target), "w", encoding="utf-8") as file:
+    with drafted(path) as draft:
+        async with aiofiles.open(open_draft(draft, path), "w", encoding="utf-8") as file:
             await file.write(text)
-        await aiofiles.os.replace(draft, target)
-    except OSError as error:
-        error.filename, error.filename2 = path, None
-        raise
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
+        await aiofiles.os.replace(draft, os.path.realpath(path))  # noqa: ASYNC240

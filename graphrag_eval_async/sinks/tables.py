@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import os
-from contextlib import suppress
 from importlib.util import find_spec
 from itertools import islice
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.tabular import escape_formula, flat_row
-from graphrag_eval_async.sinks.append_file import open_draft
+from graphrag_eval_async.sinks.append_file import draft_beside as draft_beside
+from graphrag_eval_async.sinks.append_file import drafted, open_draft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,13 +48,6 @@ def check_table(path: str) -> None:
         raise UsageError(f"{path!r}: its directory does not exist, or is not writable")
 
 
-def draft_beside(path: str, suffix: str) -> str:
-    """Return an unpredictable path in the same directory."""
-    # Without the original name, which may already have the maximum length.
-    name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
-    return os.path.join(os.path.dirname(os.path.realpath(path)), name)
-
-
 def write_table(lines: str, path: str) -> None:
     """Write the results in a file of JSON lines as a table: CSV or Parquet, by the suffix of `path`.
 
@@ -67,17 +59,10 @@ def write_table(lines: str, path: str) -> None:
     """
     columns = _columns(lines)
     write = _write_csv if path.endswith(".csv") else _write_parquet
-    draft = draft_beside(path, ".tmp")
-    try:
+    with drafted(path) as draft:
         os.close(open_draft(draft, path))
         write(draft, columns, _rows(lines))
         os.replace(draft, os.path.realpath(path))
-    except OSError as error:
-        error.filename, error.filename2 = path, None
-        raise
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
 
 
 def _rows(lines: str) -> Iterator[dict[str, Any]]:
