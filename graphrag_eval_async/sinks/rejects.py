@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 3 << 16
 """Bytes of a long line in memory at a time; a multiple of 3, so that the pieces join to one base64 text."""
-
 
 MAX_REJECT_BYTES = 1 << 30
 """Maximum size of a file of rejects; beyond it, rejects are written without their content."""
@@ -76,10 +75,6 @@ def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[
         yield line
         return
     yield head
-    yield from _base64(content)
-    yield tail
-
-
-def _base64(content: BinaryIO) -> Iterator[bytes]:
     while piece := content.read(PIECE_BYTES):
         yield base64.b64encode(piece)
+    yield tail

@@ -119,7 +119,8 @@ class OpenJournal:
             JournalError: these results cannot be written, or earlier ones could not be flushed.
         """
         self._syncing.check()
-        work = partial(self._results.write, join(map(_line, results)))
+        lines = (seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results)
+        work = partial(self._results.write, join(lines))
         await run_in_thread(work, threads=self._threads)
         if self._fsync != "never":
             self._syncing.soon()
@@ -161,10 +162,6 @@ class OpenJournal:
         finally:
             self._results.close()
             self._rejects.close()
-
-
-def _line(result: Mapping[str, Any]) -> bytes:
-    return seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
 
 class Syncing:
