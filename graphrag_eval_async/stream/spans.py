@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from graphrag_eval_async.traces.otlp import response_of_spans, spans_of_line
 from graphrag_eval_async.traces.questions import QuestionTexts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 
     from graphrag_eval_async.records import Question, Record
     from graphrag_eval_async.traces.format import TraceFormat
@@ -63,55 +64,47 @@ def grouped(
     texts = None
     if questions is not None and format.question_id is None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-    reader = SpanReader(format, texts, is_live=is_live, is_stopped=is_stopped, is_known=is_known)
-    return Source(reader.batches(source), source)
+    reader = _SpanReader(format, texts, is_live, is_stopped, is_known)
+    return Source(reader.batches(aiter(source)), source)
 
 
-class SpanReader:
+@dataclass(eq=False)
+class _SpanReader:
     """Groups the spans of a source by trace and turns each trace into a response."""
 
-    def __init__(
-        self,
-        format: TraceFormat,  # noqa: A002
-        texts: QuestionTexts | None,
-        *,
-        is_live: bool,
-        is_stopped: Callable[[], bool],
-        is_known: Callable[[bytes], bool],
-    ) -> None:
-        self._is_live = is_live
-        self._is_stopped = is_stopped
-        self._is_known = is_known
-        self._now: Callable[[], float] = monotonic if is_live else lambda: 0.0
-        self._format = format
-        self._texts = texts
-        self._groups = TraceGroups[Line](grace=format.grace, trace_idle=format.trace_idle)
+    format: TraceFormat
+    texts: QuestionTexts | None
+    is_live: bool
+    is_stopped: Callable[[], bool]
+    is_known: Callable[[bytes], bool]
+
+    def __post_init__(self) -> None:
+        self._now: Callable[[], float] = monotonic if self.is_live else lambda: 0.0
+        self._groups = TraceGroups[Line](grace=self.format.grace, trace_idle=self.format.trace_idle)
         self._skipped: Counter[str] = Counter()
         self._files: dict[FileId, FileId] = {}
 
-    async def batches(self, records: AsyncIterable[list[Record]]) -> AsyncGenerator[list[Record]]:
+    async def batches(self, source: AsyncIterator[list[Record]]) -> AsyncGenerator[list[Record]]:
         """Yield batches of responses, and of lines that are not spans, which are rejected later."""
-        source = aiter(records)
-        following: asyncio.Task[list[Record]] | None = None
+        following: asyncio.Task[list[Record] | None] | None = None
         try:
             while True:
                 following = following or asyncio.create_task(_next(source))
                 due = self._groups.next_due
-                left = None if due is None or not self._is_live else max(0.0, due - monotonic())
+                left = None if due is None or not self.is_live else max(0.0, due - monotonic())
                 await asyncio.wait([following], timeout=left)
                 if not following.done():
                     found = self._groups.due(self._now())
                     others: list[Record] = []
                 else:
                     task, following = following, None
-                    try:
-                        batch = task.result()
-                    except _Ended:
+                    batch = task.result()
+                    if batch is None:
                         break
                     found, others = await self._add(batch)
                 if lines := [*others, *await self._respond(found)]:
                     yield lines
-            found = self._groups.finish(only_ended=self._is_stopped())
+            found = self._groups.finish(only_ended=self.is_stopped())
             if lines := await self._respond(found):
                 yield lines
         finally:
@@ -156,14 +149,14 @@ class SpanReader:
         return lines
 
     def _response(self, group: TraceGroup[Line]) -> Line | None:
-        format_, place = self._format, group.place
+        format_, place = self.format, group.place
         identity = group.trace_id.encode(errors="surrogatepass")
-        if self._is_known(identity):
+        if self.is_known(identity):
             return _traced(place, b"{}", identity)
         response = response_of_spans(
             group.spans,
             question_id=format_.question_id,
-            questions=self._texts,
+            questions=self.texts,
             failed=format_.failed,
             step_names=format_.step_names or {},
             turn=format_.turn,
@@ -191,12 +184,6 @@ def _traced(place: Line, data: bytes, identity: bytes) -> TraceLine:
     return line
 
 
-class _Ended(Exception):  # noqa: N818
-    """Signals the end of a source, since a task cannot raise StopAsyncIteration."""
-
-
-async def _next(source: object) -> list[Record]:
-    try:
-        return await anext(source)  # type: ignore[call-overload, no-any-return]
-    except StopAsyncIteration:
-        raise _Ended from None
+async def _next(source: AsyncIterator[list[Record]]) -> list[Record] | None:
+    """The next batch; None at the end, since a task cannot raise StopAsyncIteration."""
+    return await anext(source, None)
