@@ -145,7 +145,7 @@ class UntilDecided:
         responses: object,
     ) -> None:
         """Count the results that `intake` makes from `responses`, and those that `resuming` restores."""
-        self.end: Callable[[], object] = _do_nothing
+        self.end: Callable[[], object] = lambda: None
         self._until = until
         self._deciding = Deciding(until)
         self._intake = intake
@@ -281,7 +281,3 @@ class UntilDecided:
         # Of those that came out, since behind them all that need not be judged is finished first.
         judged = unfinished * self._judged / max(1, self._next)
         return round(judged * calls), None if dollars is None else judged * dollars
-
-
-def _do_nothing() -> None:
-    """Stands in until there is a stream to end."""

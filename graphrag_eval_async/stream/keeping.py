@@ -24,27 +24,21 @@ class Keeping(Protocol):
     @property
     def skipped(self) -> int:
         """How many records were done already."""
-        ...
 
     def admit(self, record: Record) -> Any:
         """Return the origin of a record, for its result or reject; None if it is done already."""
-        ...
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
         """Store complete results; return them, with None for those that do not count."""
-        ...
 
     def reject(self, reject: Reject, source: Any) -> None:
         """Store a reject."""
-        ...
 
     async def reject_large(self, reject: Reject, source: Any) -> None:
         """Store a large reject."""
-        ...
 
     async def aclose(self) -> None:
         """Store the rest, at the end of all work."""
-        ...
 
 
 class Terms(NamedTuple):
@@ -71,7 +65,6 @@ class QueueWork(Keeping, Protocol):
 
     def batches(self) -> AsyncGenerator[list[Record]]:
         """Yield responses as they arrive."""
-        ...
 
 
 @runtime_checkable
@@ -86,4 +79,3 @@ class Queue(Protocol):
 
     def begin(self, terms: Terms) -> QueueWork:
         """Return the work of one stream."""
-        ...

@@ -11,13 +11,13 @@ from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
 from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Reject
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     import os
 
     from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.sinks.journal import Dedupe, Journal
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 
 MAX_IN_FLIGHT = 256
 

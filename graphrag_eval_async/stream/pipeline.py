@@ -10,7 +10,6 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.usage import JudgeUsage
-from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.sinks.journal import Dedupe, Journal
 from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import Judge
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.records import Rejects
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sinks.journal import OpenJournal
@@ -75,8 +75,8 @@ class EvaluationStream:
         self.reference = evaluator.reference
         self._session = session = evaluator.session()
         self.usage = JudgeUsage() if session is None else session.usage
-        self._tally = Tally(self.aggregates, self.usage, Rejects(), numbered=not self._is_part)
-        self._tally.heeded = options.on_reject != "collect"
+        heeded = options.on_reject != "collect"
+        self._tally = Tally(self.aggregates, self.usage, numbered=not self._is_part, heeded=heeded)
         keeper = self._keeper(evaluator, responses, options)
         # A journal or the like, unless a queue remembers what is done.
         self._resuming = resuming = keeper if isinstance(keeper, Resuming) else None
@@ -92,7 +92,7 @@ class EvaluationStream:
         self._until = None
         if until is not None:
             self._until = UntilDecided(until, work, session, resuming, source)
-        is_kept = keeper is not None and (resuming is None or journal is not None)
+        is_kept = resuming is None or journal is not None
         self._results: BoundedMap[Evaluation] = BoundedMap(
             _open(source, options, resuming, evaluator),
             (self._until or work).evaluate,
@@ -340,38 +340,28 @@ def _open(
     evaluator: Evaluator,
 ) -> Source:
     """Yield the lines of any source; with a journal, skip those that are done."""
-    written = [] if options.journal is None else options.journal.paths
-    spool = callable(options.on_reject) or options.journal is not None
+    journal, follower = options.journal, responses if isinstance(responses, Follower) else None
     if isinstance(responses, Asking | QueueWork):
         source = Source(responses.batches(), None)
     else:
         source = open_source(
             responses,
             max_line_bytes=options.max_line_bytes,
-            spool=spool,
-            exclude=written,
+            spool=callable(options.on_reject) or journal is not None,
+            exclude=[] if journal is None else journal.paths,
             documents=evaluator.trace_format is None,
         )
         if evaluator.trace_format is not None:
-            is_live = not isinstance(responses, str | os.PathLike | JsonlFiles | list)
-            follower = responses if isinstance(responses, Follower) else None
-            # A later run with the journal sees the rest of traces that are incomplete.
-            stopped = partial(_leaves_traces, follower, options.journal)
             source = grouped(
                 source,
                 evaluator.trace_format,
                 evaluator.reference,
-                is_live=is_live,
-                is_stopped=stopped,
+                is_live=not isinstance(responses, str | os.PathLike | JsonlFiles | list),
+                # A later run with the journal sees the rest of traces that are incomplete.
+                is_stopped=lambda: follower is not None and (journal is not None or follower._is_stopped()),
                 is_known=resuming.admission.knows if resuming is not None else lambda _: False,
             )
-    if resuming is None:
-        return source
-    return Source(resuming.read(source, responses if isinstance(responses, Follower) else None), source)
-
-
-def _leaves_traces(follower: Follower | None, journal: Journal | None) -> bool:
-    return follower is not None and (journal is not None or follower._is_stopped())
+    return source if resuming is None else Source(resuming.read(source, follower), source)
 
 
 def _check_queue(evaluator: Evaluator, options: StreamOptions) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from graphrag_eval_async.aggregates.exact import ONE, sum_units
 from graphrag_eval_async.errors import GraphragEvalWarning
-from graphrag_eval_async.records import Reason
-from graphrag_eval_async.records.metrics import COST
+from graphrag_eval_async.records import Reason, Rejects
+from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, SetAside, read_source
 from graphrag_eval_async.threads import run_in_thread
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
-    from graphrag_eval_async.records import Record, Reject, Rejects
+    from graphrag_eval_async.records import Record, Reject
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.journal import Dedupe, Journal, Source
     from graphrag_eval_async.sinks.journal.admission import KeptLine
@@ -43,14 +43,14 @@ class Tally:
     """
 
     def __init__(
-        self, aggregates: RunningAggregates, usage: JudgeUsage, rejects: Rejects, *, numbered: bool = True
+        self, aggregates: RunningAggregates, usage: JudgeUsage, *, numbered: bool, heeded: bool
     ) -> None:
-        """Count nothing yet; unless results are `numbered`, `samples` stays empty."""
+        """Unless results are `numbered`, `samples` stays empty."""
         self._numbered = numbered
         self.aggregates = aggregates
         self.usage = usage
-        self.rejects = rejects
-        self.heeded = False
+        self.rejects = Rejects()
+        self.heeded = heeded
         self.samples: dict[str, int] = {}
         self._scattered: dict[str, Numbers] = {}
         self._spent = 0
@@ -83,9 +83,7 @@ class Tally:
 
     def give_back_sample(self, question_id: str) -> None:
         """Undo counting one answer to a question; its samples keep their numbers."""
-        if (
-            self._numbered and question_id not in self._scattered
-        ):  # Of which there are others, in the journal.
+        if self._numbered and question_id not in self._scattered:  # Else the journal has others.
             self.samples[question_id] -= 1
             if not self.samples[question_id]:
                 del self.samples[question_id]
@@ -164,32 +162,40 @@ class Resuming:
         """Open the journal, count what it holds, then yield the batches of a source.
 
         Raises:
-            JournalError: the journal cannot be gone on with.
+            JournalError: the journal cannot be resumed.
         """
-        if self._options is not None:
-            # The event loop's own threads may all be waiting for results.
-            self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
-            await run_in_thread(self._open, threads=self._threads)
-            self.journal = await self._restore()
+        if (options := self._options) is not None:
+            self.journal = journal = await self._open(options)
             if follower is not None:
-                await self._begin(follower)
+                # With a journal, lines rotated before the first run began are read, too.
+                is_first = not journal.conditions.followed and follower.start != "beginning"
+                await follower.begin(
+                    self.admission.done.known(),
+                    options.paths,
+                    is_first=is_first,
+                    copies=journal.conditions.copies,
+                    keep=self._keep,
+                )
         async for batch in records:
             yield batch
 
-    def _open(self) -> None:
-        assert self._options is not None and self._threads is not None  # noqa: PT018, S101
-        self._opened = OpenJournal(self._options, self._fingerprints(), self._fail, self._threads)
+    async def _open(self, options: Journal) -> OpenJournal:
+        """Open the journal and count what it holds."""
+        # The event loop's own threads may all be waiting for results.
+        self._threads = threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
+
+        def open_journal() -> OpenJournal:
+            self._opened = OpenJournal(options, self._fingerprints(), self._fail, threads)
+            return self._opened
+
+        journal = await run_in_thread(open_journal, threads=threads)
+        await journal.restore(self._restore_result, self._restore_reject)
+        self.admission.done.pass_over(journal.conditions.origins)
+        return journal
 
     def _fail(self, error: BaseException) -> None:
         if self.abort is not None:
             self.abort(error)
-
-    async def _restore(self) -> OpenJournal:
-        journal = self._opened
-        assert journal is not None  # noqa: S101
-        await journal.restore(self._restore_result, self._restore_reject)
-        self.admission.done.pass_over(journal.conditions.origins)
-        return journal
 
     def _restore_result(self, result: Any) -> None:
         line = read_source(result["source"])
@@ -217,19 +223,6 @@ class Resuming:
             self.admission.restore(line)
             if self.on_restored is not None:
                 self.on_restored(line, None)
-
-    async def _begin(self, follower: Follower) -> None:
-        assert self.journal is not None and self._options is not None  # noqa: PT018, S101
-        known = self.admission.done.known()
-        # With a journal, no line is left out that was rotated before the first run came to its beginning.
-        is_first = not self.journal.conditions.followed and follower.start != "beginning"
-        await follower.begin(
-            known,
-            self._options.paths,
-            is_first=is_first,
-            copies=self.journal.conditions.copies,
-            keep=self._keep,
-        )
 
     async def _keep(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
         """Record where reading begins: for a file that proves not to be a copy, earlier than before."""
@@ -282,7 +275,7 @@ class Resuming:
         """Flush the journal to the disk and release it.
 
         Raises:
-            JournalError: it cannot be brought there.
+            JournalError: it cannot be flushed.
         """
         try:
             if self._opened is not None:
@@ -293,10 +286,9 @@ class Resuming:
 
 
 def _costs(result: Mapping[str, Any]) -> list[float]:
-    """Return the known costs of judging a result, in US dollars, by part."""
+    """The known costs of judging a result, in US dollars, by part."""
     costs = [result[key] for key in result if key.endswith(COST)]
     for step in result.get("actual_steps") or ():
         if isinstance(step, dict):
-            # The cost of an F1 is that of its recall and precision.
-            costs += [step[key] for key in step if key.endswith(COST) and not key.endswith("_f1" + COST)]
+            costs += [step[key] for key in step if is_counted_cost(key)]
     return [cost for cost in costs if isinstance(cost, int | float)]
