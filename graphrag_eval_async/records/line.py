@@ -167,7 +167,8 @@ def _children(value: Any) -> Iterable[tuple[str, Any]]:
             return ()
     if isinstance(value, Mapping):
         return (
-            (f".{key}" if isinstance(key, str) else f"[{_repr(key)}]", child) for key, child in value.items()
+            (f".{key}" if isinstance(key, str) else f"[{repr_of(key)}]", child)
+            for key, child in value.items()
         )
     if isinstance(value, list | tuple):
         return ((f"[{index}]", child) for index, child in enumerate(value))
@@ -187,13 +188,14 @@ def _first_unwritable(value: Any, place: str = "") -> str | None:
 
 
 def _show(item: Any) -> str:
-    """`repr`, even if a value has none because it nests too deep or is an integer of thousands of digits."""
+    """A dict by its members, of which some may have no `repr`: an integer of thousands of digits, say."""
     if type(item) is dict:
-        return "{" + ", ".join(f"{_repr(key)}: {_repr(value)}" for key, value in item.items()) + "}"
-    return _repr(item)
+        return "{" + ", ".join(f"{repr_of(key)}: {repr_of(value)}" for key, value in item.items()) + "}"
+    return repr_of(item)
 
 
-def _repr(value: Any) -> str:
+def repr_of(value: Any) -> str:
+    """`repr`, or the name of the type where that fails."""
     try:
         return repr(value)
     except Exception:  # noqa: BLE001  (`repr` of a foreign object may raise anything)

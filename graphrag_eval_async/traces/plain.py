@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from graphrag_eval_async.errors import TraceError
+from graphrag_eval_async.records.line import repr_of
 
 MAX_DEPTH = 200
 """How deep a trace may nest; deeper parts are cut off as text."""
@@ -47,7 +48,7 @@ def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if depth <= 0:
-        return _repr(value)
+        return repr_of(value)
     depth -= 1
     if isinstance(value, Mapping):
         return {str(key): as_json(child, depth) for key, child in value.items()}
@@ -60,7 +61,7 @@ def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
 
 def _object(value: Any, depth: int) -> Any:
     if isinstance(value, type):
-        return _repr(value)
+        return repr_of(value)
     for method in ("export", "model_dump", "tolist", "isoformat"):
         convert = getattr(value, method, None)
         if callable(convert):
@@ -73,14 +74,7 @@ def _object(value: Any, depth: int) -> Any:
             return plain
     if is_dataclass(value):
         return {field.name: as_json(getattr(value, field.name), depth) for field in fields(value)}
-    return _repr(value)
-
-
-def _repr(value: Any) -> str:
-    try:
-        return repr(value)
-    except Exception:  # noqa: BLE001  (whatever an object of the caller's does when it is shown)
-        return f"<{type(value).__name__}>"
+    return repr_of(value)
 
 
 def shown(value: Any) -> str:
