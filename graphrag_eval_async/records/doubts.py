@@ -22,7 +22,7 @@ MAX_DOUBTS = 1000
 
 _STEP_KEYS = keys_of(ReferenceStepShape)
 _QUESTION_KEYS = keys_of(QuestionShape)
-_TEMPLATE_KEYS = keys_of(TemplateShape)
+TEMPLATE_KEYS = keys_of(TemplateShape)
 _MEDIA_TYPES = frozenset(MEDIA_TYPES)
 _KNOWN_MEDIA_TYPES = (None, *MEDIA_TYPES)
 
@@ -40,13 +40,9 @@ class Doubts:
         more = {doubt: f"; in {count} places" for doubt, count in self._times.items() if count > 1}
         return [f"{place}: {_describe(*doubt)}{more.get(doubt, '')}" for doubt, place in self._places.items()]
 
-    def look_at_template(self, template: Mapping[Any, Any], place: str) -> None:
-        """Check the keys of a template itself."""
-        self._look_at_keys(template, _TEMPLATE_KEYS, place)
-
     def look_at_question(self, question: Mapping[Any, Any], place: str) -> None:
         """Check a question and its steps, which may be invalid."""
-        self._look_at_keys(question, _QUESTION_KEYS, place)
+        self.look_at_keys(question, _QUESTION_KEYS, place)
         groups = question.get("reference_steps")
         for group_index, group in enumerate(groups if isinstance(groups, list) else ()):
             for index, step in enumerate(group if isinstance(group, list) else ()):
@@ -59,11 +55,12 @@ class Doubts:
         name, media_type = step.get("name"), step.get("output_media_type")
         if isinstance(name, str) and name in self._own:
             return
-        self._look_at_keys(step, _STEP_KEYS, place)
+        self.look_at_keys(step, _STEP_KEYS, place)
         if isinstance(media_type, str) and media_type not in _MEDIA_TYPES:
             self._add(_MEDIA_TYPES, media_type, f"{place}.output_media_type")
 
-    def _look_at_keys(self, members: Mapping[Any, Any], known: frozenset[str], place: str) -> None:
+    def look_at_keys(self, members: Mapping[Any, Any], known: frozenset[str], place: str) -> None:
+        """Doubt the keys of a mapping that are not known."""
         if not known.issuperset(members):
             for key in members:
                 if isinstance(key, str) and key not in known:

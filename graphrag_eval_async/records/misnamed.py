@@ -44,14 +44,11 @@ def _hint(key: str) -> str:
 
 
 def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
-    """Refuse a response that has its steps or answer under another key.
-
-    Raises:
-        InvalidRecord: one of its `unknown` keys is probably misnamed.
-    """
+    """Refuse a response that probably has its steps or answer under one of its `unknown` keys."""
     for key, value in unknown.items():
-        if key in _TRACES and not {"actual_steps", "actual_answer", "error"} & record.keys():
-            _check_no_trace(key, value)
+        is_unread = key in _TRACES and not {"actual_steps", "actual_answer", "error"} & record.keys()
+        if is_unread and _is_list_of_objects(value):
+            raise InvalidRecord("invalid_field", f"{key}: {_hint(key)}")
         if "actual_steps" not in record and _is_list_of_objects(value) and _resembles(key, _STEPS):
             raise _meant(key, "actual_steps")
         if (
@@ -63,17 +60,8 @@ def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
             raise _meant(key, "actual_answer")
 
 
-def _check_no_trace(key: str, value: Any) -> None:
-    if _is_list_of_objects(value):
-        raise InvalidRecord("invalid_field", f"{key}: {_hint(key)}")
-
-
 def check_step(step: Mapping[str, Any], place: str) -> None:
-    """Refuse a step that has its name or output under another key.
-
-    Raises:
-        InvalidRecord: the step has no name or output, but a key that is probably a misnamed one.
-    """
+    """Refuse a step without a name or output that has a key which is probably a misnamed one."""
     if step.get("name") is None:
         if isinstance(step.get("function"), dict):
             raise InvalidRecord(
@@ -93,11 +81,7 @@ def check_step(step: Mapping[str, Any], place: str) -> None:
 
 
 def check_args(step: Mapping[str, Any], place: str) -> None:
-    """Refuse a step, of a kind compared by arguments, whose arguments are text or under another key.
-
-    Raises:
-        InvalidRecord: the arguments are text or under another key.
-    """
+    """Refuse a step, of a kind compared by arguments, whose arguments are text or under another key."""
     args = step.get("args")
     if isinstance(args, str):
         raise InvalidRecord("invalid_field", f"{place}.args: expected an object, got a string; parse it")

@@ -158,7 +158,9 @@ def _check_texts(fields: dict[str, Any]) -> None:
     if "actual_answer" in fields and type(fields["actual_answer"]) is not str:
         raise _invalid("actual_answer", "a string", fields["actual_answer"])
     if "trace_problems" in fields:
-        _check_list_of_texts("trace_problems", fields["trace_problems"])
+        problems = fields["trace_problems"]
+        if type(problems) is not list or not all(type(each) is str for each in problems):
+            raise _invalid("trace_problems", "an array of strings", problems)
     if "id" in fields and type(fields["id"]) is not str:
         _check_number("id", fields["id"], "a string or a number")
 
@@ -179,11 +181,6 @@ def _check_number(key: str, value: Any, expected: str = "a number") -> None:
         raise _invalid(key, expected, value)
     if type(value) is float and abs(value) >= BEYOND_64_BITS:
         raise InvalidRecord("invalid_field", f"{key}: expected {expected} of at most 64 bits, got {value}")
-
-
-def _check_list_of_texts(key: str, value: Any) -> None:
-    if type(value) is not list or not all(type(each) is str for each in value):
-        raise _invalid(key, "an array of strings", value)
 
 
 def _check_status(key: str, value: Any) -> None:
@@ -250,9 +247,7 @@ def _give_status(step: dict[str, Any], place: str) -> str | None:
 
 def set_metrics_aside(step: dict[str, Any]) -> None:
     """Move an agent's own metrics of its retrieval to `metadata`, so that they are not aggregated."""
-    if claimed := [
-        key for key in step if key in _OF_RETRIEVAL or key in ERRORS_OF_STEP or key.endswith(COST)
-    ]:
+    if claimed := [key for key in step if key in _OF_RETRIEVAL or key.endswith(COST)]:
         metadata = {key: step.pop(key) for key in claimed}
         if "metadata" in step:
             metadata["metadata"] = step["metadata"]

@@ -29,7 +29,6 @@ _OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
 
 Values: TypeAlias = list[tuple[str, float]]
 Panels: TypeAlias = list[tuple[Mapping[str, Any], str]]
-Votes: TypeAlias = tuple[str, Mapping[str, float]]
 Steps: TypeAlias = list[Mapping[str, Any]]
 
 
@@ -166,7 +165,7 @@ def _collect_of_steps(
                 panels += [(step, key) for key in layout.panels]
 
 
-def _votes(panels: Panels) -> Iterator[Votes]:
+def _votes(panels: Panels) -> Iterator[tuple[str, Mapping[str, float]]]:
     """Yield the scores that several judges gave a metric of a result or step, if two or more did."""
     for item, key in panels:
         each = item[key]

@@ -62,18 +62,13 @@ def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def means_table(snapshot: Mapping[str, Any]) -> str:
     """HTML table of samples, errors and means: a row per template, one for micro and one for macro."""
-    metrics, rows = rows_of_means(snapshot)
-    return html_table(("template", "samples", "errors", *metrics), rows)
-
-
-def rows_of_means(snapshot: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """The metrics, and rows: name, samples, errors, and the mean of each metric. Missing values are None."""
     groups = [*snapshot["per_template"].items(), ("micro", snapshot["micro"]), ("macro", snapshot["macro"])]
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
-    return metrics, [
+    rows = (
         [name, *_counts(group), *(group.get(key, {}).get("mean") for key in metrics)]
         for name, group in groups
-    ]
+    )
+    return html_table(("template", "samples", "errors", *metrics), rows)
 
 
 def _counts(group: Mapping[str, Any]) -> tuple[Any, Any]:

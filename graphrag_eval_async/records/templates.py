@@ -11,7 +11,7 @@ import orjson
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.copying import QuestionCopier
 from graphrag_eval_async.records.decoding import MAX_DEPTH, is_shallow, nests_deeper
-from graphrag_eval_async.records.doubts import Doubts
+from graphrag_eval_async.records.doubts import TEMPLATE_KEYS, Doubts
 from graphrag_eval_async.records.json_file import decode_question, decode_template
 from graphrag_eval_async.records.question import Question, encode_steps
 from graphrag_eval_async.records.shapes import (
@@ -88,7 +88,7 @@ class TemplateReader:
         if not self._is_a(dict, template, place):
             return
         self._copier.check_keys(template, place)
-        self.doubts.look_at_template(template, place)
+        self.doubts.look_at_keys(template, TEMPLATE_KEYS, place)
         template_id = self._identifier(template, "template_id", place, self._template_places)
         questions = self._get(template, "questions", list, place)
         for index, question in enumerate(questions or ()):
@@ -146,10 +146,9 @@ class TemplateReader:
         question_id = self._identifier(raw, "id", place, self._question_places)
         text = self._get(raw, "question_text", str, place)
         answer = self._get(raw, "reference_answer", str, place, required=False)
-        if (
-            isinstance(raw.get("reference_steps"), dict) and "name" in raw["reference_steps"]
-        ):  # A single step, without lists.
-            raw = {**raw, "reference_steps": [raw["reference_steps"]]}
+        single = raw.get("reference_steps")
+        if isinstance(single, dict) and "name" in single:  # A step without lists.
+            raw = {**raw, "reference_steps": [single]}
         groups = self._get(raw, "reference_steps", list, place, required=False)
         if groups and all(isinstance(step, dict) for step in groups):
             self._problem(f"{place}.reference_steps", f"question {question_id!r}: {_FLAT}")

@@ -161,15 +161,9 @@ class _Builder:
         try:
             node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
             return self._loader.construct_object(node, deep=True)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            ValueError,
-        ):  # as for "!!bool maybe" or "!!int ''"
-            raise _error(
-                f"not a value of type {tag.rpartition(':')[2]!r}; put strings in quotes", event
-            ) from None
+        except (ArithmeticError, AttributeError, LookupError, ValueError):  # As for "!!bool maybe".
+            kind = tag.rpartition(":")[2]
+            raise _error(f"not a value of type {kind!r}; put strings in quotes", event) from None
 
     def _is_key(self) -> bool:
         top = self._stack[-1] if self._stack else None
@@ -256,12 +250,7 @@ def _error(problem: str, at: Any) -> yaml.YAMLError:
 
 
 def read_templates(path: str | os.PathLike[str], *, raw_templates: bool = False) -> Any:
-    """The templates in a file, read with `read_file`.
-
-    Raises:
-        ReferenceDataError: the file cannot be read or parsed or, in YAML, has a duplicate key or aliases that
-            expand too far.
-    """
+    """The templates in a file; raises ReferenceDataError where `read_file` raises UnreadableFile."""
     source = os.fspath(path)
     try:
         return read_file(source, raw_templates=raw_templates)

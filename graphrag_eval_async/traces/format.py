@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -180,10 +181,7 @@ def record_reader(
     max_line_bytes: int,
 ) -> Callable[[Record], Response | Reject]:
     """What makes a response of a record that holds a trace."""
-
-    def read(record: Record) -> Response | Reject:
-        return read_record(record, questions, max_line_bytes)
-
+    read = partial(read_record, known=questions, max_line_bytes=max_line_bytes)
     texts = QuestionTexts(questions.values()) if format.question_id is None else None
 
     def read_traced(record: Record) -> Response | Reject:

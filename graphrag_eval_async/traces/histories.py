@@ -96,7 +96,8 @@ class Calls:
         waiting = _Queues(lambda found: id(found) not in ended)
         told: list[Found] = []
         for at, message in enumerate(messages):
-            turn = self._new_turn(time)
+            self._turns += 1
+            turn = Turn((time, self._turns))
             for index, called in enumerate(message.calls):
                 found = self._call(called, turn, index, seen, here=here, before=at < last)
                 found.made_here |= here and message.new
@@ -113,10 +114,6 @@ class Calls:
     def _place(self, found: Found, *, here: bool, before: bool) -> None:
         found.before |= here and before
         found.after |= here and not before
-
-    def _new_turn(self, time: float) -> Turn:
-        self._turns += 1
-        return Turn((time, self._turns))
 
     def _call(
         self,

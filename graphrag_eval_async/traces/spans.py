@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -230,20 +231,12 @@ def shown(value: Any) -> str:
         return repr(as_json(value, DEPTH))
 
 
-def parsed(text: str) -> Any:
-    """The JSON value of a text; None if it is none, or nests too deep."""
-    try:
-        value = orjson.loads(text)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return None
-    return None if nests_deeper(value, DEPTH) else value
-
-
 def structure(value: Any) -> Any:
-    """An object or a list of a value that may be its JSON text; anything else as it is."""
+    """An object or list for its JSON text; anything else, and what nests too deep, as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
-        found = parsed(value)
-        return value if found is None else found
+        with suppress(orjson.JSONDecodeError, UnicodeEncodeError):
+            found = orjson.loads(value)
+            return value if nests_deeper(found, DEPTH) else found
     return value
 
 
