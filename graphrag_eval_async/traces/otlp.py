@@ -10,8 +10,7 @@ import orjson
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.traces.span_calls import kind_of
 from graphrag_eval_async.traces.span_reading import read_spans
-from graphrag_eval_async.traces.span_tree import Nearest, Tree
-from graphrag_eval_async.traces.spans import spans_in, text_or_none
+from graphrag_eval_async.traces.spans import Nearest, Tree, spans_in, text_or_none
 from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.traces.histories import Calls, Found
 from graphrag_eval_async.traces.span_calls import call_of, kind_of
 from graphrag_eval_async.traces.span_messages import histories_of
-from graphrag_eval_async.traces.span_tree import Nearest, Tree
-from graphrag_eval_async.traces.spans import structure
+from graphrag_eval_async.traces.spans import Nearest, Tree, structure
 from graphrag_eval_async.traces.trace import Call, end
 
 if TYPE_CHECKING:

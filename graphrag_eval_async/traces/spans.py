@@ -1,4 +1,4 @@
-"""Spans of OTLP in JSON, read leniently."""
+"""Spans of OTLP in JSON, read leniently, and which of them is above which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphrag_eval_async.traces.plain import as_json
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 DEPTH = 100
 """How deep a value of an attribute may nest; deeper parts are kept as text."""
@@ -77,6 +77,45 @@ class Span:
             if isinstance(text, str) and text:
                 return text
         return self.message or self.text("error.type")
+
+
+class Tree:
+    """Finds parents among some spans."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._spans: dict[tuple[str, str], Span] = {}
+        for span in spans:
+            if span.span_id is not None:
+                self._spans.setdefault((span.trace_id, span.span_id), span)
+
+    def parent(self, span: Span) -> Span | None:
+        """The parent of a span; None if it is not there."""
+        return None if span.parent_id is None else self._spans.get((span.trace_id, span.parent_id))
+
+
+class Nearest:
+    """Finds the nearest span of some kind, in linear time for all spans together."""
+
+    def __init__(self, tree: Tree, is_meant: Callable[[Span], bool]) -> None:
+        self._tree = tree
+        self._is_meant = is_meant
+        self._found: dict[Span, Span | None] = {}
+
+    def from_here(self, span: Span | None) -> Span | None:
+        """The span itself, if it is meant, or the nearest above it; parents in a circle end the search."""
+        path: list[Span] = []
+        while span is not None and span not in self._found:
+            self._found[span] = span if self._is_meant(span) else None
+            path.append(span)
+            span = None if self._found[span] is not None else self._tree.parent(span)
+        found = self._found[span] if span is not None else self._found[path[-1]] if path else None
+        for passed in path:
+            self._found[passed] = found
+        return found
+
+    def above(self, span: Span) -> Span | None:
+        """The nearest above a span."""
+        return self.from_here(self._tree.parent(span))
 
 
 def spans_in(value: Any, skipped: Counter[str]) -> Iterator[Span]:
