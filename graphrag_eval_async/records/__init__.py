@@ -1,7 +1,16 @@
 """Data that passes through an evaluation: questions, lines, responses and rejects."""
 
-from graphrag_eval_async.records.line import BYTE_ORDER_MARK, Line, LongLine, Record, Unwritable, write_line
-from graphrag_eval_async.records.position import FileId, Known, Position
+from graphrag_eval_async.records.line import (
+    BYTE_ORDER_MARK,
+    FileId,
+    Known,
+    Line,
+    LongLine,
+    Position,
+    Record,
+    Unwritable,
+    write_line,
+)
 from graphrag_eval_async.records.question import Question
 from graphrag_eval_async.records.reject import Reason, Reject, Rejects
 from graphrag_eval_async.records.response import Response, read_record

@@ -1,4 +1,4 @@
-"""Lines of input with their positions."""
+"""Lines of input with their positions: the file, even if it is renamed, and the offset in it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 import msgspec
 import orjson
 
-from graphrag_eval_async.records.position import Position
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from graphrag_eval_async.records.position import FileId
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Default maximum length of a line."""
@@ -27,6 +23,58 @@ BROKEN_LINE = b"\v"
 """Replaces line feeds in an object that spans several lines. JSON does not allow it anywhere."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class FileId:
+    """A file, shared by all lines that are read from it.
+
+    Attributes:
+        path: name of the file when it was opened.
+        key: identifies the file. It stays the same when the file is renamed. It changes when the file is
+            truncated, and differs for another file that takes over its name or inode number.
+        followed: whether the file is followed as it grows. A file that is not followed is read from its start
+            each time.
+        is_part: whether only a part of the file is read, so that numbers of lines are not known.
+    """
+
+    path: str
+    key: str
+    followed: bool = False
+    is_part: bool = False
+
+
+class Position(NamedTuple):
+    """Position of a line, and a digest of its content. All values can be written as JSON.
+
+    Attributes:
+        path: name of the file when it was opened.
+        file: the `FileId.key` of the file.
+        offset: bytes of the file before the line.
+        length: length of the line in bytes, without the newline.
+        sha256: hexadecimal digest of the line, without the newline. Distinguishes a file that was rewritten
+            from one that was appended to.
+    """
+
+    path: str
+    file: str
+    offset: int
+    length: int
+    sha256: str
+
+
+class Known(NamedTuple):
+    """How far an earlier run has read a followed file.
+
+    Attributes:
+        begin: offset of the line at which to resume.
+        number: number of that line.
+        last: the last line that was read, used to recognise the file; None if no line was read.
+    """
+
+    begin: int
+    number: int
+    last: Position | None
 
 
 class Line(NamedTuple):
@@ -116,12 +164,7 @@ _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
 
 
 def _plain(value: Any) -> Any:
-    """A value that orjson can write, for an object of a type that it does not know.
-
-    Raises:
-        TypeError: the type has no JSON form.
-        ValueError: the object is a `Decimal` that is not finite.
-    """
+    """A value that orjson can write, for an object of a type that it does not know."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Decimal):
