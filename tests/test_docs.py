@@ -40,7 +40,7 @@ from graphrag_eval_async.monitor import (
     webhooks,
     worst,
 )
-from graphrag_eval_async.records import decoding, doubts, evaluation, reject, yaml_file
+from graphrag_eval_async.records import decoding, evaluation, reject, shapes, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.scale.ray import evaluation as ray
 from graphrag_eval_async.scale.redis import group, worker
@@ -90,7 +90,7 @@ DEFAULTS = {
     "values in the body of a reply": f"{MAX_BODY_VALUES:,}; {MAX_NUMBERS:,} with embeddings",
     "length of a judge's error in a result": f"{errors.MAX_MESSAGE:,} characters",
     "length of a wrong reply that is quoted when the judge is asked again": f"{MAX_QUOTED:,} characters",
-    "probable mistakes that are kept": f"{doubts.MAX_DOUBTS:,}",
+    "probable mistakes that are kept": f"{shapes.MAX_DOUBTS:,}",
     "probable mistakes that a warning lists": f"{reference.MAX_LISTED}",
     "growth of a YAML file by its aliases": f"{yaml_file.MAX_EXPANSION} times, or 1 MB",
     "length of a number in YAML": f"{yaml_file.MAX_NUMBER:,} characters",

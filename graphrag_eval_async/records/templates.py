@@ -11,14 +11,14 @@ import orjson
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.copying import QuestionCopier
 from graphrag_eval_async.records.decoding import MAX_DEPTH, is_shallow, nests_deeper
-from graphrag_eval_async.records.doubts import TEMPLATE_KEYS, Doubts
 from graphrag_eval_async.records.json_file import decode_question, decode_template
 from graphrag_eval_async.records.question import Question, encode_steps
 from graphrag_eval_async.records.shapes import (
     OF_EVALUATIONS,
-    QuestionShape,
+    QUESTION_KEYS,
+    TEMPLATE_KEYS,
+    Doubts,
     ReferenceStepShape,
-    keys_of,
     kinds_of,
 )
 
@@ -32,7 +32,6 @@ _KINDS: dict[type, str] = {
     type(None): "nothing",
 }
 _STEP_KINDS = kinds_of(ReferenceStepShape)
-_QUESTION_KEYS = keys_of(QuestionShape)
 _STRINGS = frozenset({str})
 _LEFT_OVER = frozenset(OF_EVALUATIONS)
 
@@ -110,7 +109,7 @@ class TemplateReader:
             return False
         groups = raw.get("reference_steps")
         try:
-            shallow = self._check_plain([] if groups is None else groups) and _QUESTION_KEYS.issuperset(raw)
+            shallow = self._check_plain([] if groups is None else groups) and QUESTION_KEYS.issuperset(raw)
             if not shallow and nests_deeper(raw, MAX_DEPTH):
                 return False
             steps = encode_steps(groups) if groups else None
