@@ -49,19 +49,12 @@ Opened = tuple[int, Identity]
 
 
 def identify(file: int | str) -> Identity:
-    """The identity of an open file, or of the file with a name.
-
-    Raises:
-        OSError: its status cannot be read.
-    """
+    """The identity of an open file, or of the file with a name."""
     status = os.stat(file)
-    return Identity((status.st_dev, status.st_ino), _birth_time(file, status))
-
-
-def _birth_time(file: int | str, status: os.stat_result) -> int:
     born: float | None = getattr(status, "st_birthtime", None)
     statx = _statx() if born is None else None
-    return round((born or 0) * 1e9) if statx is None else statx(file)
+    nanoseconds = round((born or 0) * 1e9) if statx is None else statx(file)
+    return Identity((status.st_dev, status.st_ino), nanoseconds)
 
 
 @cache
@@ -151,11 +144,7 @@ class Access:
         return self._ignore_older is not None and time() - os.fstat(descriptor).st_mtime > self._ignore_older
 
     def status(self, path: str) -> os.stat_result | None:
-        """The status of a regular file; None if there is none.
-
-        Raises:
-            OSError: its status cannot be read.
-        """
+        """The status of a regular file; None if there is none."""
         try:
             status = os.stat(path)
         except GONE:

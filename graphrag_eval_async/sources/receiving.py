@@ -9,6 +9,7 @@ import os
 import socket
 from collections import deque
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -267,25 +268,14 @@ def _from_protobuf(body: bytes) -> Any:
 
 
 def require_web(what: str) -> None:
-    """Check that the packages of `server_of` are installed.
-
-    Raises:
-        UsageError: one is missing.
-    """
-    try:
-        import starlette
-        import uvicorn
-    except ImportError as error:
-        raise UsageError(f"{what} needs {error.name}: pip install 'graphrag-eval-async[web]'") from None
-    del starlette, uvicorn
+    """Check that the packages of `server_of` are installed."""
+    for name in ("starlette", "uvicorn"):
+        if not find_spec(name):
+            raise UsageError(f"{what} needs {name}: pip install 'graphrag-eval-async[web]'")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises:
-        UsageError: the port cannot be opened.
-    """
+    """Return a socket that listens."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)

@@ -81,7 +81,8 @@ class RemoteFile:
         end = min(end, self.size)
         if start >= end:
             return b""
-        options = {"headers": {"Accept-Encoding": "identity"}} if self._is_http else {}
+        is_http = urlsplit(self.name).scheme in _HTTP
+        options = {"headers": {"Accept-Encoding": "identity"}} if is_http else {}
         read = partial(self._fs.cat_file, self._path, start=start, end=end, **options)
         data: bytes = attempt(self.name, read)
         if self._status() != (self.size, self.version):
@@ -92,10 +93,6 @@ class RemoteFile:
                 "if it cannot read ranges, download the file"
             )
         return data
-
-    @property
-    def _is_http(self) -> bool:
-        return self.name.partition("://")[0].lower() in _HTTP
 
     def _status(self) -> tuple[int, str]:
         info = attempt(self.name, self._look)
@@ -148,7 +145,7 @@ def list_remote(address: str, is_member: Callable[[str], bool]) -> list[str]:
     Raises:
         SourceError: there is none, or they cannot be listed.
     """
-    if urlsplit(address).scheme.lower() in _HTTP:  # They have no directories, and "?" begins a query.
+    if urlsplit(address).scheme in _HTTP:  # They have no directories, and "?" begins a query.
         return [address]
     fs, path = _file_system(address)
     name = shown(address)
