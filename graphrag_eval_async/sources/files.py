@@ -31,11 +31,7 @@ GZIP = 31
 
 
 def open_file(path: str | os.PathLike[str]) -> int:
-    """The descriptor of a file, pipe or device, for the caller to close.
-
-    Raises:
-        SourceError: the file cannot be opened.
-    """
+    """The descriptor of a file, pipe or device, for the caller to close."""
     try:
         # Non-blocking, since opening a named pipe would otherwise wait for its writer.
         return os.open(path, os.O_RDONLY | open_flags("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))

@@ -47,11 +47,7 @@ def rotated_from(name: str) -> list[str]:
 
 
 def as_paths(path: Any) -> list[str]:
-    """The given paths, one or several.
-
-    Raises:
-        UsageError: the argument is neither a path nor a list of paths.
-    """
+    """The given paths, one or several."""
     several = [path] if isinstance(path, str | os.PathLike) else path
     try:
         paths = [os.fspath(each) for each in several]
@@ -63,11 +59,7 @@ def as_paths(path: Any) -> list[str]:
 
 
 def as_logs(path: Any) -> list[str]:
-    """Like `as_paths`, for followed files.
-
-    Raises:
-        UsageError: the argument is not a path or list of paths, or a path cannot be followed.
-    """
+    """Like `as_paths`, for followed files."""
     paths = as_paths(path)
     for each in filter(_is_packed, paths):
         raise UsageError(

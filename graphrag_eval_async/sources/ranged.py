@@ -42,11 +42,7 @@ async def rows_of(
     max_line_bytes: int,
     advance: Callable[[int], object],
 ) -> AsyncGenerator[list[Record]]:
-    """The rows of a Parquet file as lines; `advance` is called with the size of each row group that was read.
-
-    Raises:
-        SourceError, UsageError: see `ParquetRows`.
-    """
+    """The rows of a Parquet file as lines; `advance` is called with the size of each row group read."""
     rows = await in_thread(partial(ParquetRows, window.path, remote))
     try:
         for group in await in_thread(partial(rows.groups, window.start, window.end)):

@@ -283,11 +283,7 @@ def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """The files that paths, directories and globs stand for.
-
-    Raises:
-        SourceError: a directory or glob stands for none.
-    """
+    """The files that paths, directories and globs stand for."""
     return list(dict.fromkeys(file for path in paths for file in _files(path)))
 
 

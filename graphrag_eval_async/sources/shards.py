@@ -46,11 +46,7 @@ class Window(NamedTuple):
 
 
 def as_shard(shard: object) -> Shard:
-    """Return a pair of numbers, or text such as ``0/3``, as a shard.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return a pair of numbers, or text such as ``0/3``, as a shard."""
     found = (shard.index, shard.count) if isinstance(shard, Shard) else shard
     if isinstance(shard, str) and (parts := re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)):
         found = int(parts[1]), int(parts[2])

@@ -164,11 +164,7 @@ async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list
 
 
 def _read(file: _File, offset: int, size: int) -> bytes:
-    """A part of a line. The file is opened each time, since there may be more files than can be open.
-
-    Raises:
-        SourceError: the file cannot be read, or has changed.
-    """
+    """A part of a line. The file is opened each time, since there may be more files than can be open."""
     path = file.id.path
     descriptor = open_file(path)
     try:

@@ -122,11 +122,7 @@ class Waiting:
         self._is_over = False
 
     async def call(self, function: Callable[[Tails], R]) -> R:
-        """Call a function with the tails in the thread, and return its result.
-
-        Raises:
-            UsageError: the tails are closed.
-        """
+        """Call a function with the tails in the thread, and return its result."""
         if self.closed.is_set():
             raise UsageError("the follower is closed; make another with follow_jsonl")
         return await run_in_thread(partial(self._call, function), self.close, threads=self._executor)

@@ -81,9 +81,6 @@ def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Unti
         until: as it was given.
         evaluator: that is to make the results.
         resumed: whether there is a journal of a source whose old lines are not read again.
-
-    Raises:
-        UsageError: it cannot be found out.
     """
     checked = until if isinstance(until, Until) else Until(until)
     condition = condition_of(checked.condition)

@@ -55,11 +55,7 @@ class StreamOptions:
 
 
 def check_on_reject(on_reject: object) -> None:
-    """Check how rejects are handled.
-
-    Raises:
-        UsageError: it is nothing that they can be given to.
-    """
+    """Check how rejects are handled."""
     if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
         raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
 

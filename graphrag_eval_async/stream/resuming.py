@@ -118,11 +118,7 @@ class Tally:
             self.usage.restored_dollars = self._spent / ONE
 
     def restore_reject(self, reason: Any) -> None:
-        """Count a reject from an earlier run.
-
-        Raises:
-            ValueError: there is no such reason.
-        """
+        """Count a reject from an earlier run."""
         if reason not in get_args(Reason):
             raise ValueError("no reject")
         self.rejects.counts[reason] += 1
@@ -243,21 +239,13 @@ class Resuming:
         return self.admission.admit(record)
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation]:
-        """Write complete results to the journal, in order, and return them.
-
-        Raises:
-            JournalError: they cannot be kept.
-        """
+        """Write complete results to the journal, in order, and return them."""
         assert self.journal is not None  # noqa: S101
         await self.journal.append([evaluation.as_dict() for evaluation in evaluations])
         return evaluations
 
     def reject(self, reject: Reject, source: Source) -> None:
-        """Keep a reject.
-
-        Raises:
-            JournalError: it cannot be kept.
-        """
+        """Keep a reject."""
         if self.journal is not None and not self._stands_there(reject, source):
             self.journal.reject(reject, source)
 
@@ -272,11 +260,7 @@ class Resuming:
         return reject.reason == "incomplete" and source["sha256"] in self._incomplete
 
     async def aclose(self) -> None:
-        """Flush the journal to the disk and release it.
-
-        Raises:
-            JournalError: it cannot be flushed.
-        """
+        """Flush the journal to the disk and release it."""
         try:
             if self._opened is not None:
                 await self._opened.aclose()

@@ -52,22 +52,13 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
 
 
 def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised ("auto").
-
-    Raises:
-        TraceError: it has no known format.
-        UsageError: an option has an invalid value.
-    """
+    """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised ("auto")."""
     name = detect(value) if format == "auto" else format
     return convert(value, name, FORMATS[name], options)
 
 
 def detect(value: Any) -> str:
-    """The name of the format of a trace.
-
-    Raises:
-        TraceError: it has no known format, or is a line of OpenTelemetry, which holds many traces.
-    """
+    """The name of the format of a trace."""
     if isinstance(value, dict) and any(key in value for key in OTLP):
         raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
     listed = list_of(value, *LISTS)

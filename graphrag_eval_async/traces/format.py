@@ -117,11 +117,7 @@ class TraceFormat:
 
 
 def find(value: Any, path: str, what: str) -> Any:
-    """What stands at a path of keys and indices; a key may itself have dots.
-
-    Raises:
-        TraceError: nothing does.
-    """
+    """What stands at a path of keys and indices; a key may itself have dots."""
     parts = path.split(".")
     found = _find(value, parts)
     if found is None:

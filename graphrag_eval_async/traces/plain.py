@@ -17,11 +17,7 @@ MAX_DEPTH = 200
 
 
 def history_of(value: Any) -> Any:
-    """A history as plain JSON values: of objects, or of JSON text.
-
-    Raises:
-        TraceError: text is not JSON.
-    """
+    """A history as plain JSON values: of objects, or of JSON text."""
     if isinstance(value, bytes | bytearray | str):
         try:
             return orjson.loads(value)

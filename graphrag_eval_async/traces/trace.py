@@ -227,11 +227,7 @@ def to_response(
     step_names: Mapping[str, str] | None = None,
     turn: Literal["last", "all"] = "last",  # noqa: ARG001  (`Trace` heeds it)
 ) -> dict[str, Any]:
-    """The response that a trace makes; see `TraceOptions`.
-
-    Raises:
-        UsageError: an option has an invalid value.
-    """
+    """The response that a trace makes; see `TraceOptions`."""
     trace._take_early()
     is_failed = as_function(failed)
     names = step_names or {}

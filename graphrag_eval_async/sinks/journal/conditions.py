@@ -32,11 +32,7 @@ class Conditions(msgspec.Struct, kw_only=True):
     followed: bool = False  # Whether files were followed.
 
     def write(self, path: str) -> None:
-        """Replace the file at `path`.
-
-        Raises:
-            JournalError: the file cannot be written.
-        """
+        """Replace the file at `path`."""
         draft = f"{path}.tmp"
         try:
             with os.fdopen(open_draft(draft, path), "wb") as file:
@@ -54,12 +50,7 @@ def new_conditions() -> Conditions:
 
 
 def read_conditions(path: str) -> Conditions:
-    """Return the conditions in the file at `path`; new ones if there is no file.
-
-    Raises:
-        JournalError: the file cannot be read.
-        JournalMismatch: the file is not a ``.run`` file.
-    """
+    """Return the conditions in the file at `path`; new ones if there is no file."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:

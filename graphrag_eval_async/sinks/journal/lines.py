@@ -62,11 +62,7 @@ def seal_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unseal(line: bytes) -> Any:
-    """Return the object in a line made by `seal`.
-
-    Raises:
-        ValueError: the line is damaged.
-    """
+    """Return the object in a line made by `seal`."""
     if not line.endswith(CHECKSUM % (b"", crc32(memoryview(line)[:-CHECKSUM_BYTES]))):
         raise ValueError("its checksum is missing or wrong")
     record = orjson.loads(line)

@@ -90,11 +90,7 @@ class OpenJournal:
         conditions.write(f"{self.path}.run")
 
     async def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
-        """Store which files are copies, and the offsets at which reading of new files starts.
-
-        Raises:
-            JournalError: the ``.run`` file cannot be written.
-        """
+        """Store which files are copies, and the offsets at which reading of new files starts."""
         conditions = self.conditions
         conditions.origins = {**conditions.origins, **origins}
         conditions.copies = dict(copies)
@@ -102,11 +98,7 @@ class OpenJournal:
         await run_in_thread(partial(conditions.write, f"{self.path}.run"), threads=self._threads)
 
     async def restore(self, add_result: Callable[[Any], object], add_reject: Callable[[Any], object]) -> None:
-        """Read the stored results and rejects line by line; see `read_lines`.
-
-        Raises:
-            JournalError: the files cannot be read or repaired.
-        """
+        """Read the stored results and rejects line by line; see `read_lines`."""
         read = partial(read_lines, aside=f"{self.path}.damaged", threads=self._threads)
         self.restored, self.damaged = await read(self._results, add_result)
         self.rejected, damaged = await read(self._rejects, add_reject)
@@ -128,11 +120,7 @@ class OpenJournal:
             await self._syncing.finish()
 
     def reject(self, reject: Reject, source: Mapping[str, Any]) -> None:
-        """Append a reject and the source of its line.
-
-        Raises:
-            JournalError: the reject cannot be written, or earlier lines could not be flushed.
-        """
+        """Append a reject and the source of its line."""
         self._syncing.check()
         self._rejects.write(self._reject_line(reject, source))
         if self._fsync != "never":
