@@ -17,11 +17,7 @@ ALIAS = "alias"
 
 
 def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
-    """A dict from each alias to the name of its step.
-
-    Args:
-        aliases: a dict from the name of a step to a list of its aliases.
-        reserved: names of reference steps, which cannot be aliases.
+    """A dict from each alias to the name of its step; names of reference steps are `reserved`.
 
     Raises:
         UsageError: `aliases` is not such a dict, or an alias has two meanings.

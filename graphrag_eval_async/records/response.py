@@ -72,13 +72,7 @@ _OF_TEXT = {"invalid_utf8", "invalid_json"}
 def read_record(
     record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES
 ) -> Response | Reject:
-    """The response in a record, or a reject.
-
-    Args:
-        record: the record to read.
-        known: questions that responses may answer, by id.
-        max_line_bytes: maximum length of a line.
-    """
+    """The response in a record, or a reject. The keys of `known` are the ids of the questions."""
     if isinstance(record, Line):
         try:
             return read_response(record.data, known, max_line_bytes)

@@ -30,16 +30,11 @@ class AppendFile:
     """A locked file that appends whole lines or nothing. The lock ends with the process.
 
     Attributes:
-        path: path of the file.
         size: size in bytes, whole lines only.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, flags: int = 0) -> None:
-        """Open or create the file, and lock it.
-
-        Args:
-            path: path of the file.
-            flags: extra flags for `os.open`.
+        """Open or create the file, and lock it; `flags` are extra flags for `os.open`.
 
         Raises:
             JournalLocked: another process or stream writes to the file.

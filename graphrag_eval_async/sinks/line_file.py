@@ -49,7 +49,6 @@ class LineFile:
         """Create or empty the file at `path`; ``-`` is standard output.
 
         Args:
-            path: path of the file.
             wait: called by `write` to block until a descriptor is writable; its exceptions end `write`.
             escape: makes lines safe for a terminal; called only if the file is a terminal.
 

@@ -99,13 +99,11 @@ class Checkpoints:
             if last is None or last.offset + last.length > size:
                 continue
             was_truncated = bool(bases) and (key in self._met or last.path in bases)
-            if (was_truncated or self._is_absent(key)) and (start := self._start(key, descriptor)):
+            parts = split_key(key)
+            is_absent = parts is not None and parts[0] not in self.present
+            if (was_truncated or is_absent) and (start := self._start(key, descriptor)):
                 return start
         return None
-
-    def _is_absent(self, key: str) -> bool:
-        parts = split_key(key)
-        return parts is not None and parts[0] not in self.present
 
     def _likeness(self, name: str, key: str) -> tuple[bool, bool, int]:
         last = self._known[key].last

@@ -156,11 +156,7 @@ class JsonlFiles:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
 
     def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches of those read together.
-
-        Args:
-            max_line_bytes: maximum length of a line; only the head of a longer line is kept in memory.
-            spool: whether a longer line is written to a temporary file, which the caller must close.
+        """The lines, in batches of those read together; the options are those of `split_lines`.
 
         Raises:
             SourceError: a file cannot be read.

@@ -75,13 +75,7 @@ class Decision:
 
 
 def as_until(until: str | Until, evaluator: Evaluator, *, resumed: bool) -> Until:
-    """Return the condition that ends a stream.
-
-    Args:
-        until: as it was given.
-        evaluator: that is to make the results.
-        resumed: whether there is a journal of a source whose old lines are not read again.
-    """
+    """The condition that ends a stream; `resumed` if a journal has lines that are not read again."""
     checked = until if isinstance(until, Until) else Until(until)
     condition = condition_of(checked.condition)
     templates = evaluator.reference.templates

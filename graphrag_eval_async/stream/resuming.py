@@ -34,9 +34,6 @@ class Tally:
     """The results and rejects of a stream so far; a journal restores those of earlier runs.
 
     Attributes:
-        aggregates: of the stream.
-        usage: of the judge.
-        rejects: of the stream.
         samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
             journal they may have gaps, and then only the ids count.
         heeded: whether the caller has asked for the rejects.

@@ -46,7 +46,6 @@ class Pending:
         self._by_name: defaultdict[str, deque[Call]] = defaultdict(deque)
 
     def add(self, call: Call) -> None:
-        """Add a call."""
         self._all.append(call)
         if call.name is not None:
             self._by_name[call.name].append(call)
@@ -82,7 +81,6 @@ class Early:
         self._count = 0
 
     def add(self, result: Call) -> None:
-        """Keep a result."""
         self._results[self._count] = result
         if result.id is not None:
             self._by_id[result.id].append(self._count)
