@@ -224,20 +224,6 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 
-
-def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    with run(HOLD, path) as process:
-        assert process.stdout is not None
-        with killing(process, "the lock"):
-            assert process.stdout.readline() == "ready\n"
-        with pytest.raises(JournalLocked):
-            AppendFile(path)
-        process.send_signal(signal.SIGKILL)
-        process.wait(WAIT_SECONDS)
-        AppendFile(path).close()
-
-
 FORK = """
 import os, sys
 from graphrag_eval_async.sinks.append_file import AppendFile
@@ -249,9 +235,10 @@ sys.stdin.read()
 """
 
 
-def test_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", [HOLD, FORK], ids=["alone", "with a child"])
+def test_the_lock_dies_with_its_process(tmp_path: Path, script: str) -> None:
     path = tmp_path / "lines"
-    with run(FORK, path) as process:
+    with run(script, path) as process:
         assert process.stdout is not None
         with killing(process, "the lock"):
             assert process.stdout.readline() == "ready\n"

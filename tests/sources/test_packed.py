@@ -21,22 +21,11 @@ from tests.sources.test_resume import fresh, run
 from tests.sources.test_tails import copytruncate, rotate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("nothing_left_open")
+
 NAMES = ["log.jsonl.1", "log-20260101.jsonl", "log.1.jsonl", "log.jsonl.old"]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_open() -> Iterator[None]:
-    before = open_files()
-    yield
-    assert open_files() == before
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "log.jsonl"
 
 
 def compress(path: Path) -> Path:

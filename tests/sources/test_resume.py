@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.records import Known, Position
-from tests.sources.followed import Reader, append, known, open_files, text, tick
+from tests.sources.followed import Reader, append, known, text, tick
 from tests.sources.test_tails import copytruncate, rotate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(autouse=True)
-def _nothing_left_open() -> Iterator[None]:
-    before = open_files()
-    yield
-    assert open_files() == before
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "log.jsonl"
+pytestmark = pytest.mark.usefixtures("nothing_left_open")
 
 
 def run(path: Path, before: Reader | None = None, **options: Any) -> Reader:

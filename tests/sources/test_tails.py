@@ -14,22 +14,11 @@ from graphrag_eval_async.sources.identity import repeated
 from tests.sources.followed import Reader, append, open_files, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("nothing_left_open")
+
 LOGGER = "graphrag_eval_async.follow"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_open() -> Iterator[None]:
-    before = open_files()
-    yield
-    assert open_files() == before
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "log.jsonl"
 
 
 def rotate(log: Path, keep: int = 5) -> None:

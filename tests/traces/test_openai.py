@@ -6,74 +6,13 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async.traces.openai import response_from_openai
-from tests.traces.scenario import ANSWER, PROBLEM, QUERY, QUESTION, RESULTS, STEPS
-
-ARGS = [json.dumps(step["args"]) for step in STEPS]
-USER = {"role": "user", "content": QUESTION}
+from tests.traces.histories import ARGS, CHAT, HOSTED, ITEMS, STATE, USER
+from tests.traces.scenario import ANSWER, PROBLEM, QUERY, RESULTS, STEPS
 
 
-def chat_call(number: int) -> dict[str, Any]:
-    step = STEPS[number]
-    function = {"name": step["name"], "arguments": ARGS[number]}
-    return {"id": step["id"], "type": "function", "function": function}
-
-
-def item_call(number: int) -> dict[str, Any]:
-    step = STEPS[number]
-    call = {"type": "function_call", "id": f"fc_{number}", "call_id": step["id"], "name": step["name"]}
-    return call | {"arguments": ARGS[number], "status": "completed"}
-
-
-CHAT = [
-    USER,
-    {"role": "assistant", "content": None, "tool_calls": [chat_call(0), chat_call(1)]},
-    {"role": "tool", "tool_call_id": "call_1", "content": RESULTS},
-    {"role": "tool", "tool_call_id": "call_2", "content": [{"type": "text", "text": PROBLEM}]},
-    {"role": "assistant", "content": ANSWER},
-]
-ANSWERED = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER}]}
-ITEMS = [
-    USER,
-    item_call(0),
-    item_call(1),
-    {"type": "function_call_output", "call_id": "call_1", "output": RESULTS},
-    {
-        "type": "function_call_output",
-        "call_id": "call_2",
-        "output": [{"type": "input_text", "text": PROBLEM}],
-    },
-    ANSWERED,
-]
-HOSTED = [
-    USER,
-    {"type": "mcp_call", "id": "call_1", "name": "sparql_query", "arguments": ARGS[0], "output": RESULTS},
-    {
-        "type": "mcp_call",
-        "id": "call_2",
-        "name": "retrieval_search",
-        "arguments": ARGS[1],
-        "output": None,
-        "error": {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": PROBLEM}]},
-        "status": "failed",
-    },
-    ANSWERED,
-]
-STATE = {
-    "$schemaVersion": "1.21",
-    "generated_items": [
-        {"type": "tool_call_item", "raw_item": item_call(0), "tool_name": "sparql_query"},
-        {"type": "tool_call_item", "raw_item": item_call(1), "tool_name": "retrieval_search"},
-        {"type": "tool_call_output_item", "raw_item": ITEMS[3], "output": RESULTS},
-        {"type": "tool_call_output_item", "raw_item": ITEMS[4], "output": PROBLEM},
-        {"type": "message_output_item", "raw_item": ANSWERED},
-    ],
-}
-HISTORIES: dict[str, Any] = {"chat": CHAT, "responses": ITEMS, "hosted": HOSTED, "state": STATE}
-
-
-@pytest.mark.parametrize("name", HISTORIES)
-def test_the_scenario(name: str) -> None:
-    response = response_from_openai(HISTORIES[name], question_id="q1", failed=[PROBLEM])
+@pytest.mark.parametrize("history", [CHAT, ITEMS, HOSTED, STATE])
+def test_the_scenario(history: Any) -> None:
+    response = response_from_openai(history, question_id="q1", failed=[PROBLEM])
     assert response == {
         "question_id": "q1",
         "actual_answer": ANSWER,
