@@ -47,6 +47,23 @@ class Source:
             self.closed = True
 
 
+class Cleaning:
+    """A source that takes its time to clean up."""
+
+    def __init__(self) -> None:
+        self.cleaning, self.go_on = asyncio.Event(), asyncio.Event()
+        self.cleaned = False
+
+    async def __call__(self) -> AsyncGenerator[Sequence[int]]:
+        try:
+            yield [0, 1]
+            await asyncio.Event().wait()
+        finally:
+            self.cleaning.set()
+            await self.go_on.wait()
+            self.cleaned = True
+
+
 class Gates:
     """Work that waits until it is let through, and how much of it runs."""
 
@@ -74,7 +91,7 @@ def ready(item: Any) -> Any:
     return item
 
 
-def mapped(source: Source, function: Callable[[Any], Any], **options: Any) -> BoundedMap[Any]:
+def mapped(source: Source | Cleaning, function: Callable[[Any], Any], **options: Any) -> BoundedMap[Any]:
     return BoundedMap(source(), function, **({"limit": 10} | options))
 
 
@@ -566,29 +583,18 @@ async def test_closing_cancels_the_work() -> None:
 
 
 async def test_closing_again_does_not_cut_short_the_clean_up() -> None:
-    cleaned = []
-    cleaning, go_on = asyncio.Event(), asyncio.Event()
-
-    async def source() -> AsyncGenerator[Sequence[str]]:
-        try:
-            yield ["a"]
-            await asyncio.Event().wait()
-        finally:
-            cleaning.set()
-            await go_on.wait()
-            cleaned.append(True)
-
+    source = Cleaning()
     async with leaving_nothing():
-        results: BoundedMap[str] = BoundedMap(source(), ready, limit=10)
+        results = mapped(source, ready)
         await anext(results)
         closing = [asyncio.create_task(results.aclose())]
-        await cleaning.wait()
+        await source.cleaning.wait()
         closing += [asyncio.create_task(results.aclose()) for _ in range(3)]
         await settle()
-        go_on.set()
+        source.go_on.set()
         await asyncio.gather(*closing)
         await results.aclose()
-        assert cleaned == [True]
+        assert source.cleaned
 
 
 async def test_closing_drops_ready_results() -> None:
@@ -646,20 +652,9 @@ async def test_a_clean_up_that_raises_does_not_outlive_closing() -> None:
 
 
 async def test_cancelled_twice_while_closing() -> None:
-    cleaned = []
-    cleaning, go_on = asyncio.Event(), asyncio.Event()
-
-    async def source() -> AsyncGenerator[Sequence[str]]:
-        try:
-            yield ["a"]
-            await asyncio.Event().wait()
-        finally:
-            cleaning.set()
-            await go_on.wait()
-            cleaned.append(True)
-
+    source = Cleaning()
     async with leaving_nothing():
-        results: BoundedMap[str] = BoundedMap(source(), ready, limit=10)
+        results = mapped(source, ready)
 
         async def consume() -> None:
             async with aclosing(results):
@@ -669,16 +664,16 @@ async def test_cancelled_twice_while_closing() -> None:
         consumer = asyncio.create_task(consume())
         await settle()
         consumer.cancel()
-        await cleaning.wait()
+        await source.cleaning.wait()
         consumer.cancel()
         await settle()
         consumer.cancel()
         assert not consumer.done()
-        go_on.set()
+        source.go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await consumer
         assert consumer.cancelled()
-        assert cleaned == [True]
+        assert source.cleaned
         assert len(asyncio.all_tasks()) == 1
 
 

@@ -16,7 +16,7 @@ from graphrag_eval_async.stream.bounded_map import BoundedMap, Later
 from tests.cases import each
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import in_time
-from tests.stream.test_bounded_map import Gates, Source, collect, mapped, ready
+from tests.stream.test_bounded_map import Cleaning, Gates, Source, collect, mapped, ready
 
 if TYPE_CHECKING:
     import random
@@ -377,27 +377,10 @@ async def test_stopped_with_work_in_progress(commit: bool) -> None:
         results.stop()
 
 
-class Cleaning:
-    """A source that takes its time to clean up."""
-
-    def __init__(self) -> None:
-        self.cleaning, self.go_on = asyncio.Event(), asyncio.Event()
-        self.cleaned = False
-
-    async def __call__(self) -> AsyncGenerator[Sequence[int]]:
-        try:
-            yield [0, 1]
-            await asyncio.Event().wait()
-        finally:
-            self.cleaning.set()
-            await self.go_on.wait()
-            self.cleaned = True
-
-
 async def test_stopping_lets_the_source_clean_up() -> None:
     gates, source = Gates(), Cleaning()
     async with leaving_nothing():
-        results = mapped(source, gates)  # type: ignore[arg-type]
+        results = mapped(source, gates)
         gates.gate(0).set()
         assert await anext(results) == 0
         results.stop()
@@ -412,7 +395,7 @@ async def test_stopping_lets_the_source_clean_up() -> None:
 async def test_closing_while_the_source_cleans_up() -> None:
     gates, source = Gates(), Cleaning()
     async with leaving_nothing():
-        results = mapped(source, gates)  # type: ignore[arg-type]
+        results = mapped(source, gates)
         gates.gate(0).set()
         assert await anext(results) == 0
         results.stop()
