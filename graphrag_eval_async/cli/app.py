@@ -21,14 +21,13 @@ from graphrag_eval_async.cli.convert import Convert
 from graphrag_eval_async.cli.correctness import AnswerCorrectness
 from graphrag_eval_async.cli.evaluate import Evaluate
 from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.cli.grafana import Grafana
 from graphrag_eval_async.cli.init import Init
 from graphrag_eval_async.cli.options import PANELS, with_address
 from graphrag_eval_async.cli.plan import Plan
 from graphrag_eval_async.cli.plot import Plot
 from graphrag_eval_async.cli.reporting import WriteReport
 from graphrag_eval_async.cli.scale import ScaleRay
-from graphrag_eval_async.cli.schema import Schema
+from graphrag_eval_async.cli.schema import Grafana, Schema
 from graphrag_eval_async.cli.validate import Validate
 from graphrag_eval_async.cli.watch.command import Watch
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError

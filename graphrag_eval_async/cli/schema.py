@@ -1,8 +1,9 @@
-"""``schema``: JSON Schemas of files."""
+"""``schema`` and ``grafana``: print files for other programs."""
 
 import json
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Annotated, ClassVar, Literal
 
 import typer
@@ -25,4 +26,19 @@ class Schema:
 
     def run(self, interrupts: Interrupts) -> Exit:  # noqa: ARG002
         tell(sys.stdout, json.dumps(json_schema(self.name), indent=2))
+        return Exit.OK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grafana:
+    """Print a Grafana dashboard for watch --metrics.
+
+    It is JSON to import in Grafana.
+    """
+
+    example: ClassVar = "grafana > dashboard.json"
+
+    def run(self, interrupts: Interrupts) -> Exit:  # noqa: ARG002
+        dashboard = files("graphrag_eval_async.monitor") / "grafana.json"
+        tell(sys.stdout, dashboard.read_text(encoding="utf-8").removesuffix("\n"))
         return Exit.OK
