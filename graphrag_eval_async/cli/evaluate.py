@@ -13,11 +13,10 @@ from typing import Annotated, Any, ClassVar, TextIO
 from msgspec import structs
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.estimate import estimates
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import html_path, open_lines, output_path
 from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
-from graphrag_eval_async.cli.judges import forget_keys, judge_config
+from graphrag_eval_async.cli.judges import estimates, forget_keys, judge_config
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import processes_for
 from graphrag_eval_async.cli.report import end, list_rejects

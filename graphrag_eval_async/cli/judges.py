@@ -1,4 +1,4 @@
-"""Reads the judge options of a command line, and describes what judging took."""
+"""Reads the judge options of a command line, and describes what judging took or would take."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
+from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
 from graphrag_eval_async.judge.openai_endpoint import Sdk
 from graphrag_eval_async.judge.retry import ADVICE, advice
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.metrics.judging import loader
-from graphrag_eval_async.records.metrics import JUDGED
+from graphrag_eval_async.records.metrics import COST, JUDGED, counts_of, is_counted_cost
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.text import counts, dollars, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.stream import EvaluationStream
 
 
 def judge_config(
@@ -162,3 +164,29 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
         f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
         *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),
     ]
+
+
+def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
+    """Yield lines about the calls, tokens and dollars of a stream that `DryJudge` judged."""
+    micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
+    responses, _ = counts_of(micro)
+    evaluating = f"evaluating {'this response' if responses == 1 else f'these {responses} responses'}"
+    if config is None or config.llm is None or model is None:
+        yield f"{evaluating} would take no calls: no metric is judged"
+        return
+    cache = config.llm.cache
+    # The repr has a path as the configuration has it, not what ${NAME} held.
+    most = (
+        "" if cache is None else f" at most (what is in the cache {one_line(repr(cache))} costs nothing), and"
+    )
+    completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
+    yield f"{evaluating} would take,{most} if no call has to be repeated:"
+    yield f"  {completions} completions of {model}"
+    yield f"    input: about {usage.input_tokens} tokens"
+    yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
+    if config.llm.embedding is not None:
+        yield f"  {usage.attempts - completions} embeddings of {one_line(config.llm.embedding.model)}"
+        yield f"    input: about {usage.embedding_tokens} tokens"
+    yield f"  cost: {'' if usage.dollars is None else 'about '}{dollars(usage.dollars)}"
+    for key in filter(is_counted_cost, micro):
+        yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"
