@@ -57,13 +57,12 @@ class Aggregate(ReportOptions):
 
     @property
     def interval_kind(self) -> Interval | None:
-        kind: Interval | None = self.interval
-        return kind
+        return self.interval
 
     def run(self, interrupts: Interrupts) -> Exit:
         groups = [path for path in self.results if _is_group(path)]
         merged = [path for path in self.results if path.endswith(STATE)]
-        if any(gate.metric == MISSING_RATE for gate in self.gates):
+        if self.gates_missing:
             if self.reference is None:
                 raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
             if merged:

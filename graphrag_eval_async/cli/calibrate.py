@@ -11,13 +11,7 @@ import orjson
 from graphrag_eval_async.batch import MAX_RESULT_BYTES, WithDigest
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.cli.files import (
-    aggregates_path,
-    check_distinct,
-    open_lines,
-    output_path,
-    write_aggregates,
-)
+from graphrag_eval_async.cli.files import check_distinct, open_lines, output_path, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
@@ -120,16 +114,7 @@ class Calibrate:
             help="Declare that the labelled results were chosen at random, if not by sample-for-labels.",
         ),
     ] = False
-    output: Annotated[
-        str | None,
-        options.output_option(
-            "--output",
-            "-o",
-            parser=options.parser(aggregates_path),
-            metavar="FILE",
-            help="Write the whole comparison here: .yaml, .yml or .json.",
-        ),
-    ] = None
+    output: options.OutputComparison = None
     level: options.Level = "0.95"
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 

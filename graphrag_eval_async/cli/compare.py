@@ -13,7 +13,7 @@ import orjson
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.cli.files import aggregates_path, check_distinct, write_aggregates
+from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.regressions import RegressionGates
@@ -57,16 +57,7 @@ class Compare(RegressionGates):
     candidate: Annotated[
         str, options.input_argument(metavar="CANDIDATE", help="Results of the other run, JSONL.")
     ]
-    output: Annotated[
-        str | None,
-        options.output_option(
-            "--output",
-            "-o",
-            parser=options.parser(aggregates_path),
-            metavar="FILE",
-            help="Write the whole comparison here: .yaml, .yml or .json.",
-        ),
-    ] = None
+    output: options.OutputComparison = None
     level: options.Level = "0.95"
     detail: Annotated[
         bool,

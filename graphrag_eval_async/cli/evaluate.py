@@ -1,6 +1,5 @@
 """``evaluate``: results and aggregates of responses."""
 
-import asyncio
 import os
 import sys
 from collections import Counter
@@ -14,7 +13,7 @@ from msgspec import structs
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
-from graphrag_eval_async.cli.files import html_path, open_lines, output_path
+from graphrag_eval_async.cli.files import html_path, open_lines, output_path, write_page
 from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
 from graphrag_eval_async.cli.judges import estimates, forget_keys, judge_config
 from graphrag_eval_async.cli.progress import progress
@@ -32,11 +31,12 @@ from graphrag_eval_async.monitor.facts import judge_state
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.redis_client import is_redis
+from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
-from graphrag_eval_async.scale.redis.source import stream_at
-from graphrag_eval_async.sinks import RejectWriter, write_report
+from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
+from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.tables import check_table, draft_beside, is_table, write_table
-from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.sources import JsonlFiles, read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import as_shard
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
@@ -126,8 +126,7 @@ class Evaluate(RunOptions):
 
     @property
     def interval_kind(self) -> Interval | None:
-        kind: Interval | None = self.interval
-        return kind
+        return self.interval
 
     def run(self, interrupts: Interrupts) -> Exit:
         self._check_inputs()
@@ -164,85 +163,51 @@ class Evaluate(RunOptions):
             return replace(self, ordered=True, jobs=1).run(interrupts)
         reference = self.load_reference()
         check_gates(self.gates, reference.templates, config)
-        seed, problems = self._seed(until), Counter[str]()
+        seed = self._seed(until)
         source = read_jsonl(self.source, shuffle=seed, shard=self.shard)
+        shown = None if until is None or self.shuffle is not None else f"--until: {_order(seed)}"
+        return self._run_here(reference, source, config, interrupts, until=until, order=shown)
+
+    def _run_here(
+        self,
+        reference: Reference,
+        source: JsonlFiles | RedisStream,
+        config: Config | None,
+        interrupts: Interrupts,
+        *,
+        until: Until | None = None,
+        order: str | None = None,
+    ) -> Exit:
+        """Evaluate in this process; `order` says on stderr in which order the responses are read."""
+        problems = Counter[str]()
         collected = None if self.html is None else ReportResults()
-        restored = None if collected is None else collected.add
+        add = None if collected is None else collected.add
         with (
-            self.open(reference, source, config, interrupts, until=until, on_restored=restored) as (
+            self.open(reference, source, config, interrupts, until=until, on_restored=add) as (
                 stream,
                 results,
             ),
             self.exporting(stream) as takers,
         ):
-            if until is not None and self.shuffle is None:
-                tell(sys.stderr, f"--until: {_order(seed)}")
+            if order is not None:
+                tell(sys.stderr, order)
             usage = stream.usage if judge_of(config) else None
-            with progress(
-                source, shown=self._shows_progress, usage=usage, aggregates=stream.aggregates
-            ) as advance:
-                takers += [] if collected is None else [collected.add]
+            shown = self._shows_progress
+            with progress(source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
+                takers += [] if add is None else [add]
                 sending = Sending(results, self.stopping(stream, stream.stop), takers)
                 work = _write_results(stream, sending, advance, problems)
                 ending = run_to_end(work, interrupts, drain=sending.drain)
+
+        is_part = self.shard or isinstance(source, RedisStream)
         return self.report_stream(
             stream,
             ending,
-            reference=None if self.shard else reference,
+            reference=None if is_part else reference,
             config=config,
             table=self._table,
-            notes=self._notes(problems, config),
+            notes=self._notes(source, problems, config),
             page=None if collected is None else partial(self._write_page, stream, config, collected),
-        )
-
-    def _notes(self, problems: Mapping[str, int], config: Config | None) -> list[str]:
-        notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
-        if self.no_reference is not None and config is None:
-            notes.append("without a reference set, only judges score; name metrics in --config FILE")
-        return notes
-
-    def _run_as_worker(self, interrupts: Interrupts) -> Exit:
-        """Evaluate what comes from a Redis server until stopped, or until nothing is left to do."""
-        refused = {
-            "--dry-run": self.dry_run,
-            "--jobs": self.jobs != 1,
-            "--report": self.html,
-            "--resume": self.is_resumable,
-            "--shard": self.shard,
-            "--shuffle": self.shuffle is not None,
-            "--stages": self.stages,
-            "--until": self.until,
-            "-o TABLE": self.output is not None and is_table(self.output),
-        }
-        for option, given in refused.items():
-            if given:
-                raise UsageError(f"{option} cannot be combined with responses of a Redis server")
-        if any(gate.metric == MISSING_RATE for gate in self.gates):
-            raise UsageError(f"{MISSING_RATE} cannot be a gate of one worker, which sees a part only")
-        results = self.output if is_redis(self.output) else None
-        source = stream_at(self.source, results)
-        config, reference = self.read_config(), self.load_reference()
-        run = replace(self, output=None) if results else self
-        run.check_files(config)
-        check_gates(self.gates, reference.templates, config)
-        with (
-            run.open(reference, source, config, interrupts) as (stream, lines),
-            run.exporting(stream) as takers,
-        ):
-            usage = stream.usage if judge_of(config) else None
-            shown = run._shows_progress
-            with progress(source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
-                sending = Sending(lines, stream.stop, takers)
-                work = _write_results(stream, sending, advance, Counter())
-                ending = run_to_end(work, interrupts, drain=sending.drain)
-        place = f"{source.settings.address}/{source.settings.keys.results}"
-        return run.report_stream(
-            stream,
-            ending,
-            reference=None,
-            config=config,
-            table=run._table,
-            notes=[f"results of this worker; all are in {place}"],
         )
 
     def _write_page(
@@ -263,7 +228,42 @@ class Evaluate(RunOptions):
             missing=len(stream.missing),
             judge=judge_state(stream.usage, config),
         )
-        asyncio.run(write_report(str(self.html), page))
+        write_page(str(self.html), page)
+
+    def _notes(
+        self, source: JsonlFiles | RedisStream, problems: Mapping[str, int], config: Config | None
+    ) -> list[str]:
+        if isinstance(source, RedisStream):
+            place = f"{source.settings.address}/{source.settings.keys.results}"
+            return [f"results of this worker; all are in {place}"]
+        notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
+        if self.no_reference is not None and config is None:
+            notes.append("without a reference set, only judges score; name metrics in --config FILE")
+        return notes
+
+    def _run_as_worker(self, interrupts: Interrupts) -> Exit:
+        """Evaluate what comes from a Redis server until stopped, or until nothing is left to do."""
+        refused = {
+            "--dry-run": self.dry_run,
+            "--jobs": self.jobs != 1,
+            "--report": self.html,
+            "--resume": self.is_resumable,
+            "--shard": self.shard,
+            "--shuffle": self.shuffle is not None,
+            "--stages": self.stages,
+            "--until": self.until,
+            "-o TABLE": self.output is not None and is_table(self.output),
+        }
+        options.refuse(refused, "{} cannot be combined with responses of a Redis server")
+        if self.gates_missing:
+            raise UsageError(f"{MISSING_RATE} cannot be a gate of one worker, which sees a part only")
+        results = self.output if is_redis(self.output) else None
+        source = stream_at(self.source, results)
+        config, reference = self.read_config(), self.load_reference()
+        run = replace(self, output=None) if results else self
+        run.check_files(config)
+        check_gates(self.gates, reference.templates, config)
+        return run._run_here(reference, source, config, interrupts)
 
     def _run_to_table(self, path: str, interrupts: Interrupts) -> Exit:
         """Write results as lines first: the columns of a table are known only at the end."""
@@ -349,10 +349,8 @@ class Evaluate(RunOptions):
         if self.shard is not None:
             as_shard(self.shard)
             whole = {"--until": self.until, "--shuffle": self.shuffle is not None, "--stages": self.stages}
-            for option, given in whole.items():
-                if given:
-                    raise UsageError(f"--shard cannot be combined with {option}, which needs all responses")
-            if any(gate.metric == MISSING_RATE for gate in self.gates):
+            options.refuse(whole, "--shard cannot be combined with {}, which needs all responses")
+            if self.gates_missing:
                 raise UsageError(f"{MISSING_RATE} cannot be a gate with --shard, which sees a part only")
 
     def _check_jobs(self) -> None:
@@ -365,9 +363,7 @@ class Evaluate(RunOptions):
             "--otel, --otlp-metrics and --otlp-json": self.otel or self.otlp_metrics or self.otlp_json,
             "--dedupe content": self.dedupe != "position",
         }
-        for option, given in needing_one.items():
-            if given:
-                raise UsageError(f"--jobs cannot be combined with {option}, which needs a single process")
+        options.refuse(needing_one, "--jobs cannot be combined with {}, which needs a single process")
 
     def _condition(self) -> Until | None:
         if not self.until:
@@ -378,7 +374,7 @@ class Evaluate(RunOptions):
 
     def _seed(self, until: Until | None) -> int | None:
         """The seed that shuffles the responses; None leaves them in their order."""
-        if until is not None and any(gate.metric == MISSING_RATE for gate in self.gates):
+        if until is not None and self.gates_missing:
             raise UsageError("missing_rate cannot be a gate with --until, which skips questions")
         if until is not None and self.shuffle is None and read_jsonl(self.source).can_be_shuffled:
             return DEFAULT_SEED

@@ -7,13 +7,14 @@ annotations`.
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from graphrag_eval_async.cli.files import (
+    aggregates_path,
     file_path,
     input_path,
     output_path,
@@ -23,6 +24,8 @@ from graphrag_eval_async.cli.files import (
 )
 from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.evaluator import StepsGroups
+from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.traces import TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
@@ -50,6 +53,12 @@ def parser(parse: Callable[[str], T]) -> Callable[[str], T]:
             raise typer.BadParameter(str(error)) from None
 
     return parse_or_complain
+
+
+def refuse(given: Mapping[str, object], message: str) -> None:
+    """Raise a `UsageError` with `message` and, for its ``{}``, the first option that is given, if one is."""
+    if option := next((option for option, value in given.items() if value), None):
+        raise UsageError(message.format(option))
 
 
 LOOPBACK = "127.0.0.1"
@@ -124,10 +133,8 @@ def trace_format(
             failed=tuple(failed) or FAILURES,
             step_names=dict(step_names),
         )
-    given: dict[str, Any] = {"select": select, "question-id": question_id}
-    given |= {"failed": failed or None, "step-name": step_names or None}
-    if found := [option for option, value in given.items() if value is not None]:
-        raise UsageError(f"--{found[0]} needs --format")
+    paths = {"--select": select is not None, "--question-id": question_id is not None}
+    refuse(paths | {"--failed": failed, "--step-name": step_names}, "{} needs --format")
     return None
 
 
@@ -265,6 +272,23 @@ Aggregates = Annotated[
         help="Write the aggregates here: .yaml, .yml or .json; or .aggregates, which aggregate merges.",
     ),
 ]
+StepsGroupsOption = Annotated[
+    StepsGroups | None,
+    statistics_option(
+        "--steps-groups",
+        help="Which groups of reference steps to score.  [default: last, or as --config says]",
+    ),
+]
+OutputComparison = Annotated[
+    str | None,
+    output_option(
+        "--output",
+        "-o",
+        parser=parser(aggregates_path),
+        metavar="FILE",
+        help="Write the whole comparison here: .yaml, .yml or .json.",
+    ),
+]
 Gates = Annotated[
     list[Gate],
     gate_option(
@@ -305,7 +329,7 @@ Level = Annotated[
     ),
 ]
 IntervalKind = Annotated[
-    Any,
+    Interval | None,
     statistics_option(
         "--interval",
         parser=parser(parse_interval),

@@ -77,14 +77,13 @@ class RegressionGates:
     ] = False
 
     @property
-    def name_of_regression_gate(self) -> str | None:
-        """The first of these options that is given."""
-        given: dict[str, bool] = {
-            "--max-drop": bool(self.max_drop),
+    def regression_gates(self) -> dict[str, object]:
+        """These options, true if they are given."""
+        return {
+            "--max-drop": self.max_drop,
             "--max-regressions": self.max_regressions is not None,
             "--fail-on-regression": self.fail_on_regression,
         }
-        return next((name for name, is_given in given.items() if is_given), None)
 
     def check_regressions(self, snapshot: Mapping[str, Any]) -> list[CheckedGate]:
         """Check the gates on a comparison."""

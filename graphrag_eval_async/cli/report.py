@@ -10,7 +10,7 @@ from graphrag_eval_async.aggregates.questions import QuestionScore
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
-from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
+from graphrag_eval_async.cli.gates import MISSING_RATE, Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.monitor.worst import worst_questions
@@ -28,27 +28,38 @@ WORST_QUESTIONS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
-    """The options of a command that ends with a report."""
+class GateOptions:
+    """The options of a command that checks gates on means."""
 
-    aggregates: options.Aggregates = None
-    rejects: options.Rejects = None
-    max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
     gate: options.Gates
     fail_under: options.FailUnder
     fail_over: options.FailOver
     include_errors: options.IncludeErrors = False
     level: options.Level = "0.95"
+
+    @property
+    def gates(self) -> list[Gate]:
+        return [*self.gate, *self.fail_under, *self.fail_over]
+
+    @property
+    def gates_missing(self) -> bool:
+        """Whether a gate is on the share of questions without a response."""
+        return any(gate.metric == MISSING_RATE for gate in self.gates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(GateOptions):
+    """The options of a command that ends with a report."""
+
+    aggregates: options.Aggregates = None
+    rejects: options.Rejects = None
+    max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
     detail: options.DetailOption = False
 
     @property
     def interval_kind(self) -> Interval | None:
         """The kind of intervals in the report; None if how the run ended decides."""
         return None
-
-    @property
-    def gates(self) -> list[Gate]:
-        return [*self.gate, *self.fail_under, *self.fail_over]
 
     def report(
         self,

@@ -21,10 +21,10 @@ from graphrag_eval_async.cli.files import (
     resumable_path,
     write_page,
 )
-from graphrag_eval_async.cli.gates import MISSING_RATE, Gate, check_each, failed_and_held
+from graphrag_eval_async.cli.gates import MISSING_RATE, check_each, failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.regressions import RegressionGates
-from graphrag_eval_async.cli.report import LISTED_REJECTS, end, list_rejects
+from graphrag_eval_async.cli.report import LISTED_REJECTS, GateOptions, end, list_rejects
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.github import render_annotations
 from graphrag_eval_async.monitor.junit import render_junit
@@ -46,7 +46,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteReport(RegressionGates):
+class WriteReport(GateOptions, RegressionGates):
     """Report on results for a pull request or a build.
 
     Shows gates, scores with intervals, templates, the worst questions and why they failed; with a baseline
@@ -117,11 +117,6 @@ class WriteReport(RegressionGates):
     ] = 10
     rejects: options.Rejects = None
     max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
-    gate: options.Gates
-    fail_under: options.FailUnder
-    fail_over: options.FailOver
-    include_errors: options.IncludeErrors = False
-    level: options.Level = "0.95"
     interval: options.IntervalKind = None
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
@@ -164,10 +159,10 @@ class WriteReport(RegressionGates):
         """
         if [self.baseline, *self.results].count("-") > 1:
             raise UsageError("only one of the inputs can come from standard input")
-        if self.reference is None and any(gate.metric == MISSING_RATE for gate in self._gates):
+        if self.reference is None and self.gates_missing:
             raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
-        if self.baseline is None and (name := self.name_of_regression_gate) is not None:
-            raise UsageError(f"{name} needs --baseline FILE")
+        if self.baseline is None:
+            options.refuse(self.regression_gates, "{} needs --baseline FILE")
         read = [*self.results, self.baseline, self.reference]
         check_distinct(read, [self.rejects, self.output, self.junit, self.markdown])
         for path in filter(None, (self.junit, self.markdown)):
@@ -185,10 +180,6 @@ class WriteReport(RegressionGates):
                 hint = did_you_mean(condition.metric, known)
                 raise UsageError(f"--pass-if: no result has the metric {condition.metric!r}; {hint}")
 
-    @property
-    def _gates(self) -> list[Gate]:
-        return [*self.gate, *self.fail_under, *self.fail_over]
-
     def _summary(self, reading: Reading, rejects: Rejects, reference: Reference | None) -> Summary:
         summary = reading.summary(
             level=self.level,
@@ -199,7 +190,7 @@ class WriteReport(RegressionGates):
         )
         answered = {each.question_id for each in summary.questions if each.kind != NO_RESPONSE}
         missing = [] if reference is None else [each.id for each in reference if each.id not in answered]
-        gates = check_each(self._gates, summary.snapshot, reference, {*missing})
+        gates = check_each(self.gates, summary.snapshot, reference, {*missing})
         if summary.comparison is not None:
             gates += self.check_regressions(summary.comparison)
         metrics = {each.question_id: each.score[0] for each in summary.questions if each.score is not None}

@@ -18,7 +18,6 @@ from graphrag_eval_async.cli.judges import judge_config, judging, load_for, neve
 from graphrag_eval_async.cli.report import ReportOptions, deciding, end, journaling
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.metrics import OnFatal, judge_of
 from graphrag_eval_async.monitor.otel import OtelExport, check_export
@@ -87,12 +86,7 @@ class RunOptions(ReportOptions):
             help="Write each result twice: when its steps are scored, with pending metrics, and complete.",
         ),
     ] = False
-    steps_groups: Annotated[
-        StepsGroups | None,
-        options.statistics_option(
-            help="Which groups of reference steps to score.  [default: last, or as --config says]"
-        ),
-    ] = None
+    steps_groups: options.StepsGroupsOption = None
     format: options.Format = None
     select: options.Select = None
     question_id: options.QuestionId = None

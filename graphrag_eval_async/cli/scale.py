@@ -21,7 +21,6 @@ from graphrag_eval_async.errors import (
     UsageError,
     WorkerError,
 )
-from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation, evaluate_dataset, stored_rejects
@@ -74,12 +73,7 @@ class ScaleRay(ReportOptions):
     ] = None
     config: options.Config = None
     llm: options.Llm = None
-    steps_groups: Annotated[
-        StepsGroups | None,
-        options.statistics_option(
-            help="Which groups of reference steps to score.  [default: last, or as --config says]"
-        ),
-    ] = None
+    steps_groups: options.StepsGroupsOption = None
     max_in_flight: Annotated[
         int, options.advanced_option(min=1, metavar="N", help="Responses that a worker judges at once.")
     ] = MAX_IN_FLIGHT

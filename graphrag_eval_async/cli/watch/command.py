@@ -4,12 +4,13 @@ import asyncio
 import os
 import resource
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from time import monotonic
-from typing import Annotated, Any, ClassVar, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeAlias
 
 import typer
 
@@ -49,6 +50,8 @@ from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP, TraceFormat
+
+Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver | RedisStream
 
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 OPEN_FILES = 65_536  # more than anybody follows
@@ -217,11 +220,13 @@ class Watch(RunOptions):
         counting = self._counting()
         stop = asyncio.Event()
         source = self._source(stop)
-        restore = counting.restore
         with (
             nullcontext() if self.metrics is None else MetricsServer(*self.metrics) as metrics,
             nullcontext() if self.web is None else DashboardServer(*self.web) as web,
-            self._opened(reference, source, config, interrupts, restore) as (stream, lines),
+            self._opened(reference, source, config, interrupts, on_restored=counting.restore) as (
+                stream,
+                lines,
+            ),
             self.exporting(stream) as takers,
         ):
             stopping = stream.stop
@@ -263,20 +268,15 @@ class Watch(RunOptions):
 
     @contextmanager
     def _opened(
-        self,
-        reference: Reference,
-        source: Follower | JsonlFiles | OtlpReceiver | RedisStream,
-        config: Config | None,
-        interrupts: Interrupts,
-        on_restored: Callable[[Mapping[str, Any]], object],
+        self, reference: Reference, source: Source, *given: Any, **more: Any
     ) -> Iterator[tuple[Run, LineFile | None]]:
         """The results to show, and the file for them, if any."""
-        if not isinstance(source, RedisStream):
-            with self.open(reference, source, config, interrupts, on_restored=on_restored) as opened:
+        if isinstance(source, RedisStream):
+            with nullcontext() if self.output is None else open_lines(self.output) as lines:
+                yield RedisRun(source.settings, reference), lines
+        else:
+            with self.open(reference, source, *given, **more) as opened:
                 yield opened
-            return
-        with nullcontext() if self.output is None else open_lines(self.output) as lines:
-            yield RedisRun(source.settings, reference), lines
 
     def _deliveries(self, say: Callable[[str], object]) -> list[Deliveries]:
         secret = os.environ.get(SECRET)
@@ -290,11 +290,7 @@ class Watch(RunOptions):
         return [Deliveries("--on-alert", ShellCommand(self.on_alert), say), *posts]
 
     def _collector(
-        self,
-        stream: Run,
-        counting: Counting,
-        source: Follower | JsonlFiles | OtlpReceiver | RedisStream,
-        config: Config | None,
+        self, stream: Run, counting: Counting, source: Source, config: Config | None
     ) -> PrometheusCollector:
         return PrometheusCollector(
             stream,
@@ -330,7 +326,11 @@ class Watch(RunOptions):
             raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
         if any(map(is_redis, self.paths)):
             self._check_redis()
-        self._check_alerts()
+        if not self.alert:
+            given = {"--on-alert": self.on_alert is not None, "--on-alert-url": self.on_alert_url}
+            options.refuse(given, "{} needs --alert")
+        if self.on_alert_url and os.environ.get(SECRET) == "":
+            raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
         if self.otlp_listen is not None and (
             self.paths or self.until_idle is not None or self.format not in (None, OTLP)
         ):
@@ -341,16 +341,9 @@ class Watch(RunOptions):
             self._check_stdin()
         if "-" in {self.output, self.rejects}:
             raise UsageError("standard output shows the view: -o and --rejects need files")
-        for written in self.readable_outputs():
-            for path in self.paths:
-                if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
-                    raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
-
-    def _check_alerts(self) -> None:
-        if not self.alert and (self.on_alert is not None or self.on_alert_url):
-            raise UsageError(f"--on-alert{'' if self.on_alert else '-url'} needs --alert")
-        if self.on_alert_url and os.environ.get(SECRET) == "":
-            raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
+        for written, path in product(self.readable_outputs(), self.paths):
+            if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
+                raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
 
     def _check_redis(self) -> None:
         if len(self.paths) > 1:
@@ -364,20 +357,17 @@ class Watch(RunOptions):
             "--start": self.start != "beginning",
             "--until-idle": self.until_idle,
         }
-        for option, given in others.items():
-            if given:
-                raise UsageError(f"{option} cannot be combined with a Redis stream, which watch only shows")
+        options.refuse(others, "{} cannot be combined with a Redis stream, which watch only shows")
 
     def _check_stdin(self) -> None:
         if len(self.paths) > 1:
             raise UsageError("standard input (-) cannot be watched together with files")
         if sys.stdin is None:
             raise UsageError("standard input is closed")
-        if self.until_idle is not None or self.start != "beginning":
-            option = "--start" if self.until_idle is None else "--until-idle"
-            raise UsageError(f"{option} is for files; standard input (-) is read until it ends")
+        for_files = {"--until-idle": self.until_idle, "--start": self.start != "beginning"}
+        options.refuse(for_files, "{} is for files; standard input (-) is read until it ends")
 
-    def _source(self, stop: asyncio.Event) -> Follower | JsonlFiles | OtlpReceiver | RedisStream:
+    def _source(self, stop: asyncio.Event) -> Source:
         if self.otlp_listen is not None:
             return receive_otlp(*self.otlp_listen)
         if self.paths == ["-"]:
