@@ -393,9 +393,6 @@ async def read_results(
         max_line_bytes: longer lines are rejected.
         spool: whether the whole of such a line goes to a temporary file, which `on_reject` must close.
         advance: is called after each line.
-
-    Raises:
-        SourceError: a file cannot be read.
     """
     async with aclosing(open_source(source, max_line_bytes=max_line_bytes, spool=spool)) as batches:
         async for batch in batches:

@@ -261,20 +261,12 @@ def describe(value: object) -> str:
 
 
 def check_integer(name: str, value: object, least: int = 1) -> None:
-    """Check an option that is a count.
-
-    Raises:
-        UsageError: it is not an integer of `least` or more.
-    """
+    """Raise a `UsageError` unless an option is an integer of `least` or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UsageError(f"{name}: expected an integer of {least} or more, got {describe(value)}")
 
 
 def check_boolean(name: str, value: object) -> None:
-    """Check an option that is on or off.
-
-    Raises:
-        UsageError: it is not a boolean.
-    """
+    """Raise a `UsageError` unless an option is a boolean."""
     if not isinstance(value, bool):
         raise UsageError(f"{name}: expected a boolean, got {describe(value)}")

@@ -15,11 +15,7 @@ IS_POSIX = find_spec("fcntl") is not None
 
 
 def require_posix(what: str) -> None:
-    """Check that this system has file locks and the like.
-
-    Raises:
-        UsageError: it has not; the message begins with `what`.
-    """
+    """Raise a `UsageError`, which begins with `what`, on a system without file locks and the like."""
     if not IS_POSIX:
         raise UsageError(f"{what} needs a POSIX system, such as Linux, macOS or WSL")
 

@@ -62,10 +62,8 @@ class RedisAddress(NamedTuple):
 def redis_address(text: str, shape: str, options: Collection[str] = ()) -> RedisAddress:
     """Read an address; `shape` describes it for errors, and `options` are the names that its query may have.
 
-    A user name or password that it lacks comes from the environment: REDIS_USERNAME and REDIS_PASSWORD.
-
-    Raises:
-        ValueError: it has another shape; the message says which is expected, without secrets.
+    A user name or password that it lacks comes from the environment: REDIS_USERNAME and REDIS_PASSWORD. An
+    address of another shape is a `ValueError`, without secrets.
     """
     try:
         url = urlsplit(text)
@@ -99,11 +97,7 @@ def is_redis(path: object) -> bool:
 
 
 def check_redis() -> None:
-    """Check that the package redis is installed, without importing it.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """Raise a `UsageError` if the package redis is not installed, without importing it."""
     if find_spec("redis") is None:
         raise UsageError(f"needs the package redis: {INSTALL}")
 
@@ -112,9 +106,6 @@ def connect(address: RedisAddress, seconds: float) -> Any:
     """Return a client that connects on first use and never retries; an answer may take `seconds`.
 
     Call it in a thread: importing the package takes a while.
-
-    Raises:
-        UsageError: it cannot be imported.
     """
     try:
         from redis.asyncio import Redis

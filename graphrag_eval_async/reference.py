@@ -176,11 +176,7 @@ class Reference:
 
 
 def check_outputs(reference: Reference) -> None:
-    """Check that no step waits for its query to be run.
-
-    Raises:
-        ReferenceDataError: a step has no output, but a query that gives it.
-    """
+    """Raise a `ReferenceDataError` if a step has no output, but a query that gives it."""
     if not reference._lacks_output:
         return
     raise ReferenceDataError(

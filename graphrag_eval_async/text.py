@@ -24,11 +24,7 @@ INVISIBLE = frozenset(
 
 
 def tell(stream: TextIO | None, text: str) -> None:
-    """Print lines to a standard stream; if it is closed or its reader is gone, do nothing.
-
-    Raises:
-        OSError: it cannot be written for another reason.
-    """
+    """Print lines to a standard stream; if it is closed or its reader is gone, do nothing."""
     if stream is None:
         return
     try:

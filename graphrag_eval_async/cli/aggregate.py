@@ -160,11 +160,7 @@ def _is_group(path: str) -> bool:
 
 
 async def _merge_group(aggregates: RunningAggregates, answered: set[str], path: str) -> str:
-    """Add the aggregates of a group and the questions its workers answered; return a line on the rest.
-
-    Raises:
-        SourceError: the server cannot be used, or no worker has begun.
-    """
+    """Add the aggregates of a group and the questions its workers answered; return a line on the rest."""
     async with RedisRun(stream_at(path).settings, NoReference()) as run:
         await run.refresh()
         if not run.has_begun:

@@ -97,8 +97,7 @@ class Interrupts:
     def wait_writable(self, descriptor: int) -> None:
         """Block until `descriptor` can be written to.
 
-        Raises:
-            InterruptedError: nothing could be written for `SAME_SECONDS` since a signal came.
+        Raises an `InterruptedError` if nothing could be written for `SAME_SECONDS` since a signal came.
         """
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
@@ -219,9 +218,7 @@ class Sending:
     async def send_lines(self, lines: bytes) -> None:
         """Send results that are already lines of JSON.
 
-        Raises:
-            InterruptedError: nobody reads them, and the run should end.
-            OSError: they cannot be written.
+        Raises an `InterruptedError` if nobody reads them and the run should end.
         """
         if self._lines is None:
             return

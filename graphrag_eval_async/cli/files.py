@@ -142,11 +142,7 @@ def page_path(path: str) -> str:
 
 
 def make_folder_of(path: str) -> None:
-    """Make the folder of a file that will be written, if it does not exist.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
+    """Make the folder of a file that will be written, if it does not exist."""
     folder = os.path.dirname(os.path.abspath(path))
     try:
         os.makedirs(folder, exist_ok=True)
@@ -155,11 +151,7 @@ def make_folder_of(path: str) -> None:
 
 
 def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) -> None:
-    """Check that no file is written twice, or read and written.
-
-    Raises:
-        UsageError: one is.
-    """
+    """Raise a `UsageError` if a file would be written twice, or read and written."""
     taken = {os.path.realpath(path) for path in read if path and path != "-"}
     for path in written:
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):
@@ -179,11 +171,7 @@ def is_among(file: str, path: str) -> bool:
 
 
 def open_output(kind: Callable[[str], T], path: str) -> T:
-    """Open `path` for writing by `kind`.
-
-    Raises:
-        UsageError: it cannot be opened for writing.
-    """
+    """Open `path` for writing by `kind`; raise a `UsageError` if it cannot be opened."""
     if path == "-" and sys.stdout is None:
         raise UsageError("standard output is closed; -o FILE writes to a file")
     try:
@@ -193,32 +181,20 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
 
 
 def open_lines(path: str, interrupts: Interrupts | None = None) -> LineFile:
-    """Open a file for lines of JSON; with `interrupts`, Ctrl-C works while waiting for the reader of a pipe.
-
-    Raises:
-        UsageError: it cannot be opened for writing.
-    """
+    """Open a file for lines of JSON; with `interrupts`, Ctrl-C ends the wait for the reader of a pipe."""
     wait = None if interrupts is None else interrupts.wait_writable
     return open_output(partial(LineFile, wait=wait, escape=escape_json), path)
 
 
 def write_state(path: str, aggregates: RunningAggregates) -> None:
-    """Write all that aggregates know, for `merge_aggregates`.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write all that aggregates know, for `merge_aggregates`."""
     draft = draft_beside(path, STATE)
     Path(draft).write_bytes(aggregates.to_bytes())
     os.replace(draft, path)
 
 
 def merge_aggregates(aggregates: RunningAggregates, path: str) -> None:
-    """Add what `write_state` wrote.
-
-    Raises:
-        UsageError: the file cannot be read, or holds something else.
-    """
+    """Add what `write_state` wrote; raise a `UsageError` if the file is something else."""
     try:
         aggregates.merge(RunningAggregates.from_bytes(Path(path).read_bytes()))
     except OSError as error:
@@ -228,11 +204,7 @@ def merge_aggregates(aggregates: RunningAggregates, path: str) -> None:
 
 
 def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
-    """Write a snapshot as YAML or JSON, by the suffix; readers see the old file or the new one.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a snapshot as YAML or JSON, by the suffix; readers see the old file or the new one."""
     if path.endswith(".json"):
         # Not by orjson: a sum of 64-bit integers may need more bits.
         text = json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
@@ -243,11 +215,7 @@ def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
 
 
 def write_page(path: str, text: str, stream: TextIO | None = None) -> None:
-    """Write a text to a file, whose readers see the old text or the new one; ``-`` stands for `stream`.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a text to a file, whose readers see the old text or the new one; ``-`` stands for `stream`."""
     if path == "-":
         tell(stream, text.removesuffix("\n"))
     else:

@@ -58,10 +58,7 @@ class Gate:
 def parse_gate(text: str, *, option: str, operator: str) -> Gate:
     """Parse a condition, or ``[TEMPLATE:]METRIC=VALUE``, for which `option` implies `operator`.
 
-    A template's name may hold colons and equals signs.
-
-    Raises:
-        ValueError: the text has another form.
+    A template's name may hold colons and equals signs. Another form is a `ValueError`.
     """
     if CONDITION.fullmatch(text):
         template, metric, operator, bound = parse_condition(text)
@@ -78,22 +75,14 @@ def parse_gate(text: str, *, option: str, operator: str) -> Gate:
 
 
 def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Config | None) -> None:
-    """Check, before anything is evaluated, that results can have the templates and metrics of gates.
-
-    Raises:
-        UsageError: no result can.
-    """
+    """Raise a `UsageError` if no result can have the template or the metric of a gate."""
     for gate in gates:
         metric = None if gate.metric == MISSING_RATE else gate.metric
         check_names(gate.option, gate.template, metric, templates, config)
 
 
 def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
-    """Check that results can have the templates and metrics of alerts.
-
-    Raises:
-        UsageError: no result can.
-    """
+    """Raise a `UsageError` if no result can have the template or the metric of an alert."""
     for alert in alerts:
         if alert.metric != NO_LINES:
             check_names(f"--alert {alert.text!r}", alert.template, alert.metric, templates, config)
@@ -102,11 +91,7 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
 def check_names(
     option: str, template: str | None, metric: str | None, templates: Collection[str], config: Config | None
 ) -> None:
-    """Check that results can have a template and a metric, where they are given.
-
-    Raises:
-        UsageError: no result can; the message begins with `option`.
-    """
+    """Raise a `UsageError`, which begins with `option`, if no result can have a template and a metric."""
     if template is not None and templates and template not in templates:
         hint = did_you_mean(template, templates)
         raise UsageError(f"{option}: no template {template!r} in the reference set; {hint}")

@@ -35,10 +35,6 @@ def judge_config(
     """Return the configuration from `--config`, `--llm` and `--embedding`; None if none is given.
 
     `prepare` changes what was read from the file before it is checked.
-
-    Raises:
-        UsageError: the options do not go together.
-        ConfigError: the configuration is wrong.
     """
     if path is not None and llm is not None:
         raise UsageError("--llm cannot be combined with --config, which names the models")
@@ -91,9 +87,6 @@ def keep_answer_correctness(given: Any) -> None:
 def load_for(config: Config | None) -> None:
     """Import what the judge of a run needs, and keep these hundreds of thousands of objects from the garbage
     collector: each full collection would stop the run for a quarter of a second.
-
-    Raises:
-        ConfigError: a package cannot be imported.
     """
     if judge_of(config) is not None and config is not None:
         loader(config)()

@@ -120,11 +120,7 @@ def trace_format(
     failed: list[str],
     step_names: list[tuple[str, str]],
 ) -> TraceFormat | None:
-    """Return the format from `--format` and the options that need it; None without it.
-
-    Raises:
-        UsageError: they do not go together, or a path is empty.
-    """
+    """Return the format from `--format` and the options that need it; None without it."""
     if name is not None:
         return TraceFormat(
             name=name,

@@ -46,11 +46,7 @@ class Run:
 
 
 def picture_path(path: str) -> str:
-    """Check the name of a picture.
-
-    Raises:
-        ValueError: its suffix is none of `FORMATS`.
-    """
+    """Return the name of a picture; a suffix that is none of `FORMATS` is a `ValueError`."""
     if not path.lower().endswith(FORMATS):
         raise ValueError(f"{path!r}: expected a name that ends with {', '.join(FORMATS)}")
     return path
@@ -112,11 +108,7 @@ class Plot:
 
 
 def draw_page(runs: Sequence[Run], level: float, path: str) -> None:
-    """Draw the page and write it.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Draw the page and write it."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

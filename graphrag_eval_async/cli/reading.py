@@ -38,11 +38,7 @@ def read_to_end(
     rejects: str | None = None,
     max_reject_bytes: int = MAX_REJECT_BYTES,
 ) -> tuple[Rejects, Ending]:
-    """Read paths in order, each with the function that takes its results; keep rejects without a file.
-
-    Raises:
-        UsageError: the file `rejects` cannot be opened.
-    """
+    """Read paths in order, each with the function that takes its results; keep rejects without a file."""
     opened = [(read_jsonl(path), add) for path, add in sources if not is_redis(path)]
     on_servers = [(results_at(path), add) for path, add in sources if is_redis(path)]
     with (
@@ -72,11 +68,7 @@ def read_to_end(
 def collecting(
     path: str | None, max_bytes: int, interrupts: Interrupts
 ) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
-    """Yield rejects and a function that takes them: it writes to the file at `path`, or keeps them.
-
-    Raises:
-        UsageError: the file cannot be opened.
-    """
+    """Yield rejects and a function that takes them: it writes to the file at `path`, or keeps them."""
     rejects = Rejects()
     if path is None:
         yield rejects, rejects.keep

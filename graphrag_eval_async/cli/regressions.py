@@ -32,11 +32,7 @@ class MaxDrop:
 
 
 def parse_max_drop(text: str) -> MaxDrop:
-    """Parse ``METRIC=X``.
-
-    Raises:
-        ValueError: the text has another form.
-    """
+    """Parse ``METRIC=X``; another form is a `ValueError`."""
     metric, _, value = text.rpartition("=")
     most = to_float(value)
     if not metric.strip() or not 0 <= most < math.inf:

@@ -152,11 +152,7 @@ class WriteReport(GateOptions, RegressionGates):
         return end(ending, rejects, failures)
 
     def _check(self) -> None:
-        """Check that options go together.
-
-        Raises:
-            UsageError: they do not.
-        """
+        """Raise a `UsageError` if options do not go together."""
         if [self.baseline, *self.results].count("-") > 1:
             raise UsageError("only one of the inputs can come from standard input")
         if self.reference is None and self.gates_missing:
@@ -169,11 +165,7 @@ class WriteReport(GateOptions, RegressionGates):
             make_folder_of(path)
 
     def _check_conditions(self, overall: Mapping[str, Any]) -> None:
-        """Check that results have the metrics of conditions, if there are results.
-
-        Raises:
-            UsageError: none has, not even without a value.
-        """
+        """Raise a `UsageError` if no result has the metric of a condition, not even without a value."""
         known = [name for name, stats in overall.items() if isinstance(stats, dict) and "coverage" in stats]
         for condition in self.pass_if if counts_of(overall)[0] else ():
             if condition.metric not in known:
@@ -252,11 +244,7 @@ def _places(
 
 
 def _annotate(summary: Summary) -> None:
-    """Print annotations for GitHub Actions, and append the page to the summary of the step.
-
-    Raises:
-        OSError: the summary cannot be written.
-    """
+    """Print annotations for GitHub Actions, and append the page to the summary of the step."""
     for command in render_annotations(summary):
         tell(sys.stdout, command)
     if path := os.environ.get(STEP_SUMMARY):

@@ -152,11 +152,7 @@ class RunOptions(ReportOptions):
         return judge_config(self.config, self.llm, self.embedding)
 
     def check_files(self, config: Config | None, *read: str | None) -> None:
-        """Check that the output options go together, and that nothing `read` or written is overwritten.
-
-        Raises:
-            UsageError: something is wrong with one.
-        """
+        """Raise a `UsageError` if output options do not go together, or a file would be overwritten."""
         if self.otel or self.otlp_metrics:
             check_export()
         elif self.otel_metric and self.otlp_json is None:
@@ -205,11 +201,7 @@ class RunOptions(ReportOptions):
         on_restored: Callable[[Mapping[str, Any]], object] | None = None,
         **more: Any,
     ) -> Iterator[tuple[EvaluationStream, LineFile | None]]:
-        """A stream, and the file for its results; None if there is no file, or the stream keeps a journal.
-
-        Raises:
-            UsageError, ConfigError: as of `evaluate_stream`, or a file cannot be opened.
-        """
+        """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
         for metric in self.otel_metric:
             check_names("--otel-metric", None, metric, (), config)
         journal = self._journal(on_restored)
@@ -243,11 +235,7 @@ class RunOptions(ReportOptions):
 
     @contextmanager
     def exporting(self, stream: Run) -> Iterator[list[Callable[[Mapping[str, Any]], object]]]:
-        """What takes each result for OpenTelemetry; at the end, delivers the rest.
-
-        Raises:
-            OSError: a file cannot be opened.
-        """
+        """What takes each result for OpenTelemetry; at the end, delivers the rest."""
         takers: list[Callable[[Mapping[str, Any]], object]] = []
         with ExitStack() as exports:
             if self.otlp_json is not None:

@@ -35,11 +35,7 @@ class Answer(NamedTuple):
 
 
 def read_answers(path: str) -> list[Answer]:
-    """The rows of the input, without blank lines.
-
-    Raises:
-        UsageError: it cannot be read, is no such table, or lacks a column.
-    """
+    """The rows of the input, without blank lines; raises a `UsageError` if it is no such table."""
     try:
         text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -73,10 +69,7 @@ def _answer(row: list[str], indexes: list[int], columns: int) -> Answer:
 def read_written(path: str, rows: int) -> tuple[int, int]:
     """Return how many of `rows` rows the output at `path` holds, and the number of bytes up to their end.
 
-    A last row that is cut off does not count.
-
-    Raises:
-        UsageError: it cannot be read, or is not the output of such a run.
+    A last row that is cut off does not count. A file that is not the output of such a run is a `UsageError`.
     """
     data = _read(path) if os.path.exists(path) else b""
     start = len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0
@@ -116,23 +109,14 @@ class Output:
     """
 
     def __init__(self, path: str, rows: int, *, escape_formulas: bool = True) -> None:
-        """Read what the file at `path` has already of `rows` rows; `escape_formulas` is for those to come.
-
-        Raises:
-            UsageError: it cannot be read, or is not the output of such a run.
-        """
+        """Read what the file at `path` has already of `rows` rows; `escape_formulas` is for those to come."""
         self.size = rows
         self.consumed, self._length = read_written(path, rows)
         self._path = path
         self._escape_formulas = escape_formulas
 
     def __enter__(self) -> Self:
-        """Open or create the file, and cut off an incomplete row.
-
-        Raises:
-            UsageError: it cannot be opened.
-            OSError: it cannot be written.
-        """
+        """Open or create the file, and cut off an incomplete row."""
         self._file = open_output(partial(FileIO, mode="a"), self._path)
         self._file.truncate(self._length)
         if not self._length:
@@ -140,11 +124,7 @@ class Output:
         return self
 
     def write(self, cells: Iterable[str]) -> None:
-        """Write the next row.
-
-        Raises:
-            OSError: it cannot be written; carries the name of the file.
-        """
+        """Write the next row; an `OSError` carries the name of the file."""
         self._write(encode(map(escape_formula, cells) if self._escape_formulas else cells))
         self.consumed += 1
 

@@ -132,11 +132,7 @@ async def evaluate_file(
 
 
 def count_jobs(jobs: int) -> int:
-    """Return the number of worker processes; 0 stands for one per available core.
-
-    Raises:
-        UsageError: it is no such number.
-    """
+    """Return the number of worker processes; 0 stands for one per available core."""
     check_integer("jobs", jobs, 0)
     if jobs:
         return jobs
@@ -181,11 +177,7 @@ class FileEvaluation:
         writes: bool = True,
         shard: Shard | None = None,
     ) -> None:
-        """See `evaluate_file`; the evaluator does not judge, and the files can be split.
-
-        Raises:
-            UsageError: a comparator cannot be pickled.
-        """
+        """See `evaluate_file`; the evaluator does not judge, and the files can be split."""
         self._reference = evaluator.reference
         self.aggregates = RunningAggregates(
             include_errors=include_errors,
@@ -232,14 +224,10 @@ class FileEvaluation:
         return [question_id for question_id in self._reference.questions if question_id not in self.answered]
 
     async def run(self, send: Send, advance: Callable[[], object] = lambda: None) -> None:
-        """Evaluate.
+        """Evaluate; errors are as in `evaluate_file`.
 
-        Args:
-            send: is called with results as lines of JSON, some at a time, in the order of the input.
-            advance: is called for each result.
-
-        Raises:
-            RejectedResponse, WorkerError, SourceError: see `evaluate_file`.
+        `send` is called with results as lines of JSON, some at a time, in the order of the input, and
+        `advance` for each result.
         """
 
         async def take(parts: list[Part], reply: Reply) -> None:

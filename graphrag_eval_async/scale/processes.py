@@ -50,11 +50,7 @@ class Workers:
     """
 
     def __init__(self, function: Function, jobs: int) -> None:
-        """Pickle the function.
-
-        Raises:
-            PicklingError, AttributeError, TypeError: it cannot be pickled.
-        """
+        """Pickle the function."""
         self._function = pickle.dumps(function)
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="graphrag-eval-async-worker")
         self._lock = Lock()
@@ -124,9 +120,7 @@ class _Worker:
     def call(self, item: Any) -> tuple[list[Any], Any]:
         """Return the parts of a process's reply, and the reply.
 
-        Raises:
-            WorkerError: the process died, or its work failed in a way that is not expected.
-            GraphragEvalError: its work failed as it may fail.
+        Raises a `WorkerError` if the process died or its work raised what it should not.
         """
         try:
             if self._function is not None:

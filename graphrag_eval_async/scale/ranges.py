@@ -89,11 +89,7 @@ class Cutter:
         self._ranges = self._cut(windows)
 
     def next(self) -> Range | None:
-        """Return the next range, or None after the last. Reads the file, so call it in a thread.
-
-        Raises:
-            SourceError: a file cannot be read.
-        """
+        """Return the next range, or None after the last. Reads the file, so call it in a thread."""
         return next(self._ranges, None)
 
     def close(self) -> None:
@@ -136,11 +132,7 @@ class RangeLines:
         self._limit = max_line_bytes
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield the lines.
-
-        Raises:
-            SourceError: the file cannot be read, or is no longer what it was.
-        """
+        """Yield the lines."""
         path, start = self._range.path, self._range.start - self.before
         splitter = Splitter(self._limit, spool=False, file=FileId(path, ""), offset=start)
         for piece in _pieces(self._range, start, PIECE_BYTES):
@@ -154,11 +146,7 @@ class RangeLines:
 
 
 def read_long(range_: Range, offset: int, length: int) -> BinaryIO:
-    """Return a temporary file with a line too long for memory; the caller closes it.
-
-    Raises:
-        SourceError: the file cannot be read, or is no longer what it was.
-    """
+    """Return a temporary file with a line too long for memory; the caller closes it."""
     content = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
     try:
         for piece in _pieces(range_._replace(end=offset + length), offset, CHUNK_BYTES):

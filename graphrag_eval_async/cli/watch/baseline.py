@@ -29,11 +29,7 @@ STYLES = {"better": "green", "worse": "bold red"}
 
 
 def load_baseline(path: str, *, include_errors: bool) -> RunningComparison:
-    """A comparison that has the results in the file at `path` as its baseline.
-
-    Raises:
-        UsageError: the file cannot be read, or has a line that is no result of a question.
-    """
+    """A comparison that has the results in the file at `path` as its baseline."""
     comparison = RunningComparison(include_errors=include_errors)
     try:
         add_results(path, comparison.add_baseline, what="--baseline")

@@ -36,13 +36,7 @@ class Kept:
     def __init__(
         self, journal: str | None, alerts: Alerts, arrivals: Arrivals, has_begun: Callable[[], bool]
     ) -> None:
-        """Read the file, if there is a journal.
-
-        `has_begun` says whether the results of an earlier run are restored.
-
-        Raises:
-            UsageError: the file cannot be read, or has something else.
-        """
+        """Read the file, if there is a journal; `has_begun` says whether its results are restored."""
         self.changed = asyncio.Event()
         self._path = None if journal is None else f"{journal}{SUFFIX}"
         self._alerts = alerts
@@ -66,21 +60,13 @@ class Kept:
             self.changed.set()
 
     async def keep(self) -> NoReturn:
-        """Write the file at each change.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write the file at each change."""
         while True:
             await self.changed.wait()
             await self.write()
 
     async def write(self) -> None:
-        """Write the file, if something has changed.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write the file, if something has changed."""
         is_due = self.changed.is_set()
         self.changed.clear()
         if is_due and self._path is not None:

@@ -57,12 +57,7 @@ class Terminal:
     def draw(self, render: Callable[[int, int], Sequence[Text]], *, above: Sequence[str] = ()) -> None:
         """Replace the lines, in one write.
 
-        Args:
-            render: gives lines that fit into the columns and rows that it is called with.
-            above: lines that stay, before those.
-
-        Raises:
-            OSError: they cannot be written.
+        `render` gives lines that fit into the columns and rows it is called with; the lines `above` stay.
         """
         columns, rows = self.size()
         # The last column stays free, since terminals do not agree on what comes after it.

@@ -49,9 +49,6 @@ def open_view(
 
     A terminal whose cursor cannot be moved gets the same view as plain text, again and again. Keys are read
     from standard input if that is a terminal, and not what `reads_stdin`.
-
-    Raises:
-        UsageError: there is no standard output.
     """
     write: Callable[[dict[str, Any]], bytes] = _line
     if sys.stdout is not None and sys.stdout.isatty():

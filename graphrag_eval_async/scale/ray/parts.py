@@ -94,8 +94,7 @@ def results_table(ids: Sequence[bytes], results: Sequence[Mapping[str, Any]]) ->
 def write_part(folder: str, run: str, name: str, results: Any, rejects: Any, summary: Summary) -> None:
     """Write the results and rejects of a batch; it is done once its results are in place.
 
-    Raises:
-        OSError: they cannot be written, or another run has taken over.
+    Raises an `OSError`, too, if another run has taken over.
     """
     if rejects.num_rows:
         _write(os.path.join(folder, REJECTS, run), name, rejects, {})
@@ -120,11 +119,7 @@ def _write(folder: str, name: str, table: Any, metadata: Mapping[str, str | byte
 
 
 def read_summary(path: str) -> Summary | None:
-    """Return the outcome of a batch; None if it is not done.
-
-    Raises:
-        JournalError: the file was not written by a run.
-    """
+    """Return the outcome of a batch; None if it is not done."""
     from pyarrow import parquet
 
     try:
@@ -154,12 +149,7 @@ class Folder:
     """The directory of results of one run; closing it lets others use it."""
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
-        """Make the directory, and lock it.
-
-        Raises:
-            UsageError: it has results and `resume` is false, or it cannot be made.
-            JournalLocked: another process uses it.
-        """
+        """Make the directory, and lock it."""
         self.path = os.path.abspath(path)
         try:
             for name in (RESULTS, REJECTS):
@@ -188,12 +178,7 @@ class Folder:
         return os.path.join(self.path, RESULTS)
 
     def begin(self, run: str, terms: Mapping[str, str]) -> Kept:
-        """Return the outcome of earlier runs, and create the directories of `run`.
-
-        Raises:
-            JournalMismatch: they had other terms.
-            JournalError: a file is not a part of results.
-        """
+        """Return the outcome of earlier runs, and create the directories of `run`."""
         self._file.seek(0)
         text = self._file.read()
         before = orjson.loads(text) if text else {}

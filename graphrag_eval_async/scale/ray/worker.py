@@ -251,11 +251,7 @@ def _counts(usage: JudgeUsage) -> dict[str, float]:
 
 
 def _begin(folder: str, name: str) -> None:
-    """Count an attempt at a batch.
-
-    Raises:
-        WorkerError: too many workers have died over it.
-    """
+    """Count an attempt at a batch; raise a `WorkerError` if too many workers have died over it."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name)
     with open(path, "ab") as file:

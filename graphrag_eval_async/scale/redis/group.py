@@ -108,11 +108,7 @@ def keys_of(stream: str, group: str, results: str | None) -> Keys:
 
 
 def server_address(url: str) -> RedisAddress:
-    """Read the address of a server, without the name of a stream.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Read the address of a server, without the name of a stream."""
     try:
         address = redis_address(url, "redis://HOST[:PORT][/DB]")
         if address.name:
@@ -137,11 +133,7 @@ class Connection:
         self._scripts: dict[str, Any] = {}
 
     async def open(self) -> None:
-        """Import the package.
-
-        Raises:
-            UsageError: it cannot be imported.
-        """
+        """Import the package, unless that has been done."""
         if self._client is None:
             self._client = await asyncio.to_thread(connect, self.address, ANSWER_SECONDS)
 
@@ -151,19 +143,11 @@ class Connection:
             await client.aclose()
 
     async def do(self, *command: Any) -> Any:
-        """Return the server's answer to a command.
-
-        Raises:
-            SourceError: the server refuses it, or is away for too long.
-        """
+        """Return the server's answer; raise a `SourceError` if it refuses, or is away for too long."""
         return await self._try(lambda: self._client.execute_command(*command))
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        """Run a script, perhaps twice, and return its result.
-
-        Raises:
-            SourceError: the server refuses it, or is away for too long.
-        """
+        """Run a script, perhaps twice, and return its result; errors are as in `do`."""
         if script not in self._scripts:
             self._scripts[script] = self._client.register_script(script)
         return await self._try(lambda: self._scripts[script](keys=keys, args=args))

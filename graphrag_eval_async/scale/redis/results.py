@@ -182,11 +182,7 @@ class RedisRun:
         return self._ready.popleft()
 
     async def refresh(self) -> None:
-        """Read the current aggregates.
-
-        Raises:
-            SourceError: the server cannot be used.
-        """
+        """Read the current aggregates."""
         await self._link.open()
         if (known := await self._link.do("HGET", self._keys.counts, "conditions")) is not None:
             self._keys = self._keys._replace(results=orjson.loads(known)["results"])

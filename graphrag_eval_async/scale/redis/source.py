@@ -121,9 +121,6 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
     """Return the stream at an address such as ``redis://host/responses?group=eval``; see `redis_stream`.
 
     `results` is the address of the results on the same server, such as ``redis://host/results``.
-
-    Raises:
-        UsageError: it is none, or the extra is not installed.
     """
     try:
         address = redis_address(text, SHAPE, OPTIONS)
@@ -140,11 +137,7 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
 
 
 def results_at(text: str) -> tuple[RedisAddress, str]:
-    """Return the server and the name of a stream of results, from ``redis://host/results``.
-
-    Raises:
-        UsageError: it is none, or the extra is not installed.
-    """
+    """Return the server and the name of a stream of results, from ``redis://host/results``."""
     shape = "redis://HOST[:PORT]/[DB/]RESULTS"
     try:
         address = redis_address(text, shape)

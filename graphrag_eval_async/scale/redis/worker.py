@@ -102,11 +102,7 @@ class RedisWorker:
     # Reading
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Yield new entries, and those of dead workers.
-
-        Raises:
-            SourceError: the server cannot be used, or the group has begun under other conditions.
-        """
+        """Yield new entries, and those of dead workers."""
         await self._open()
         loop = asyncio.get_running_loop()
         count = min(MOST_ENTRIES, self._terms.max_in_flight)
@@ -135,11 +131,7 @@ class RedisWorker:
         self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
 
     async def _begin(self) -> None:
-        """Create the group if it does not exist; check that it was created under the same conditions.
-
-        Raises:
-            SourceError: the conditions differ, or the server cannot be used.
-        """
+        """Create the group if it does not exist; check that it was created under the same conditions."""
         await self._create()
         keys, evaluator = self._keys, self._terms.evaluator
         own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._terms.include_errors}
@@ -229,14 +221,7 @@ class RedisWorker:
         return {"stream": self._keys.stream, "entry": record.file.key}
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
-        """Store results and acknowledge their entries, atomically.
-
-        Returns:
-            the results, with None for those whose entries another worker has finished.
-
-        Raises:
-            SourceError: the server cannot be used.
-        """
+        """Store results and acknowledge their entries; return None for those another worker has finished."""
         kept: list[Evaluation | None] = []
         async with self._committing:
             await self._commit_rejects()
