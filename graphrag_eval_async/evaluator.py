@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict
 from warnings import warn
 
@@ -52,7 +51,6 @@ from graphrag_eval_async.threads import run_in_thread
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-    from types import TracebackType
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.execution import Executed, Executing, ExecutionSession
@@ -137,15 +135,13 @@ class Evaluator:
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        configured = _configured(config, judge, on_fatal, steps_groups, has_reference=reference is not None)
-        self._mode, self._strict_types, self._compares_queries = configured.steps
-        self._judging, self._executing = configured.judging, configured.executing
+        aliases = self._configure(config, judge, on_fatal, steps_groups, reference is not None)
         self._opened: _Opened | None = None
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
         )
         if isinstance(step_aliases, Mapping | None):
-            step_aliases = {**configured.aliases, **(step_aliases or {})}
+            step_aliases = {**aliases, **(step_aliases or {})}
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
@@ -158,6 +154,38 @@ class Evaluator:
             )
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)
+
+    def _configure(
+        self,
+        config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
+        judge: Judge | Mapping[str, Judge] | None,
+        on_fatal: OnFatal,
+        steps_groups: StepsGroups | None,
+        has_reference: bool,
+    ) -> Mapping[str, Sequence[str]]:
+        """Do what a configuration says, if there is one; return the other names of steps that it has."""
+        self._judging: Judging | None = None
+        self._executing: Executing | None = None
+        self._mode: StepsGroups = steps_groups or "last"
+        self._strict_types = self._compares_queries = False
+        if config is None and judge is None:
+            return {}
+        from graphrag_eval_async.config import load_config  # which streams without a judge do not need
+        from graphrag_eval_async.metrics import Judging, metrics_on
+
+        checked = load_config({} if config is None else config, judge=judge is not None)
+        if not has_reference and (idle := _of_reference(checked)):
+            warn(f"without a reference set, these do nothing: {', '.join(idle)}", GraphragEvalWarning, 3)
+        if metrics_on(checked):
+            self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
+        steps = checked.steps
+        if checked.execute is not None or steps.check_queries:
+            from graphrag_eval_async.execution import Executing
+
+            self._executing = Executing(checked.execute, checks=steps.check_queries)
+        self._mode = steps_groups or steps.groups
+        self._strict_types, self._compares_queries = steps.strict_types, steps.query_similarity
+        return checked.aliases
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
@@ -439,12 +467,7 @@ class Evaluator:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
 
 
@@ -468,50 +491,6 @@ class _Opened(NamedTuple):
     loop: asyncio.AbstractEventLoop
     judges: JudgeSession | None
     execution: ExecutionSession | None
-
-
-class _Configured(NamedTuple):
-    """What a configuration says.
-
-    Attributes:
-        steps: which groups of steps are scored, whether types are strict, and whether the queries in the
-            arguments of reference steps are compared.
-        judging: what is judged.
-        executing: what is run or parsed.
-        aliases: other names of steps.
-    """
-
-    steps: tuple[StepsGroups, bool, bool]
-    judging: Judging | None = None
-    executing: Executing | None = None
-    aliases: Mapping[str, Sequence[str]] = MappingProxyType({})
-
-
-def _configured(
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
-    judge: Judge | Mapping[str, Judge] | None,
-    on_fatal: OnFatal,
-    steps_groups: StepsGroups | None,
-    *,
-    has_reference: bool,
-) -> _Configured:
-    if config is None and judge is None:
-        return _Configured((steps_groups or "last", False, False))
-    from graphrag_eval_async.config import load_config  # which streams without a judge do not need
-    from graphrag_eval_async.metrics import Judging, metrics_on
-
-    checked = load_config({} if config is None else config, judge=judge is not None)
-    if not has_reference and (idle := _of_reference(checked)):
-        warn(f"without a reference set, these do nothing: {', '.join(idle)}", GraphragEvalWarning, 3)
-    judging = Judging(checked, judge=judge, on_fatal=on_fatal) if metrics_on(checked) else None
-    executing = None
-    if checked.execute is not None or checked.steps.check_queries:
-        from graphrag_eval_async.execution import Executing
-
-        executing = Executing(checked.execute, checks=checked.steps.check_queries)
-    own = checked.steps
-    steps = (steps_groups or own.groups, own.strict_types, own.query_similarity)
-    return _Configured(steps, judging, executing, dict(checked.aliases))
 
 
 def _of_reference(config: Config) -> list[str]:

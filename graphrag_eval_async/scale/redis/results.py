@@ -32,7 +32,6 @@ from graphrag_eval_async.threads import run_in_thread
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, Mapping
-    from types import TracebackType
 
     from graphrag_eval_async.redis_client import RedisAddress
     from graphrag_eval_async.reference import Reference, Templates
@@ -158,12 +157,7 @@ class RedisRun:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
