@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.scale.work import Part, Reply
-    from graphrag_eval_async.sources.shards import Window
     from graphrag_eval_async.stream.options import OnReject
 
 Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
@@ -126,8 +125,13 @@ async def evaluate_file(
         )
     rejects = run.rejects
     with nullcontext() if results is None else LineFile(results) as lines:
-        send = _discard if lines is None else lines.send
-        await (run.run(send) if isinstance(run, FileEvaluation) else _run_here(run, send))
+        if isinstance(run, FileEvaluation):
+            await run.run(_discard if lines is None else lines.send)
+        else:
+            async with run:
+                async for result in run:
+                    if lines is not None:
+                        await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
     return EvaluatedFile(run.aggregates, rejects, run.missing)
 
 
@@ -143,13 +147,6 @@ def count_jobs(jobs: int) -> int:
 def _check_apart(results: str | os.PathLike[str] | None, files: Sequence[str]) -> None:
     if results is not None and os.path.realpath(results) in map(os.path.realpath, files):
         raise UsageError(f"results: {os.fspath(results)!r} is among the responses; it would be overwritten")
-
-
-async def _run_here(stream: EvaluationStream, send: Send) -> None:
-    async with stream:
-        async for result in stream:
-            if send is not _discard:
-                await send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
 
 async def _discard(_: bytes) -> None:
@@ -197,18 +194,16 @@ class FileEvaluation:
             stops_at_reject=on_reject == "raise",
         )
         self._is_part = shard is not None
-        self.merging = self._merge(work, windows(files, shard or Shard(0, 1)), jobs)
-
-    def _merge(self, work: Evaluating, read: Sequence[Window], jobs: int) -> Merging:
+        read = windows(files, shard or Shard(0, 1))
         try:
-            return Merging(
+            self.merging = Merging(
                 work,
                 read,
                 jobs,
                 aggregates=self.aggregates,
                 on_reject=self._reject,
-                spool=callable(self._on_reject),
-                threaded=isinstance(self._on_reject, RejectWriter),
+                spool=callable(on_reject),
+                threaded=isinstance(on_reject, RejectWriter),
                 is_part=self._is_part,
             )
         except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -114,7 +114,9 @@ class Merging:
                 parts, reply = await future
                 # In a thread, since it takes long; to its end, so that the aggregates are whole.
                 await write_in_thread(partial(self._merge, reply))
-                self._go_on(range_, reply)
+                if reply.end < range_.end:
+                    self._resume(range_._replace(start=reply.end), alone=reply.alone)
+                self.consumed += reply.end - range_.start
                 await take(parts, reply)
                 await self._reject_all(range_, reply)
             if self._error is not None:
@@ -152,11 +154,6 @@ class Merging:
                     other._demote(*first)
                 self._answered.add(question)
             self.aggregates.merge(other)
-
-    def _go_on(self, range_: Range, reply: Reply) -> None:
-        if reply.end < range_.end:
-            self._resume(range_._replace(start=reply.end), alone=reply.alone)
-        self.consumed += reply.end - range_.start
 
     def _resume(self, rest: Range, *, alone: bool) -> None:
         """Hand out the rest of a range before all later ranges."""

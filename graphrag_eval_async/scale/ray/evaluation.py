@@ -150,7 +150,7 @@ def evaluate_dataset(
         raise UsageError("format: spans of one trace stand in several rows; convert them first")
     size = batch_size if batch_size is not None else JUDGED_BATCH if evaluator.judged else BATCH
     check_integer("batch_size", size)
-    files = None if _is_dataset(responses) else _files(responses)
+    files = None if callable(getattr(responses, "map_batches", None)) else _files(responses)
     terms = evaluator.fingerprints() | {
         "responses": "a dataset" if files is None else " ".join(map(os.path.abspath, as_paths(responses))),
         "include_errors": str(include_errors),
@@ -172,8 +172,7 @@ def evaluate_dataset(
         )
         work = _Work(task, kept, concurrency, size, num_cpus, advance or (lambda _: None))
         try:
-            lines = _lines(responses, files, max_line_bytes, concurrency)
-            outcome = work.run(lines)
+            outcome = work.run(_lines(responses, files, max_line_bytes, concurrency))
         except Exception as error:
             raise _known(error) from error
         return work.finish(outcome, folder)
@@ -309,10 +308,6 @@ class _Held:
 
     def __init__(self, reference: Any) -> None:
         self.reference = reference
-
-
-def _is_dataset(responses: Any) -> bool:
-    return callable(getattr(responses, "map_batches", None))
 
 
 def _files(responses: Any) -> list[str]:

@@ -56,9 +56,7 @@ class Summary(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """Return all but the aggregates."""
-        found = self._asdict()
-        del found["aggregates"]
-        return found
+        return {name: value for name, value in self._asdict().items() if name != "aggregates"}
 
 
 def results_schema() -> Any:
@@ -98,14 +96,11 @@ def write_part(folder: str, run: str, name: str, results: Any, rejects: Any, sum
     """
     if rejects.num_rows:
         _write(os.path.join(folder, REJECTS, run), name, rejects, {})
-    more: dict[str, str | bytes] = {
-        SUMMARY: orjson.dumps(summary.fields()).decode(),
-        AGGREGATES: summary.aggregates,
-    }
+    more = {SUMMARY: orjson.dumps(summary.fields()), AGGREGATES: summary.aggregates}
     _write(os.path.join(folder, RESULTS, run), name, results, more)
 
 
-def _write(folder: str, name: str, table: Any, metadata: Mapping[str, str | bytes]) -> None:
+def _write(folder: str, name: str, table: Any, metadata: Mapping[str, bytes]) -> None:
     from pyarrow import parquet
 
     draft = os.path.join(folder, f".{name}.tmp")
@@ -154,7 +149,7 @@ class Folder:
         try:
             for name in (RESULTS, REJECTS):
                 os.makedirs(os.path.join(self.path, name), exist_ok=True)
-            self._file = open(self._file_path, "a+b")  # noqa: SIM115
+            self._file = open(os.path.join(self.path, "run.json"), "a+b")  # noqa: SIM115
         except OSError as error:
             raise UsageError(f"results: {error}") from None
         try:
@@ -167,10 +162,6 @@ class Folder:
         if not resume and self._runs(RESULTS):
             self._file.close()
             raise UsageError(f"results: {self.path} has results already; resume them, or name another")
-
-    @property
-    def _file_path(self) -> str:
-        return os.path.join(self.path, "run.json")
 
     @property
     def results(self) -> str:
@@ -192,7 +183,10 @@ class Folder:
         if not before:
             self._file.write(orjson.dumps(dict(terms)))
             self._file.flush()
-        self._seal()
+        for kind in (RESULTS, REJECTS):
+            for path in self._runs(kind):
+                if not path.endswith(SEALED):  # So that workers left from earlier runs can no longer write.
+                    os.rename(path, path + SEALED)
         kept = self._read()
         for name in (RESULTS, REJECTS):
             os.mkdir(os.path.join(self.path, name, run))
@@ -201,13 +195,6 @@ class Folder:
     def _runs(self, kind: str) -> list[str]:
         folder = os.path.join(self.path, kind)
         return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
-
-    def _seal(self) -> None:
-        """Rename the directories of earlier runs, so that workers left from them can no longer write."""
-        for kind in (RESULTS, REJECTS):
-            for path in self._runs(kind):
-                if not path.endswith(SEALED):
-                    os.rename(path, path + SEALED)
 
     def _read(self) -> Kept:
         import numpy

@@ -87,7 +87,8 @@ class EvaluateBatches:
     def __call__(self, batch: Any) -> Any:
         """Evaluate a batch; return a table with a summary in its last row, see `outcome_schema`."""
         rows, skipped = self._new(batch)
-        name = self._name_part(rows)
+        # A name that only this batch has, also if Ray repeats the task.
+        name = f"{sha256(b''.join(row['id'] + row['tag'] for row in rows)).hexdigest()[:32]}.parquet"
         if not rows:
             return _outcome(Summary(0, {}, [], b"", {}), skipped, name)
         folder, run = self._task.folder, self._task.run
@@ -109,11 +110,6 @@ class EvaluateBatches:
         places = numpy.searchsorted(known, ids)
         is_done = known[numpy.minimum(places, len(known) - 1)] == ids
         return batch.filter(~is_done).to_pylist(), [id_.ljust(ID_BYTES, b"\0") for id_ in ids[is_done]]
-
-    @staticmethod
-    def _name_part(rows: Sequence[Mapping[str, Any]]) -> str:
-        """Return a name that only this batch has, also if Ray repeats the task."""
-        return f"{sha256(b''.join(row['id'] + row['tag'] for row in rows)).hexdigest()[:32]}.parquet"
 
     def _evaluate(self, rows: Sequence[Mapping[str, Any]], name: str, skipped: Sequence[bytes]) -> Any:
         before = _counts(self._session.usage) if self._session is not None else {}

@@ -195,18 +195,18 @@ class RedisRun:
         if not self._last:
             await self.refresh()
             await self.look()
-            await self._begin()
+            # The latest results, which are counted already.
+            latest = await self._link.do("XREVRANGE", self._keys.results, self._last, "-", "COUNT", LATEST)
+            self._ready.extend(_result(self._place, *entry) for entry in reversed(latest))
         now = asyncio.get_running_loop().time()
         if now >= self._due:
             await self.look()
             self._due = now + LOOK_SECONDS
-        expected = self._total
-        results = self._keys.results
-        block = round(LOOK_SECONDS * 500)
-        reply = await self._link.do("XREAD", "COUNT", PAGE, "BLOCK", block, "STREAMS", results, self._last)
-        found = [entry for _, entries in reply or () for entry in entries]
+        expected, block = self._total, round(LOOK_SECONDS * 500)
+        command = ("XREAD", "COUNT", PAGE, "BLOCK", block, "STREAMS", self._keys.results, self._last)
+        found = [entry for _, entries in await self._link.do(*command) or () for entry in entries]
         for id_, fields in found:
-            result = _result(f"{self._settings.address}/{results}", id_, fields)
+            result = _result(self._place, id_, fields)
             self.aggregates.add(result)
             self._ready.append(result)
             self._last = id_
@@ -214,11 +214,9 @@ class RedisRun:
         if len(found) < PAGE and self._counted < expected:  # Some were deleted before they were read.
             await self.refresh()
 
-    async def _begin(self) -> None:
-        """Queue the latest results, which are counted already."""
-        found = await self._link.do("XREVRANGE", self._keys.results, self._last, "-", "COUNT", LATEST)
-        place = f"{self._settings.address}/{self._keys.results}"
-        self._ready.extend(_result(place, id_, fields) for id_, fields in reversed(found))
+    @property
+    def _place(self) -> str:
+        return f"{self._settings.address}/{self._keys.results}"
 
     async def answered(self) -> set[str]:
         """Return the ids of the questions that have a result."""

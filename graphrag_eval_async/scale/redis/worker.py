@@ -103,7 +103,9 @@ class RedisWorker:
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
         """Yield new entries, and those of dead workers."""
-        await self._open()
+        await self._link.open()
+        await self._begin()
+        self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
         loop = asyncio.get_running_loop()
         count = min(MOST_ENTRIES, self._terms.max_in_flight)
         look, outages = 0.0, self._link.outages
@@ -125,15 +127,16 @@ class RedisWorker:
             elif self._settings.drain and await self._is_drained():
                 return
 
-    async def _open(self) -> None:
-        await self._link.open()
-        await self._begin()
-        self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
-
     async def _begin(self) -> None:
         """Create the group if it does not exist; check that it was created under the same conditions."""
-        await self._create()
         keys, evaluator = self._keys, self._terms.evaluator
+        try:
+            await self._link.do("XGROUP", "CREATE", keys.stream, keys.group, "0", "MKSTREAM")
+            # Since it began with the first entry, those that are not done are lost.
+            await self._link.do("HSET", keys.counts, "begun", "0")
+        except SourceError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
         own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._terms.include_errors}
         conditions = orjson.dumps(own, option=orjson.OPT_SORT_KEYS)
         base = self._aggregates()
@@ -143,22 +146,17 @@ class RedisWorker:
         before = await self._link.run(scripts.BEGIN, names, args)
         if before != conditions:
             kept = orjson.loads(before)
-            changed = [_changed(key, kept, own) for key in {**kept, **own} if kept.get(key) != own.get(key)]
+            hashes = ("configuration", "reference")
+            changed = [
+                key if key in hashes else f"{key} (was {kept.get(key)}, now {own.get(key)})"
+                for key in {**kept, **own}
+                if kept.get(key) != own.get(key)
+            ]
             raise SourceError(
                 f"{self._settings}: group {keys.group!r} has begun under other conditions: "
                 f"{', '.join(changed)}; its results and new ones would not be comparable. Use another "
                 "group, or force=yes in the address, in Python force=True"
             )
-
-    async def _create(self) -> None:
-        create = ("XGROUP", "CREATE", self._keys.stream, self._keys.group, "0", "MKSTREAM")
-        try:
-            await self._link.do(*create)
-            # Since it began with the first entry, those that are not done are lost.
-            await self._link.do("HSET", self._keys.counts, "begun", "0")
-        except SourceError as error:
-            if "BUSYGROUP" not in str(error):
-                raise
 
     async def _read(self, count: int) -> list[tuple[bytes, Any, int]]:
         group, stream = self._keys.group, self._keys.stream
@@ -349,13 +347,6 @@ class RedisWorker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._link.aclose()
-
-
-def _changed(name: str, kept: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Name a condition that differs, with its values unless they are hashes."""
-    if name in ("configuration", "reference"):
-        return name
-    return f"{name} (was {kept.get(name)}, now {own.get(name)})"
 
 
 def _entry(evaluation: Evaluation) -> str:
