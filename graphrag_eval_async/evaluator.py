@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import Judge, JudgeUsage
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Judging, OnFatal
-    from graphrag_eval_async.records import Question, Record, Response
+    from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.traces.format import TraceFormat
 
@@ -255,7 +255,7 @@ class Evaluator:
             return None
         try:
             budget = Budget(QUICK_SEARCH_STEPS, QUICK_COMPARISONS)
-            return self._score(question, response, sample, budget, quick=True)
+            return self.score(response, sample, budget, quick=True)
         except ComparisonBudgetExceeded:
             return None
 
@@ -275,10 +275,30 @@ class Evaluator:
         sample: int | None,
         budget: Budget | None = None,
         executed: Executed | None = None,
+        *,
+        quick: bool = False,
     ) -> Evaluation:
-        """Do the same in this thread."""
+        """Do the same in this thread; `quick` work may raise `ComparisonBudgetExceeded`."""
         question = response.question or self.reference.questions[response.question_id]
-        return self._score(question, response, sample, budget or Budget(), executed=executed)
+        if self._aliases:
+            rename_steps(response, self._aliases)
+        failed, steps = response.failed, response.fields.get("actual_steps")
+        evaluation = Evaluation(
+            question.template_id, question.id, failed, sample, question=question, response=response
+        )
+        answer = response.fields.get("actual_answer")
+        if answer is not None:
+            evaluation.is_answered = says_something(answer)
+        if question.data is not None:
+            self._score_steps(evaluation, budget or Budget(), quick=quick, executed=executed)
+            if evaluation.facts is not None:
+                evaluation.failure = failure_of(evaluation.facts)
+        if steps:
+            evaluation.steps = kinds_of(steps)
+        count_unjudged(evaluation, question, response)
+        if self._judging is not None and not failed:
+            evaluation.plan = self._judging.plan(question, response.fields, evaluation.matches)
+        return evaluation
 
     async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
         """Run the queries of a response and of its reference steps; None if there are none to run.
@@ -293,36 +313,6 @@ class Evaluator:
             rename_steps(response, self._aliases)
         steps = () if response.failed else response.fields.get("actual_steps") or ()
         return await session.run(self._prepared[question.id].groups, steps)
-
-    def _score(
-        self,
-        question: Question,
-        response: Response,
-        sample: int | None,
-        budget: Budget,
-        *,
-        quick: bool = False,
-        executed: Executed | None = None,
-    ) -> Evaluation:
-        if self._aliases:
-            rename_steps(response, self._aliases)
-        failed, steps = response.failed, response.fields.get("actual_steps")
-        evaluation = Evaluation(
-            question.template_id, question.id, failed, sample, question=question, response=response
-        )
-        answer = response.fields.get("actual_answer")
-        if answer is not None:
-            evaluation.is_answered = says_something(answer)
-        if question.data is not None:
-            self._score_steps(evaluation, budget, quick=quick, executed=executed)
-            if evaluation.facts is not None:
-                evaluation.failure = failure_of(evaluation.facts)
-        if steps:
-            evaluation.steps = kinds_of(steps)
-        count_unjudged(evaluation, question, response)
-        if self._judging is not None and not failed:
-            evaluation.plan = self._judging.plan(question, response.fields, evaluation.matches)
-        return evaluation
 
     def _score_steps(
         self, evaluation: Evaluation, budget: Budget, *, quick: bool, executed: Executed | None

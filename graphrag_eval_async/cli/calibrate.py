@@ -48,9 +48,7 @@ class SampleForLabels:
     metric: Annotated[
         str,
         options.input_option(
-            "--metric",
-            metavar="METRIC",
-            help="Draw from the results that have this score.",
+            "--metric", metavar="METRIC", help="Draw from the results that have this score."
         ),
     ] = "answer_correctness"
     output: Annotated[
@@ -68,11 +66,8 @@ class SampleForLabels:
     def run(self, interrupts: Interrupts) -> Exit:
         check_distinct([self.results], [self.output])
         sample = LabelSample(self.n, metric=self.metric, seed=self.seed)
-        rejects, ending = read_to_end(
-            [(self.results, WithDigest(sample.add))],
-            interrupts,
-            max_line_bytes=self.max_line_bytes,
-        )
+        source = (self.results, WithDigest(sample.add))
+        rejects, ending = read_to_end([source], interrupts, max_line_bytes=self.max_line_bytes)
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:  # Half of a file is no random sample of it.
             labels = sample.labels()
@@ -102,9 +97,7 @@ class Calibrate:
     metric: Annotated[
         str | None,
         options.input_option(
-            "--metric",
-            metavar="METRIC",
-            help="The judge's score.  [default: that of the labels]",
+            "--metric", metavar="METRIC", help="The judge's score.  [default: that of the labels]"
         ),
     ] = None
     chosen_at_random: Annotated[
@@ -125,11 +118,7 @@ class Calibrate:
         found = Calibration(self.metric, level=self.level, chosen_at_random=self.chosen_at_random)
         rejected = Rejects()
         for path, add in ((self.labels, found.add_label), (self.results, WithDigest(found.add_result))):
-            rejects, ending = read_to_end(
-                [(path, add)],
-                interrupts,
-                max_line_bytes=self.max_line_bytes,
-            )
+            rejects, ending = read_to_end([(path, add)], interrupts, max_line_bytes=self.max_line_bytes)
             list_rejects(rejects)
             rejected.counts.update(rejects.counts)
             if ending.error is not None or interrupts.came:  # Half of a file would mislead.

@@ -173,26 +173,15 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
 def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
     """A table of the `worst` questions of all scores, with the lines of their results."""
     shown = greatest_losses(worse, worst)
-    lines = lines_of_questions(candidate, {row["question_id"] for _, row in shown})
+    lines: dict[str, str] = {}
+    for question, place, _ in results_of_questions(candidate, {row["question_id"] for _, row in shown}):
+        lines.setdefault(question, place)
     rows = [
-        [
-            *(name_cell(row["question_id"]), name_cell(metric), *_cells(row)),
-            lines.get(row["question_id"], ""),
-        ]
+        [name_cell(id_ := row["question_id"]), name_cell(metric), *_cells(row), lines.get(id_, "")]
         for metric, row in shown
     ]
     headings = ["got worse", "metric", "baseline", "candidate", "change", "result"]
     return _table(headings, rows, names=2) if rows else []
-
-
-def lines_of_questions(path: str, questions: Collection[str]) -> dict[str, str]:
-    """Return the place of each question's first result in a file, as ``NAME:LINE``."""
-    found: dict[str, str] = {}
-    for question, place, _ in results_of_questions(path, questions):
-        found.setdefault(question, place)
-        if len(found) == len(questions):
-            break
-    return found
 
 
 def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -11,12 +11,7 @@ from typing import Annotated, Any, ClassVar
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, file_path, make_folder_of, resumable_path
-from graphrag_eval_async.cli.judges import (
-    judge_config,
-    judging,
-    keep_answer_correctness,
-    nothing_judged,
-)
+from graphrag_eval_async.cli.judges import judge_config, judging, keep_answer_correctness, nothing_judged
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.tsv import Answer, Output, read_answers
@@ -83,7 +78,10 @@ class AnswerCorrectness:
     ] = True
 
     def run(self, interrupts: Interrupts) -> Exit:
-        config = judge_config(self.config, self._model, prepare=keep_answer_correctness)
+        llm = self.llm
+        if llm is None and self.config is None and os.environ.get("OPENAI_API_KEY"):
+            llm = MODEL
+        config = judge_config(self.config, llm, prepare=keep_answer_correctness)
         if config is None:
             raise UsageError(
                 "no LLM that judges: give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY, so "
@@ -107,11 +105,6 @@ class AnswerCorrectness:
         if ending.error is None:
             ending = ending._replace(error=nothing_judged(config, stream.usage, ()))
         return end(ending)
-
-    @property
-    def _model(self) -> str | None:
-        has_key = bool(os.environ.get("OPENAI_API_KEY"))
-        return MODEL if self.llm is None and self.config is None and has_key else self.llm
 
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:

@@ -95,19 +95,14 @@ class ReportOptions(GateOptions):
         failures, held = failed_and_held(gates)
         lines = [summary, *folded(failure_reasons(snapshot)), *_worst(aggregates)]
         lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
-        tables = [_tables(snapshot, table, detail=self.detail), "", *lines]
-        ending = ending.attempt(partial(tell, table, "\n".join(tables)))
+        if table is not None:
+            parts = [render_means(snapshot, table), render_detail(snapshot, table) if self.detail else ""]
+            told = ["\n\n".join(filter(None, parts)), "", *lines]
+            ending = ending.attempt(partial(tell, table, "\n".join(told)))
         if decision is not None and not decision.holds:
             decided = "decided so" if decision.holds is False else "not decided"
             failures.append(f"{decision.condition}: {decided}")
         return end(ending, found.rejects, failures)
-
-
-def _tables(snapshot: Mapping[str, Any], stream: TextIO | None, *, detail: bool) -> str:
-    if stream is None:
-        return ""
-    renders = (render_means, render_detail) if detail else (render_means,)
-    return "\n\n".join(filter(None, (render(snapshot, stream) for render in renders)))
 
 
 def _worst(aggregates: RunningAggregates) -> list[str]:

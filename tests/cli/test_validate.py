@@ -91,7 +91,7 @@ def test_nothing_is_evaluated(folder: Folder, monkeypatch: pytest.MonkeyPatch) -
         pytest.fail("a response was evaluated")
 
     monkeypatch.setattr("graphrag_eval_async.evaluator.score_steps", refuse)
-    monkeypatch.setattr("graphrag_eval_async.evaluator.Evaluator._score", refuse)
+    monkeypatch.setattr("graphrag_eval_async.evaluator.Evaluator.score", refuse)
     responses = [response(item["id"]) for template in REFERENCE for item in template["questions"]]
     assert run("validate", folder.reference, folder.lines(*responses)) == 0
 
