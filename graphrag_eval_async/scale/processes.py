@@ -70,16 +70,14 @@ class Workers:
         with self._lock:
             if self._closed:
                 raise WorkerError(f"{item}: not evaluated, since the run has ended")
-            worker = self._idle.pop() if self._idle else self._start()
+            if self._idle:
+                worker = self._idle.pop()
+            else:
+                self._workers.append(worker := _Worker(self._function))
         reply = worker.call(item)
         with self._lock:
             self._idle.append(worker)
         return reply
-
-    def _start(self) -> _Worker:
-        worker = _Worker(self._function)
-        self._workers.append(worker)
-        return worker
 
     async def aclose(self) -> None:
         """Kill the processes and wait until they have ended."""
@@ -105,7 +103,7 @@ class _Worker:
         # A fork would copy the locks of threads and event loops in whatever state they are.
         context = get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process: SpawnProcess = context.Process(target=serve, args=(theirs, IGNORED), daemon=True)
+        self._process: SpawnProcess = context.Process(target=serve, args=(theirs,), daemon=True)
         # Blocked until it ignores them, or a Ctrl-C would end it while it starts.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
         try:
@@ -174,11 +172,11 @@ def _death(code: int | None) -> str:
     return f"the worker process ended with exit code {code}"
 
 
-def serve(connection: Connection[Any, Any], ignored: tuple[signal.Signals, ...]) -> None:
+def serve(connection: Connection[Any, Any]) -> None:
     """Run a worker process: answer each item until the parent is gone."""
-    for number in ignored:
+    for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ignored)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
     try:
         file = _receive_file(connection)
         function = pickle.loads(connection.recv_bytes())  # noqa: S301  (from the parent)

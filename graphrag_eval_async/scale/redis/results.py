@@ -23,9 +23,9 @@ from graphrag_eval_async.scale.redis.group import (
     Settings,
     fields_of,
     keys_of,
+    merge,
     server_address,
 )
-from graphrag_eval_async.scale.redis.merging import merge
 from graphrag_eval_async.scale.redis.worker import LEFT
 from graphrag_eval_async.threads import run_in_thread
 

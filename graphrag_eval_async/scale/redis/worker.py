@@ -15,7 +15,7 @@ from graphrag_eval_async.errors import SourceError, in_utf8
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import FileId, Line, Unwritable
 from graphrag_eval_async.reference import NoReference
-from graphrag_eval_async.scale.redis import merging, scripts
+from graphrag_eval_async.scale.redis import group, scripts
 from graphrag_eval_async.scale.redis.group import CLAIM_SECONDS, LOGGER, Connection, NoGroup, fields_of
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.sources.lines import long_line
@@ -159,11 +159,10 @@ class RedisWorker:
             )
 
     async def _read(self, count: int) -> list[tuple[bytes, Any, int]]:
-        group, stream = self._keys.group, self._keys.stream
         block = min(BLOCK_MS, round(self._claim_after * 300))
-        command = ("XREADGROUP", "GROUP", group, self._consumer, "COUNT", count, "BLOCK", block)
+        command = ("XREADGROUP", "GROUP", self._keys.group, self._consumer, "COUNT", count, "BLOCK", block)
         try:
-            reply = await self._link.do(*command, "STREAMS", stream, ">")
+            reply = await self._link.do(*command, "STREAMS", self._keys.stream, ">")
         except NoGroup:
             LOGGER.warning("%s: the group is gone; it begins anew with what is in the stream", self._settings)
             await self._begin()
@@ -279,8 +278,8 @@ class RedisWorker:
         if isinstance(answer, list):
             LOGGER.warning("%s: entries that another worker has finished: %d", self._settings, len(answer))
             return {id_.decode() for id_ in answer}
-        if answer >= merging.FAN and (self._merging is None or self._merging.done()):
-            work = merging.merge_changes(self._link, keys, self._consumer, answer)
+        if answer >= group.FAN and (self._merging is None or self._merging.done()):
+            work = group.merge_changes(self._link, keys, self._consumer, answer)
             self._merging = asyncio.create_task(work, name="graphrag-eval-async redis merge")
         return set()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, SourceError, UsageError, evaluate_stream
-from graphrag_eval_async.scale.redis import merging, scripts, worker
+from graphrag_eval_async.scale.redis import group, scripts, worker
 from graphrag_eval_async.scale.redis.results import watch_redis
 from graphrag_eval_async.scale.redis.source import redis_stream, stream_at
 from tests.cases import each
@@ -67,7 +67,7 @@ async def check(server: RedisServer, entries: list[dict[str, Any]], calls: Path 
 async def test_each_entry_has_one_result(
     server: RedisServer, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "FAN", 3)  # So that changes are merged, several levels deep.
+    monkeypatch.setattr(group, "FAN", 3)  # So that changes are merged, several levels deep.
     monkeypatch.setattr(worker, "MOST_ENTRIES", 8)
     entries = [response(number) for number in range(400)]
     fill(server, entries)
