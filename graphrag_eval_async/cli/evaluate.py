@@ -117,7 +117,6 @@ class Evaluate(RunOptions):
 
     @property
     def source(self) -> str:
-        """The path of the responses."""
         return self.no_reference or self.responses or ""
 
     @property
@@ -143,11 +142,10 @@ class Evaluate(RunOptions):
         if self.output is not None and is_table(self.output):
             return self._run_to_table(self.output, interrupts)
         until = self._condition()
-        if self.jobs != 1:
-            self._check_jobs()
         config = self.read_config()
         self.check_files(config, self.source)
         if self.jobs != 1:
+            self._check_jobs()
             evaluator = Evaluator(
                 self.load_reference(), steps_groups=self.steps_groups, config=config, format=self.traces
             )

@@ -114,7 +114,6 @@ def state_path(path: str) -> str:
 
 
 def html_path(path: str) -> str:
-    """A path for an HTML file."""
     if Path(path).suffix not in {".html", ".htm"}:
         raise ValueError(f"{path!r}: expected a name that ends in .html")
     return _replaceable(path)

@@ -136,19 +136,16 @@ def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str
 
 
 def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> CheckedGate:
-    holds, told = _tell(gate, values)
-    return CheckedGate(gate.text, holds, f"{gate.text}: {told}")
-
-
-def _tell(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> tuple[bool, str]:
-    if gate.template not in values:
+    known, holds = values.get(gate.template), False
+    if known is None:
         templates = ", ".join(template for template in values if template is not None) or "none"
-        return False, f"no results of such a template; there are: {templates}"
-    known = values[gate.template]
-    if gate.metric not in known:
-        return False, f"no values; metrics with values: {', '.join(known) or 'none'}"
-    value = known[gate.metric]
-    return OPERATORS[gate.operator](value, gate.bound), f"the mean is {rounded(value, gate.bound)}"
+        told = f"no results of such a template; there are: {templates}"
+    elif gate.metric not in known:
+        told = f"no values; metrics with values: {', '.join(known) or 'none'}"
+    else:
+        value = known[gate.metric]
+        holds, told = OPERATORS[gate.operator](value, gate.bound), f"the mean is {rounded(value, gate.bound)}"
+    return CheckedGate(gate.text, holds, f"{gate.text}: {told}")
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:

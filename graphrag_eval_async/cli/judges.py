@@ -95,10 +95,8 @@ def load_for(config: Config | None) -> None:
         gc.freeze()
 
 
-def never_judged(config: Config | None, usage: JudgeUsage, metrics: Collection[str]) -> list[str]:
+def never_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) -> list[str]:
     """Return a line for each metric that has no value, and why; for `metrics` see `nothing_judged`."""
-    if config is None:
-        return []
     needs = {metric.name: metric.needs for metric in JUDGED}
     needs |= {each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations}
     names = needs.keys() & {*config.metrics, *(each.name for each in config.custom_evaluations)}
@@ -118,15 +116,13 @@ def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
     return [name for name, keys in values.items() if {*keys} & {*metrics}]
 
 
-def nothing_judged(
-    config: Config | None, usage: JudgeUsage, metrics: Collection[str]
-) -> GraphragEvalError | None:
+def nothing_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) -> GraphragEvalError | None:
     """Return the error if no judged metric has a value.
 
     `metrics` are those with values, restored ones too.
     """
     failed = sum(usage.errors.values())
-    if config is None or usage.outcomes["ok"] or _with_values(config, metrics):
+    if usage.outcomes["ok"] or _with_values(config, metrics):
         return None
     if not failed:
         text = "; ".join(never_judged(config, usage, metrics))

@@ -108,7 +108,6 @@ class Plot:
 
 
 def draw_page(runs: Sequence[Run], level: float, path: str) -> None:
-    """Draw the page and write it."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

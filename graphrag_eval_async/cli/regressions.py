@@ -82,7 +82,6 @@ class RegressionGates:
         }
 
     def check_regressions(self, snapshot: Mapping[str, Any]) -> list[CheckedGate]:
-        """Check the gates on a comparison."""
         gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
         if (most := self.max_regressions) is not None:
             count = len(snapshot["regressions"])

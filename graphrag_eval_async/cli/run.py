@@ -296,7 +296,7 @@ class RunOptions(ReportOptions):
             return end(ending)
         model, decision = judge_of(config), stream.decision
         skipped: list[str] = []
-        if model is not None and ending.error is None:
+        if config is not None and model is not None and ending.error is None:
             metrics = stream.aggregates.snapshot()["micro"]
             ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))
             if ending.error is None and metrics["number_of_success_samples"]:

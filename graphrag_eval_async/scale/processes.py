@@ -50,7 +50,6 @@ class Workers:
     """
 
     def __init__(self, function: Function, jobs: int) -> None:
-        """Pickle the function."""
         self._function = pickle.dumps(function)
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="graphrag-eval-async-worker")
         self._lock = Lock()

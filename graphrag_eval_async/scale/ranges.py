@@ -93,7 +93,6 @@ class Cutter:
         return next(self._ranges, None)
 
     def close(self) -> None:
-        """Close the file that is being cut."""
         self._ranges.close()
 
     def _cut(self, windows: Sequence[Window]) -> Generator[Range]:
@@ -132,7 +131,6 @@ class RangeLines:
         self._limit = max_line_bytes
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield the lines."""
         path, start = self._range.path, self._range.start - self.before
         splitter = Splitter(self._limit, spool=False, file=FileId(path, ""), offset=start)
         for piece in _pieces(self._range, start, PIECE_BYTES):

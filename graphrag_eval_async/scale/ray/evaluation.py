@@ -277,7 +277,6 @@ class _Work:
         return found
 
     def finish(self, outcome: Sequence[Any], folder: Folder | None) -> DatasetEvaluation:
-        """Return the outcome."""
         import ray
 
         self._aggregates.order_templates(self._task.reference.templates)

@@ -60,7 +60,6 @@ class Summary(NamedTuple):
 
 
 def results_schema() -> Any:
-    """Return the columns of results and their types."""
     import pyarrow
 
     kinds = dict.fromkeys(RESULT_METRICS, pyarrow.float64())
@@ -68,7 +67,6 @@ def results_schema() -> Any:
 
 
 def rejects_schema() -> Any:
-    """Return the columns of rejects and their types."""
     import pyarrow
 
     kinds = {"content": pyarrow.large_binary()}
@@ -77,7 +75,6 @@ def rejects_schema() -> Any:
 
 
 def results_table(ids: Sequence[bytes], results: Sequence[Mapping[str, Any]]) -> Any:
-    """Return results as a table."""
     import pyarrow
 
     columns: dict[str, Any] = {"id": [id_.hex() for id_ in ids]}

@@ -32,7 +32,6 @@ class RedisStream:
     consumed = 0
 
     def __init__(self, settings: Settings) -> None:
-        """See `redis_stream`."""
         self.settings = settings
 
     def __str__(self) -> str:
@@ -42,7 +41,6 @@ class RedisStream:
         return f"<RedisStream: {self}, group {self.settings.keys.group!r}>"
 
     def begin(self, terms: Terms) -> RedisWorker:
-        """Return the work of one stream of results."""
         return RedisWorker(self.settings, terms)
 
 
