@@ -143,7 +143,6 @@ class Connection:
         self.outages = 0
         self._longest = max_outage_sec
         self._client: Any = None
-        self._scripts: dict[str, Any] = {}
 
     async def open(self) -> None:
         """Import the package, unless that has been done."""
@@ -161,9 +160,7 @@ class Connection:
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run a script, perhaps twice, and return its result; errors are as in `do`."""
-        if script not in self._scripts:
-            self._scripts[script] = self._client.register_script(script)
-        return await self._try(lambda: self._scripts[script](keys=keys, args=args))
+        return await self._try(lambda: self._client.register_script(script)(keys=keys, args=args))
 
     async def _try(self, send: Callable[[], Awaitable[R]]) -> R:
         from redis.exceptions import ClusterCrossSlotError, RedisError
