@@ -145,7 +145,11 @@ class Evaluator:
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._prepared = self.reference.prepared
-        self.trace_format = None if format is None else as_format(format)
+        self.trace_format: TraceFormat | None = None
+        if format is not None:
+            from graphrag_eval_async.traces.format import TraceFormat
+
+            self.trace_format = format if isinstance(format, TraceFormat) else TraceFormat(name=format)
         if isinstance(self.reference, NoReference) and self.trace_format is not None:
             raise UsageError("format: traces need a reference set, which has their questions")
         if (comparators and self.reference is reference) or self._compares_queries:  # Loaded without them.
@@ -437,8 +441,7 @@ class Evaluator:
     @property
     def usage(self) -> JudgeUsage | None:
         """Counts of the judge's calls for `evaluate`; None before the first."""
-        judges = self._opened.judges if self._opened is not None else None
-        return judges.usage if judges is not None else None
+        return self._opened.judges.usage if self._opened and self._opened.judges else None
 
     def _own_sessions(self) -> _Opened:
         loop = asyncio.get_running_loop()
@@ -492,13 +495,6 @@ def _of_reference(config: Config) -> list[str]:
         *(["execute"] if config.execute is not None else []),
         *(["steps.check_queries"] if config.steps.check_queries else []),
     ]
-
-
-def as_format(format: Any) -> TraceFormat:  # noqa: A002
-    """Return the format, given by name or as a `TraceFormat`."""
-    from graphrag_eval_async.traces.format import TraceFormat
-
-    return format if isinstance(format, TraceFormat) else TraceFormat(name=format)
 
 
 def is_large(record: Record) -> bool:

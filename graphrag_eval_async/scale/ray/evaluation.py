@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import orjson
 
-from graphrag_eval_async.errors import (
-    ExecutionUnavailable,
-    GraphragEvalError,
-    JudgeUnavailable,
-    SourceError,
-    UsageError,
-    WorkerError,
-    check_integer,
-)
+from graphrag_eval_async import errors
+from graphrag_eval_async.errors import GraphragEvalError, SourceError, UsageError, WorkerError, check_integer
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.posix import require_posix
@@ -404,8 +397,6 @@ def _known(error: Exception) -> Exception:
     text = str(error)
     if found := _RAISED.findall(text):
         name, message = found[-1]
-        known = (SourceError, JudgeUnavailable, ExecutionUnavailable)
-        kinds = {kind.__name__: kind for kind in known}
-        kind: type[GraphragEvalError] = kinds.get(name, WorkerError)
+        kind: type[GraphragEvalError] = getattr(errors, name)
         return kind(message.removeprefix("unavailable: "))
     return WorkerError(f"Ray: {text[-2000:]}")
