@@ -67,10 +67,6 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
-class _Exceeded(Exception):  # noqa: N818
-    """A query returned more than it may."""
-
-
 def main() -> None:
     """Read the setup, load the graph, and answer requests until the end of the input."""
     for number in (signal.SIGINT, signal.SIGTERM):  # The parent handles Ctrl-C.
@@ -176,42 +172,38 @@ def _answer(store: Any, request: Request, prefixes: Mapping[str, str], setup: Se
     known = {**prefixes, **request.prefixes}
     try:
         results = store.query(request.query, base_iri=BASE, prefixes=known)
-        return Reply() if request.parse else Reply(_written(results, setup))
+        return Reply() if request.parse else _written(results, setup)
     except SyntaxError as error:
         return Reply(kind="invalid", message=_syntax(_message(error)))
-    except _Exceeded as error:
-        return Reply(kind="failed", message=str(error))
     except MemoryError:
         return Reply(kind="failed", message="it needs too much memory")
     except (OSError, ValueError, RuntimeError) as error:
         return Reply() if request.parse else Reply(kind="failed", message=_message(error))
 
 
-def _written(results: Any, setup: Setup) -> str:
-    """Results as text: SPARQL results in JSON, or N-Triples in a fixed order."""
+def _written(results: Any, setup: Setup) -> Reply:
+    """Results as text: SPARQL results in JSON, or N-Triples in a fixed order; or that there are too many."""
     import pyoxigraph
 
     if isinstance(results, pyoxigraph.QueryBoolean):
-        return f'{{"head":{{}},"boolean":{str(bool(results)).lower()}}}'
+        return Reply(f'{{"head":{{}},"boolean":{str(bool(results)).lower()}}}')
     found: list[Any] = []
     size = 0
     is_table = isinstance(results, pyoxigraph.QuerySolutions)
     names = [variable.value for variable in results.variables] if is_table else []
     for item in results:
         if len(found) >= setup.max_rows:
-            raise _Exceeded(f"it returns more than {setup.max_rows:,} {'rows' if is_table else 'triples'}")
-        found.append(_row(names, item) if is_table else f"{item} .")
+            what = f"{setup.max_rows:,} {'rows' if is_table else 'triples'}"
+            return Reply(kind="failed", message=f"it returns more than {what}")
+        row = {name: _term(value) for name in names if (value := item[name]) is not None}
+        found.append(row if is_table else f"{item} .")
         size += len(str(found[-1]))
         if size > setup.max_bytes:
-            raise _Exceeded(f"it returns more than {setup.max_bytes:,} bytes")
+            return Reply(kind="failed", message=f"it returns more than {setup.max_bytes:,} bytes")
     if not is_table:
-        return "".join(f"{line}\n" for line in sorted(set(found)))
+        return Reply("".join(f"{line}\n" for line in sorted(set(found))))
     document = {"head": {"vars": names}, "results": {"bindings": found}}
-    return msgspec.json.encode(document).decode()
-
-
-def _row(names: list[str], solution: Any) -> dict[str, Any]:
-    return {name: _term(value) for name in names if (value := solution[name]) is not None}
+    return Reply(msgspec.json.encode(document).decode())
 
 
 def _term(term: Any) -> dict[str, Any]:

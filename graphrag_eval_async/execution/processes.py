@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,13 +13,17 @@ import msgspec
 
 from graphrag_eval_async.errors import ExecutionUnavailable
 from graphrag_eval_async.execution import engine
-from graphrag_eval_async.execution.answer import Answer, QueryFailed, media_type_of, now
+from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.execution.engine import LENGTH, Reply, Request, Setup, frame
+from graphrag_eval_async.records.shapes import SPARQL_RESULTS
+from graphrag_eval_async.steps.sparql.tokens import form_of
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
     from graphrag_eval_async.execution.answer import Kind
+
+N_TRIPLES = "application/n-triples"
 
 LOADING_SECONDS = 600.0
 """Seconds for loading the graph."""
@@ -60,7 +65,8 @@ class Processes:
         reply = await self._call(Request(query))
         if reply.kind is not None:
             raise QueryFailed(cast("Kind", reply.kind), reply.message)
-        return Answer(reply.output, media_type_of(query), at)
+        media_type = N_TRIPLES if form_of(query) in GRAPH_FORMS else SPARQL_RESULTS
+        return Answer(reply.output, media_type, at)
 
     async def parse(self, query: str, prefixes: dict[str, str]) -> str | None:
         """Return why a query does not parse; None if it does, or if that is not known in time.
@@ -139,15 +145,9 @@ class _Process:
         Raises:
             ExecutionUnavailable: it cannot be loaded.
         """
-        pipe, no_one = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        command = sys.executable, "-P", "-m", engine.__name__
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-P", "-m", engine.__name__),
-            env=_environment(),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=no_one,
-            limit=1 << 20,
+            *command, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=1 << 20
         )
         try:
             reply = await self._exchange(setup, LOADING_SECONDS)

@@ -1,15 +1,16 @@
-"""Runs the queries of one stream: each reference query once, and those of the agent."""
+"""Runs and checks the queries of streams: each reference query once, and those of the agent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.execution.answer import Answer, QueryFailed, check_query
+from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.execution.answer import Answer, Executed, QueryFailed, check_query, error_of
 from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
 from graphrag_eval_async.execution.engine import Setup
-from graphrag_eval_async.execution.executed import Executed, error_of
 from graphrag_eval_async.execution.processes import Processes
 from graphrag_eval_async.execution.queries import actual_queries, facts_of, prefixes_in, reference_queries
 from graphrag_eval_async.steps.sparql.tokens import MAX_QUERY_CHARACTERS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import ExecuteConfig
-    from graphrag_eval_async.execution.executed import Place
+    from graphrag_eval_async.execution.answer import Place
     from graphrag_eval_async.steps import PreparedStep
 
 CACHE_BYTES = 32 << 20
@@ -36,6 +37,48 @@ SHORT = 5000
 """Characters of a query whose facts are read on the event loop: a few milliseconds."""
 
 
+class Executing:
+    """Runs queries, or only parses them, as a configuration says.
+
+    Attributes:
+        config: where queries are run; None if they are only parsed.
+        checks: whether the agent's queries are parsed.
+    """
+
+    def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
+        """Check that the packages are there.
+
+        Raises:
+            ConfigError: one is not installed.
+        """
+        self.config = config
+        self.checks = checks
+        needs = [("steps.check_queries", "pyoxigraph", "rdf")] if checks else []
+        if config is not None:
+            package = "pyoxigraph" if config.endpoint is None else "httpx"
+            needs.append(("execute", package, "execute"))
+        problems = [
+            f'{key}: needs the package {package}: pip install "graphrag-eval-async[{extra}]"'
+            for key, package, extra in needs
+            if find_spec(package) is None
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def fingerprint(self) -> list[Any]:
+        """Settings that change the results of equal data."""
+        config = self.config
+        if config is None:
+            return [self.checks]
+        source = [config.endpoint, config.graph, sorted(config.prefixes.items())]
+        return [self.checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
+
+    def session(self) -> ExecutionSession:
+        """Return a session for one stream."""
+        return ExecutionSession(self.config, checks=self.checks)
+
+
 class ExecutionSession:
     """Runs and parses queries for the results of one stream; opened with the first."""
 
@@ -47,9 +90,18 @@ class ExecutionSession:
             self._engine = Endpoint(config)
             self._source = {"endpoint": shown_address(config)}
         elif config is not None:
-            self._engine = _engine_of(config)
+            setup = Setup(
+                str(config.graph),
+                {prefix: str(iri) for prefix, iri in config.prefixes.items()},
+                config.timeout_sec,
+                config.max_rows,
+                config.max_bytes,
+                config.max_memory_bytes,
+            )
+            self._engine = Processes(setup, config.max_in_flight, f"execute.graph: {config.graph}")
             self._source = {"graph": str(config.graph)}
-        self._parsers = Processes(_PARSING, PARSERS, "steps.check_queries") if checks else None
+        parsing = Setup(None, {}, PARSE_SECONDS, 1, 1, PARSE_MEMORY_BYTES)
+        self._parsers = Processes(parsing, PARSERS, "steps.check_queries") if checks else None
         self._opening: asyncio.Task[None] | None = None
         self._expected: dict[str, asyncio.Task[Answer]] = {}
         self._cache: OrderedDict[str, Answer | QueryFailed] = OrderedDict()
@@ -179,16 +231,12 @@ class ExecutionSession:
         """
         invalid: dict[int, str] = {}
         facts: dict[int, dict[str, Any]] = {}
-        if self._parsers is None:
-            return invalid, facts
         slow = 0
         for index, query in queries.items():
-            if len(query) > MAX_QUERY_CHARACTERS:
+            if self._parsers is None or len(query) > MAX_QUERY_CHARACTERS:
                 continue
-            if len(query) <= SHORT:
-                facts[index] = facts_of(query)
-            else:
-                facts[index] = await asyncio.to_thread(facts_of, query)
+            is_short = len(query) <= SHORT
+            facts[index] = facts_of(query) if is_short else await asyncio.to_thread(facts_of, query)
             if slow >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
                 continue
             began = asyncio.get_running_loop().time()
@@ -211,21 +259,6 @@ class ExecutionSession:
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.aclose()
-
-
-_PARSING = Setup(None, {}, PARSE_SECONDS, 1, 1, PARSE_MEMORY_BYTES)
-
-
-def _engine_of(config: ExecuteConfig) -> Processes:
-    setup = Setup(
-        str(config.graph),
-        {prefix: str(iri) for prefix, iri in config.prefixes.items()},
-        config.timeout_sec,
-        config.max_rows,
-        config.max_bytes,
-        config.max_memory_bytes,
-    )
-    return Processes(setup, config.max_in_flight, f"execute.graph: {config.graph}")
 
 
 def _size(query: str, outcome: Answer | QueryFailed) -> int:

@@ -319,9 +319,9 @@ async def test_nothing_is_opened_without_queries() -> None:
 
 def test_the_package_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     from graphrag_eval_async import Evaluator
-    from graphrag_eval_async.execution import executing
+    from graphrag_eval_async.execution import session
 
-    monkeypatch.setattr(executing, "find_spec", lambda _: None)
+    monkeypatch.setattr(session, "find_spec", lambda _: None)
     both = {"execute": {"endpoint": "http://127.0.0.1:9/"}, "steps": {"check_queries": True}}
     with pytest.raises(ConfigError) as caught:
         Evaluator(templates(), config=both)
