@@ -15,7 +15,7 @@ from graphrag_eval_async import (
     run_evaluation,
 )
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, RESULT_METRICS
-from graphrag_eval_async.steps.queries import TOO_LONG
+from graphrag_eval_async.steps.sparql.query import TOO_LONG
 
 REFERENCE_QUERY = (
     "PREFIX cim: <urn:cim#> SELECT * { ?t a cim:Transformer ; cim:name ?name ; cim:in <urn:oslo> }"
