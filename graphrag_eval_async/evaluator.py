@@ -35,7 +35,6 @@ from graphrag_eval_async.reference import (
 from graphrag_eval_async.steps import (
     QUICK_COMPARISONS,
     QUICK_SEARCH_STEPS,
-    UNANSWERED,
     Budget,
     Facts,
     check_step,
@@ -334,7 +333,7 @@ class Evaluator:
         evaluation.reference_steps = prepared.steps
         evaluation.has_query = prepared.has_query
         if steps is None or evaluation.failed:
-            evaluation.facts = Facts(attempted=bool(steps), failed=evaluation.failed)
+            evaluation.facts = Facts("step_error" if steps else "no_steps")
             return
         if evaluation.execution_error is not None:
             return
@@ -358,9 +357,8 @@ class Evaluator:
             evaluation.similarity, evaluation.similarities = queries.mean, queries.each
             if queries.error is not None:
                 evaluation.errors = (*scored.errors, queries.error)
-        if scored.facts.right_steps and not evaluation.is_answered:
-            is_due = says_something(question.reference_answer)
-            evaluation.facts = UNANSWERED if is_due else scored.facts
+        if scored.facts.reason is None and not evaluation.is_answered:
+            evaluation.facts = Facts(unanswered=says_something(question.reference_answer))
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
         """Set what running queries adds to an evaluation; returns the reference steps to compare with."""

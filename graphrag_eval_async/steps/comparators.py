@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from inspect import iscoroutinefunction
 from math import nan
 from numbers import Real
@@ -22,7 +21,6 @@ from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES
-from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.rdf.step import GraphStep
@@ -37,17 +35,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Score
     from graphrag_eval_async.steps.differences import Difference
 
-    Explain: TypeAlias = Callable[[ActualStep], Facts]
+    Explain: TypeAlias = Callable[[ActualStep], str | None]
     Diff: TypeAlias = Callable[[ActualStep], list[Difference]]
-    Build: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain]]
-    BuildPartial: TypeAlias = Callable[[Mapping[str, Any]], tuple[Score, Explain, Diff]]
+    Build: TypeAlias = Callable[[Mapping[str, Any]], Score]
 
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
 """A user's comparator: takes copies of a reference and an actual step, returns a match score from 0 to 1."""
 
 
-def _nothing_more(_actual: ActualStep) -> Facts:
-    return Facts()
+def _nothing_more(_actual: ActualStep) -> None:
+    return None
 
 
 def _no_differences(_actual: ActualStep) -> list[Difference]:
@@ -62,8 +59,8 @@ class PreparedStep(msgspec.Struct, frozen=True):
         names: names of the actual steps that `score` accepts.
         score: raises `MalformedStep` if it cannot read the actual step, `ComparisonBudgetExceeded`, or
             `ComparatorError`.
-        explain: of an actual step that scored below 1, what only the comparator knows of the reason; raises
-            the first two.
+        explain: of an actual step that scored below 1, why, one of `steps.failure.CLASSES`, if the comparator
+            knows; raises the first two.
         diff: of an actual step that scored above 0 and below 1, the differences that results list; raises
             `ComparisonBudgetExceeded`.
         partial: whether a score is partial credit: the actual step that scores most is taken, and only 1 is
@@ -89,25 +86,18 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     own = comparators and name in comparators
     media_type = step.get("output_media_type")
     if (query := step.get(REFERENCE_QUERY)) is not None:
-        _check_query(query)
+        # In names with escapes, the form may not be seen.
+        if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
+            raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
         if needs_execution(step) and not own:
             return
-    if media_type in GRAPHS and name not in _BY_NAME and not own:
-        prepare_step(step)
-        GraphStep(step).reference()
-    elif media_type not in TABLES or name in _BY_NAME or own:
+    if own or media_type not in (*TABLES, *GRAPHS) or name in _BY_NAME:
         prepare_step(step, comparators)
     elif media_type == SPARQL_RESULTS and are_plain(step.get("output"), step.get("required_columns") or ()):
         _is_partial(step)
     else:
         prepare_step(step)
-        SparqlStep(step).reference()
-
-
-def _check_query(query: Any) -> None:
-    # In names with escapes, the form may not be seen.
-    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
-        raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
+        _BY_CONTENTS[media_type](step).reference()
 
 
 def needs_execution(step: Mapping[str, Any]) -> bool:
@@ -135,10 +125,19 @@ def prepare_step(
         return PreparedStep(step, accepted_names(name), _not_fetched)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
-    if _is_partial(step):
-        return PreparedStep(step, accepted_names(name), *_PARTIAL[str(media_type)](step), partial=True)
-    build = _BY_NAME.get(name) or _BY_MEDIA_TYPE.get(media_type) or _SAME_OUTPUT
-    return PreparedStep(step, accepted_names(name), *build(step))
+    names, in_part = accepted_names(name), _is_partial(step)
+    if name in _BY_NAME:
+        explain = _misses_documents if name == "retrieval" else _nothing_more
+        return PreparedStep(step, names, _BY_NAME[name](step), explain)
+    if media_type in _BY_CONTENTS:
+        data = _BY_CONTENTS[media_type](step)
+        if in_part:
+            return PreparedStep(
+                step, names, data.score_in_part, data.explain_in_part, data.diff, partial=True
+            )
+        return PreparedStep(step, names, data.score, data.explain)
+    build = json_comparator if media_type == "application/json" else same_output_comparator
+    return PreparedStep(step, names, build(step))
 
 
 def _is_partial(step: Mapping[str, Any]) -> bool:
@@ -152,10 +151,9 @@ def _is_partial(step: Mapping[str, Any]) -> bool:
         return False
     if score != "f1":
         raise MalformedStep("score: must be absent, exact or f1")
-    if step.get("name") in _BY_NAME or step.get("output_media_type") not in _PARTIAL:
-        raise MalformedStep(
-            f"score: f1 is only for outputs that are compared as {', '.join(_PARTIAL)}; leave it out"
-        )
+    if step.get("name") in _BY_NAME or step.get("output_media_type") not in _BY_CONTENTS:
+        known = ", ".join([*TABLES, *GRAPHS])
+        raise MalformedStep(f"score: f1 is only for outputs that are compared as {known}; leave it out")
     return True
 
 
@@ -169,22 +167,8 @@ def _not_fetched(_actual: ActualStep) -> float:
     raise MalformedStep("output: missing; its reference_query has not been run")
 
 
-def _built(comparator: Callable[[Mapping[str, Any]], Score], explain: Explain = _nothing_more) -> Build:
-    return lambda step: (comparator(step), explain)
-
-
-def _misses_documents(_actual: ActualStep) -> Facts:
-    return Facts(misses_documents=True)
-
-
-def _exact(kind: type[SparqlStep | GraphStep], step: Mapping[str, Any]) -> tuple[Score, Explain]:
-    reference = kind(step)
-    return reference.score, reference.explain
-
-
-def _in_part(kind: type[SparqlStep | GraphStep], step: Mapping[str, Any]) -> tuple[Score, Explain, Diff]:
-    reference = kind(step)
-    return reference.score_in_part, reference.explain_in_part, reference.diff
+def _misses_documents(_actual: ActualStep) -> str:
+    return "missed_retrieval"
 
 
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
@@ -216,21 +200,15 @@ def _checked(value: object) -> float:
 
 
 _BY_NAME: Mapping[str, Build] = {
-    "retrieval": _built(retrieval_comparator, _misses_documents),
-    "retrieve_time_series": _built(time_series_comparator),
-    "retrieve_data_points": _built(data_points_comparator),
-    "iri_discovery": _built(iri_discovery_comparator),
+    "retrieval": retrieval_comparator,
+    "retrieve_time_series": time_series_comparator,
+    "retrieve_data_points": data_points_comparator,
+    "iri_discovery": iri_discovery_comparator,
 }
-_BY_MEDIA_TYPE: Mapping[str | None, Build] = {
-    **dict.fromkeys(TABLES, partial(_exact, SparqlStep)),
-    "application/json": _built(json_comparator),
-    **dict.fromkeys(GRAPHS, partial(_exact, GraphStep)),
+_BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
+    **dict.fromkeys(TABLES, SparqlStep),
+    **dict.fromkeys(GRAPHS, GraphStep),
 }
-_PARTIAL: Mapping[str, BuildPartial] = {
-    **dict.fromkeys(TABLES, partial(_in_part, SparqlStep)),
-    **dict.fromkeys(GRAPHS, partial(_in_part, GraphStep)),
-}
-"""By media type, the comparators of `score: f1`."""
+"""By media type, the comparators that also give partial credit."""
 
-_SAME_OUTPUT = _built(same_output_comparator)
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

@@ -19,19 +19,39 @@ replaces it, so that all answers of a run are measured alike.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 RIGHT_ANSWER = 0.5
 """Minimum F1 of a right answer: at least half of its claims and the reference's match."""
 
 NO_FAILURE = "none"
 """The class of results that are right."""
+
+CLASSES = (
+    "no_answer",
+    NO_FAILURE,
+    "right_steps_wrong_answer",
+    "wrong_steps_right_answer",
+    "no_steps",
+    "query_invalid",
+    "step_error",
+    "empty_result",
+    "missing_columns",
+    "wrong_order",
+    "missing_rows",
+    "extra_rows",
+    "wrong_values",
+    "missing_triples",
+    "extra_triples",
+    "missed_retrieval",
+    "wrong_query_result",
+)
+"""All values of `failure`, including `NO_FAILURE`. The first that holds counts."""
 
 _ANSWER_METRICS = ("answer_f1", "ragas_answer_correctness")
 
@@ -40,72 +60,23 @@ class Facts(NamedTuple):
     """The facts that decide the failure of a result.
 
     Attributes:
-        right_steps: the steps score is 1. All below the answer is of the step to blame if it is not.
-        right_answer: whether the judged metrics say that the answer is right; None if there are none.
+        reason: why the steps are wrong, by the step to blame, one of `CLASSES`; None if they are right.
         unanswered: the answer is missing or blank, although the question has a reference answer.
-        attempted: there is an actual step to blame.
-        invalid_query: it carries a SPARQL query that does not parse.
-        failed: it did not succeed.
-        empty: it returned nothing, and the reference something.
-        lacks_columns: it returned SPARQL results with fewer columns than are required.
-        only_disordered: it returned what is required, except for the order of the rows.
-        misses_documents: it is a retrieval, with a recall below 1.
-        misses_rows, has_extra_rows, has_wrong_values: with partial credit for rows and cells, what explains
-            most of the cells that do not agree; at most one of them.
-        misses_triples, has_extra_triples: with partial credit for triples, what explains most of the triples
-            that do not agree; at most one of them.
+        right_answer: whether the judged metrics say that the answer is right; None if there are none.
     """
 
-    right_steps: bool = False
-    right_answer: bool | None = None
+    reason: str | None = None
     unanswered: bool = False
-    attempted: bool = False
-    invalid_query: bool = False
-    failed: bool = False
-    empty: bool = False
-    lacks_columns: bool = False
-    only_disordered: bool = False
-    misses_documents: bool = False
-    misses_rows: bool = False
-    has_extra_rows: bool = False
-    has_wrong_values: bool = False
-    misses_triples: bool = False
-    has_extra_triples: bool = False
+    right_answer: bool | None = None
 
 
-ALL_RIGHT = Facts(right_steps=True)
-UNANSWERED = Facts(right_steps=True, unanswered=True)
-
-# The first rule that holds decides.
-_RULES: tuple[tuple[str, Callable[[Facts], object]], ...] = (
-    ("no_answer", lambda facts: facts.right_steps and facts.unanswered),
-    (NO_FAILURE, lambda facts: facts.right_steps and facts.right_answer is not False),
-    ("right_steps_wrong_answer", lambda facts: facts.right_steps),
-    ("wrong_steps_right_answer", lambda facts: facts.right_answer),
-    ("no_steps", lambda facts: not facts.attempted),
-    ("query_invalid", lambda facts: facts.invalid_query),
-    ("step_error", lambda facts: facts.failed),
-    ("empty_result", lambda facts: facts.empty),
-    ("missing_columns", lambda facts: facts.lacks_columns),
-    ("wrong_order", lambda facts: facts.only_disordered),
-    ("missing_rows", lambda facts: facts.misses_rows),
-    ("extra_rows", lambda facts: facts.has_extra_rows),
-    ("wrong_values", lambda facts: facts.has_wrong_values),
-    ("missing_triples", lambda facts: facts.misses_triples),
-    ("extra_triples", lambda facts: facts.has_extra_triples),
-    ("missed_retrieval", lambda facts: facts.misses_documents),
-    ("wrong_query_result", lambda _: True),
-)
-
-
-CLASSES = tuple(name for name, _ in _RULES)
-"""All values of `failure`, including `NO_FAILURE`."""
-
-
-@cache  # There are few combinations of facts.
 def failure_of(facts: Facts) -> str:
-    """Return the name of the first rule that holds."""
-    return next(name for name, holds in _RULES if holds(facts))
+    """Return the class of a result."""
+    if facts.reason is not None:
+        return "wrong_steps_right_answer" if facts.right_answer else facts.reason
+    if facts.unanswered:
+        return "no_answer"
+    return "right_steps_wrong_answer" if facts.right_answer is False else NO_FAILURE
 
 
 def right_answer(result: Mapping[str, Any]) -> bool | None:

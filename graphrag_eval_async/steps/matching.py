@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from math import fsum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,8 +14,8 @@ from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
-from graphrag_eval_async.steps.failure import ALL_RIGHT, Facts
-from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.failure import Facts
+from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COMPARISON, Budget
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -44,7 +45,7 @@ class StepsScore(msgspec.Struct, frozen=True):
     score: float
     matches: tuple[tuple[int, int, int], ...] = ()
     errors: tuple[str, ...] = ()
-    facts: Facts = ALL_RIGHT
+    facts: Facts = Facts()
     diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
 
 
@@ -76,8 +77,9 @@ def score_steps(
             those that cannot be paid score 0 then, and `errors` says so.
     """
     usable = usable_names(actual_steps) if usable is None else usable
-    matcher = _Matcher(actual_steps, usable, budget or Budget(), quick=quick)
-    matcher.invalid = invalid
+    budget = budget or Budget()
+    budget.quick = quick
+    matcher = _Matcher(actual_steps, usable, budget, quick, invalid)
     shares = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
@@ -88,7 +90,7 @@ def score_steps(
             break
         end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
-    facts = ALL_RIGHT if score == 1 else matcher.facts()
+    facts = Facts(None if score == 1 else matcher.reason())
     errors = tuple(matcher.errors.values())[:MAX_ERRORS]
     return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, matcher.diffs)
 
@@ -116,28 +118,20 @@ class _Short(NamedTuple):
     blamable: list[int]
 
 
+@dataclass(slots=True)
 class _Matcher:
     """The actual steps of one response, each wrapped once, and the outcomes of comparisons."""
 
-    def __init__(
-        self,
-        actual_steps: Sequence[Mapping[str, Any]],
-        usable: Sequence[str | None],
-        budget: Budget,
-        *,
-        quick: bool,
-    ) -> None:
-        self._actual_steps = actual_steps
-        self._usable = usable
-        self._budget = budget
-        self._quick = quick
-        budget.quick = quick
-        self._compared: dict[int, ActualStep] = {}
-        self.matches: list[tuple[int, int, int]] = []
-        self.errors: dict[tuple[int, int, int], str] = {}
-        self.diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
-        self._short: _Short | None = None
-        self.invalid: Container[int] = ()
+    actual_steps: Sequence[Mapping[str, Any]]
+    usable: Sequence[str | None]
+    budget: Budget
+    quick: bool
+    invalid: Container[int]
+    compared: dict[int, ActualStep] = field(default_factory=dict)
+    matches: list[tuple[int, int, int]] = field(default_factory=list)
+    errors: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
+    short: _Short | None = None
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
@@ -147,20 +141,11 @@ class _Matcher:
         Also return whether the group is fully matched.
         """
         taken, scores, short = [], [], None
-        usable = self._usable
         free = list(range(end - 1, -1, -1))
         whole = True
         for step_index, step in enumerate(group):
-            score = 0.0
-            if step.partial:
-                index, score = self._best(step, group_index, step_index, free)
-                whole = whole and score == 1
-            else:
-                for index in free:
-                    if usable[index] in step.names:
-                        score = self._score(step, (group_index, step_index, index))
-                        if score:
-                            break
+            index, score = self._best(step, group_index, step_index, free)
+            whole = whole and (score == 1 if step.partial else score > 0)
             if score > 0:
                 free.remove(index)
                 taken.append(index)
@@ -168,91 +153,86 @@ class _Matcher:
                 self.matches.append((group_index, step_index, index))
             if score < 1 and short is None:
                 short = _Short(step, (group_index, step_index), [index] if score > 0 else free)
-        self._short = short or self._short
-        return taken, scores, whole and len(taken) == len(group)
+        self.short = short or self.short
+        return taken, scores, whole
 
     def _best(
         self, step: PreparedStep, group_index: int, step_index: int, free: Sequence[int]
     ) -> tuple[int, float]:
-        """Return the free actual step with the greatest score, the latest among equals, and the score."""
+        """Return the free actual step that a reference step takes, if any, and its score."""
         best, taken = 0.0, -1
         for index in free:
-            if self._usable[index] in step.names:
+            if self.usable[index] in step.names:
                 score = self._score(step, (group_index, step_index, index))
                 if score > best:
                     best, taken = score, index
-                if best == 1:
+                if best == 1 or (score and not step.partial):
                     break
-        if 0 < best < 1:
+        if step.partial and 0 < best < 1:
             self._add_diff(step, (group_index, step_index, taken))
         return taken, best
 
     def _add_diff(self, step: PreparedStep, place: tuple[int, int, int]) -> None:
         try:
-            diff = step.diff(self._compared[place[2]])
+            diff = step.diff(self.compared[place[2]])
         except ComparisonBudgetExceeded:
-            if self._quick:
+            if self.quick:
                 raise
             return
         if diff:
             self.diffs += ((place[0], place[1], diff[:MAX_DIFFERENCES]),)
 
-    def facts(self) -> Facts:
-        """Return facts about the earliest reference step, in the groups seen, that is not fully matched."""
-        if self._short is None:
-            return Facts()
-        steps, names = self._actual_steps, self._short.step.names
-        named = [index for index in self._short.blamable if steps[index].get("name") in names]
+    def reason(self) -> str:
+        """Return why the earliest reference step, in the groups seen, that is not fully matched is not."""
+        if self.short is None:
+            return "no_steps"
+        steps, names = self.actual_steps, self.short.step.names
+        named = [index for index in self.short.blamable if steps[index].get("name") in names]
         if not named:
-            return Facts()
-        blamed = next((index for index in named if self._usable[index] in names), named[0])
+            return "no_steps"
+        blamed = next((index for index in named if self.usable[index] in names), named[0])
         if blamed in self.invalid:
-            return Facts(attempted=True, invalid_query=True)
+            return "query_invalid"
         if steps[blamed].get("status") != "success":
-            return Facts(attempted=True, failed=True)
-        actual = self._compared.get(blamed)
+            return "step_error"
+        actual = self.compared.get(blamed)
         output = steps[blamed].get("output") if actual is None else actual.parsed
-        if _is_nothing(output) and not _is_nothing(self._short.step.step.get("output")):
-            return Facts(attempted=True, empty=True)
-        facts = Facts()
-        if actual is not None and (*self._short.place, blamed) not in self.errors:
+        if _is_nothing(output) and not _is_nothing(self.short.step.step.get("output")):
+            return "empty_result"
+        if actual is not None and (*self.short.place, blamed) not in self.errors:
             try:
-                facts = self._short.step.explain(actual)
+                return self.short.step.explain(actual) or "wrong_query_result"
             except MalformedStep as error:
-                self._note(self._short.step, (*self._short.place, blamed), error)
+                self._note(self.short.step, (*self.short.place, blamed), error)
             except ComparisonBudgetExceeded:
-                if self._quick:
+                if self.quick:
                     raise
-        return facts._replace(attempted=True)
+        return "wrong_query_result"
 
     def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
         """Return the score of a pair; -1 if the budget is spent, for this pair and all later ones."""
-        index, budget = place[2], self._budget
+        index, budget = place[2], self.budget
         budget.free -= 1
-        if (budget.free < 0 or budget.stopped) and not self._can_pay(step, place):
-            return -1.0
-        actual = self._compared.get(index)
+        if budget.free < 0 or budget.stopped:
+            try:
+                budget.spend(STEPS_PER_COMPARISON)
+            except ComparisonBudgetExceeded as error:
+                if self.quick:
+                    raise
+                self._note(step, place, error)
+                return -1.0
+        actual = self.compared.get(index)
         if actual is None:
-            actual = self._compared[index] = ActualStep(self._actual_steps[index], budget)
+            actual = self.compared[index] = ActualStep(self.actual_steps[index], budget)
         try:
             return step.score(actual)
         except MalformedStep:
             return 0.0
         except (ComparisonBudgetExceeded, ComparatorError) as error:
-            if self._quick and isinstance(error, ComparisonBudgetExceeded):
+            if self.quick and isinstance(error, ComparisonBudgetExceeded):
                 raise
             self._note(step, place, error)
             return 0.0
-
-    def _can_pay(self, step: PreparedStep, place: tuple[int, int, int]) -> bool:
-        try:
-            self._budget.begin()
-        except ComparisonBudgetExceeded as error:
-            if self._quick:
-                raise
-            self._note(step, place, error)
-            return False
-        return True
 
     def _note(self, step: PreparedStep, place: tuple[int, int, int], error: Exception) -> None:
         message = ""

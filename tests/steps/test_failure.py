@@ -22,7 +22,7 @@ from graphrag_eval_async.steps import (
     score_steps,
 )
 from graphrag_eval_async.steps.comparators import PreparedStep
-from graphrag_eval_async.steps.failure import ALL_RIGHT, CLASSES, RIGHT_ANSWER
+from graphrag_eval_async.steps.failure import CLASSES, RIGHT_ANSWER
 from tests.cases import each
 from tests.conftest import HEAVY_BYTES
 from tests.steps.test_sparql_oracle import encode, literal, oracle
@@ -265,10 +265,7 @@ def test_every_reason_has_its_case() -> None:
     }
 
 
-def test_reasons_of_graphs() -> None:
-    facts = Facts(attempted=True)
-    assert failure_of(facts._replace(misses_triples=True)) == "missing_triples"
-    assert failure_of(facts._replace(has_extra_triples=True)) == "extra_triples"
+def test_classes() -> None:
     assert {*CLASSES} == REASONS
 
 
@@ -529,7 +526,9 @@ def test_none_is_right_steps_whose_answer_is_not_wrong(
     assert (reason == "wrong_steps_right_answer") == (scored.score != 1 and answer is True)
 
 
-@given(st.builds(Facts, *[st.booleans()] * len(Facts._fields)))
-def test_any_facts_have_a_reason(facts: Facts) -> None:
-    assert failure_of(facts) in REASONS
-    assert failure_of(ALL_RIGHT) == "none"
+@each("right", [None, False, True])
+def test_facts_decide_in_their_order(right: bool | None) -> None:
+    wrong = "wrong_steps_right_answer" if right else "step_error"
+    assert failure_of(Facts("step_error", unanswered=True, right_answer=right)) == wrong
+    assert failure_of(Facts(unanswered=True, right_answer=right)) == "no_answer"
+    assert failure_of(Facts(right_answer=right)) == ("right_steps_wrong_answer" if right is False else "none")

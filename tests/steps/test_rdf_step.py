@@ -141,10 +141,10 @@ def test_an_unreadable_output_and_an_empty_graph_are_told_apart() -> None:
     prepared = prepare_step(reference())
     unreadable = score_steps([[prepared]], [actual("It is 5.")], mode="last")
     assert "not RDF in any known format" in unreadable.errors[0]
-    assert not unreadable.facts.empty
+    assert unreadable.facts.reason != "empty_result"
     empty = score_steps([[prepared]], [actual(EMPTY)], mode="last")
     assert not empty.errors
-    assert empty.facts.empty
+    assert empty.facts.reason == "empty_result"
 
 
 def test_the_media_type_of_the_actual_step_decides() -> None:

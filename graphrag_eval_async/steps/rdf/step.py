@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep, read_output
-from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.rdf.comparison import isomorphic, overlap
 from graphrag_eval_async.steps.rdf.reading import (
     Source,
@@ -68,15 +67,14 @@ class GraphStep:
             self, lambda: overlap(self.reference(), actual.graph(self._read), actual.budget)
         )
 
-    def explain(self, actual: ActualStep) -> Facts:
+    def explain(self, actual: ActualStep) -> None:
         """Read an actual step that scored 0, so that an empty graph is known as one; raises as `score`."""
         actual.graph(self._read)
-        return Facts()
 
-    def explain_in_part(self, actual: ActualStep) -> Facts:
+    def explain_in_part(self, actual: ActualStep) -> str | None:
         """Return which statements differ; raises what `score` raises."""
         found = self.overlap(actual)
-        return Facts(misses_triples=bool(found.missing), has_extra_triples=bool(found.extra))
+        return "missing_triples" if found.missing else "extra_triples" if found.extra else None
 
     def diff(self, actual: ActualStep) -> list[dict[str, Any]]:
         """List up to ten statements that differ; nothing if the actual output is not RDF."""

@@ -57,31 +57,19 @@ class Budget:
     """Steps that successive comparisons may spend. Another thread may stop them at any time.
 
     Attributes:
+        left: number of steps that may still be spent.
         free: number of comparisons that are still free; below 0 once they are used up.
         stopped: whether `stop` was called.
         quick: whether the budget is for an event loop; reading tables then also counts.
         strict_types: whether tables with untyped cells are refused.
     """
 
-    __slots__ = ("_left", "free", "quick", "stopped", "strict_types")
+    __slots__ = ("free", "left", "quick", "stopped", "strict_types")
 
     def __init__(self, steps: int = SEARCH_STEPS, free: int = FREE_COMPARISONS) -> None:
-        self._left = steps
+        self.left = steps
         self.free = free
         self.stopped = self.quick = self.strict_types = False
-
-    @property
-    def left(self) -> int:
-        """Number of steps that may still be spent."""
-        return self._left
-
-    def begin(self) -> None:
-        """Spend the cost of a comparison of two steps that is not free.
-
-        Raises:
-            ComparisonBudgetExceeded: see `spend`.
-        """
-        self.spend(STEPS_PER_COMPARISON)
 
     def pay(self, steps: int) -> None:
         """Spend the steps of a comparison beyond reading the actual step, unless the comparison is free.
@@ -98,9 +86,9 @@ class Budget:
         Raises:
             ComparisonBudgetExceeded: fewer are left (the budget is then empty), or the budget was stopped.
         """
-        self._left -= steps
-        if self._left < 0:
-            self._left = 0
+        self.left -= steps
+        if self.left < 0:
+            self.left = 0
             raise ComparisonBudgetExceeded(_AMBIGUOUS if self.free >= 0 else _SPENT)
         if self.stopped:
             raise ComparisonBudgetExceeded("stopped")
@@ -112,19 +100,19 @@ class Budget:
     @contextmanager
     def granted(self, steps: int) -> Iterator[None]:
         """Grant extra steps if the comparison is free. Unspent ones are taken back at the end."""
-        before = self._left
-        self._left += steps if self.free >= 0 else 0
+        before = self.left
+        self.left += steps if self.free >= 0 else 0
         try:
             yield
         finally:
-            self._left = min(before, self._left)
+            self.left = min(before, self.left)
 
     @contextmanager
     def halved(self) -> Iterator[None]:
         """Limit spending to half of what is left, rounded up. The other half is restored at the end."""
-        kept = self._left // 2
-        self._left -= kept
+        kept = self.left // 2
+        self.left -= kept
         try:
             yield
         finally:
-            self._left += kept
+            self.left += kept

@@ -6,7 +6,6 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.steps.differences import MAX_CELLS, first_of_each, shorten
-from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.sparql.columns import near
 
 if TYPE_CHECKING:
@@ -38,15 +37,13 @@ class Differences:
         self._missing = sorted(chain(partial.missing, (pair.expected for pair in apart)))
         self._extra = sorted(chain(partial.extra, (pair.actual for pair in apart)))
 
-    def facts(self) -> Facts:
-        """Whether missing rows, extra rows or wrong values affect most cells; nothing if no cell agrees."""
+    def reason(self) -> str | None:
+        """Whether missing rows, extra rows or wrong values affect most cells; None if nothing differs."""
         width = len(self._required)
         wrong = sum(len(self._paired) - pair.cells for pair in self._inexact)
         costs = len(self._missing) * width, len(self._extra) * width, wrong
-        most = costs.index(max(costs))
-        if not max(costs):
-            return Facts()
-        return Facts(misses_rows=most == 0, has_extra_rows=most == 1, has_wrong_values=most == 2)
+        most = max(costs)
+        return ("missing_rows", "extra_rows", "wrong_values")[costs.index(most)] if most else None
 
     def listed(self) -> list[Difference]:
         """The first differences of each kind."""

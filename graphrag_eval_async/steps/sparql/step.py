@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
 from graphrag_eval_async.steps.actual import ActualStep, read_output
-from graphrag_eval_async.steps.failure import Facts
 from graphrag_eval_async.steps.sparql.comparison import (
     agree_but_for_order,
     compare,
@@ -50,7 +49,17 @@ class SparqlStep:
 
     def reference(self) -> SparqlReference:
         if self._reference is None:
-            self._reference = _prepare(self._step, self.document())
+            step, document = self._step, self.document()
+            try:
+                results = read_output({"output": document}, results_of)
+            except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
+                raise MalformedStep(f"output: {error}") from None
+            self._reference = prepare_reference(
+                results,
+                required_columns=step.get("required_columns"),
+                ordered=bool(step.get("ordered")),
+                ignore_duplicates=step.get("ignore_duplicates") is not False,
+            )
         return self._reference
 
     def results(self, actual: ActualStep) -> SparqlResults:
@@ -74,12 +83,11 @@ class SparqlStep:
             return 1.0
         return compare(self.reference(), self.results(actual), actual.budget)
 
-    def explain(self, actual: ActualStep) -> Facts:
+    def explain(self, actual: ActualStep) -> str | None:
         reference, results = self.reference(), self.results(actual)
-        return Facts(
-            lacks_columns=lacks_columns(reference, results),
-            only_disordered=agree_but_for_order(reference, results, actual.budget),
-        )
+        if lacks_columns(reference, results):
+            return "missing_columns"
+        return "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
 
     def partial(self, actual: ActualStep) -> Partial:
         """What agrees, computed once for each actual step."""
@@ -90,23 +98,9 @@ class SparqlStep:
     def score_in_part(self, actual: ActualStep) -> float:
         return 1.0 if self.is_same(actual) else self.partial(actual).f1
 
-    def explain_in_part(self, actual: ActualStep) -> Facts:
-        facts = self.explain(actual)
+    def explain_in_part(self, actual: ActualStep) -> str | None:
         partial = self.partial(actual)
-        return facts if any(facts) or not partial.f1 else Differences(partial).facts()
+        return self.explain(actual) or (Differences(partial).reason() if partial.f1 else None)
 
     def diff(self, actual: ActualStep) -> list[Difference]:
         return Differences(self.partial(actual)).listed()
-
-
-def _prepare(step: Mapping[str, Any], document: dict[str, Any]) -> SparqlReference:
-    try:
-        results = read_output({"output": document}, results_of)
-    except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
-        raise MalformedStep(f"output: {error}") from None
-    return prepare_reference(
-        results,
-        required_columns=step.get("required_columns"),
-        ordered=bool(step.get("ordered")),
-        ignore_duplicates=step.get("ignore_duplicates") is not False,
-    )
