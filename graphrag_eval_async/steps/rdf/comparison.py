@@ -10,7 +10,7 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.differences import first_of_each
 from graphrag_eval_async.steps.rdf.alignment import align
 from graphrag_eval_async.steps.rdf.components import correspond
-from graphrag_eval_async.steps.rdf.graph import Nodes, relabelled_all
+from graphrag_eval_async.steps.rdf.graph import Nodes, relabelled
 from graphrag_eval_async.steps.rdf.numbers import STEPS_PER_STATEMENT, Numbers
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _granted(reference: Graph, actual: Graph, budget: Budget) -> AbstractContext
 
 def _agree(reference: Graph, actual: Graph, budget: Budget) -> bool:
     budget.spend((len(reference.statements) + len(actual.statements)) * STEPS_PER_STATEMENT)
-    if correspond(reference.nodes(), actual.nodes(), budget) is not None:
+    if correspond(reference.nodes, actual.nodes, budget) is not None:
         return True
     numbers = Numbers(reference, actual, budget)
     if not numbers.found:
@@ -74,18 +74,14 @@ def _agree(reference: Graph, actual: Graph, budget: Budget) -> bool:
     pairs = correspond(left, right, budget)
     if pairs is None or not numbers.loose:
         return pairs is not None
-    renamed = relabelled_all(theirs, _labels(left, right, pairs.left_of))
+    size = len(left.names)
+    labels = {right.names[node - size]: left.names[other] for node, other in pairs.left_of.items()}
+    renamed = relabelled(theirs, labels)
     if numbers.pair_off((reference.statements, ours), (actual.statements, renamed), budget):
         return True
     if pairs.forced:
         return False
     raise ComparisonBudgetExceeded("blank nodes differ only in numbers that are nearly equal")
-
-
-def _labels(left: Nodes, right: Nodes, left_of: dict[int, int]) -> dict[str, str]:
-    """The label on the left for that of each corresponding node on the right."""
-    size = len(left.names)
-    return {right.names[node - size]: left.names[other] for node, other in left_of.items()}
 
 
 class Overlap(NamedTuple):
@@ -118,11 +114,9 @@ class Overlap(NamedTuple):
 
 
 def _differences(kind: str, lines: Iterable[str]) -> Iterator[Difference]:
-    return ({"kind": kind, "triple": _shortened(line)} for line in lines)
-
-
-def _shortened(line: str) -> str:
-    return f"{line} ." if len(line) < MAX_STATEMENT else f"{line[:MAX_STATEMENT]}…"
+    for line in lines:
+        shown = f"{line} ." if len(line) < MAX_STATEMENT else f"{line[:MAX_STATEMENT]}…"
+        yield {"kind": kind, "triple": shown}
 
 
 def overlap(reference: Graph, actual: Graph, budget: Budget) -> Overlap:
@@ -139,24 +133,20 @@ def overlap(reference: Graph, actual: Graph, budget: Budget) -> Overlap:
         numbers = Numbers(reference, actual, budget)
         ours, theirs = numbers.exact(reference.statements), numbers.exact(actual.statements)
         left, right = Nodes(ours), Nodes(theirs)
-        labels = _display_labels(left, right, align(left, right, budget))
+        left_of, size = align(left, right, budget), len(left.names)
+        labels = {
+            name: f"_:b{left_of[node]}" if node in left_of else f"_:x{node - size}"
+            for node, name in enumerate(right.names, size)
+        }
         mine = {name: f"_:b{index}" for index, name in enumerate(left.names)}
-        expected = relabelled_all(ours, mine)
-        found = relabelled_all(theirs, labels)
-        missing = _unpaired(expected, found, relabelled_all(reference.statements, mine))
-        extra = _unpaired(found, expected, relabelled_all(actual.statements, labels))
+        expected = relabelled(ours, mine)
+        found = relabelled(theirs, labels)
+        missing = _unpaired(expected, found, relabelled(reference.statements, mine))
+        extra = _unpaired(found, expected, relabelled(actual.statements, labels))
     agreed = len(expected) - len(missing)
     return Overlap(
         agreed / len(found) if found else 1.0, agreed / len(expected) if expected else 1.0, missing, extra
     )
-
-
-def _display_labels(left: Nodes, right: Nodes, left_of: dict[int, int]) -> dict[str, str]:
-    size = len(left.names)
-    return {
-        name: f"_:b{left_of[size + index]}" if size + index in left_of else f"_:x{index}"
-        for index, name in enumerate(right.names)
-    }
 
 
 def _unpaired(lines: Sequence[str], others: Sequence[str], shown: Sequence[str]) -> list[str]:

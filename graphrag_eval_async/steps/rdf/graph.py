@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 # What links two nodes, and these nodes.
 Link: TypeAlias = "tuple[str, int, int]"
@@ -25,17 +26,13 @@ class Graph:
         statements: the statements as in N-Quads, without the final dot.
     """
 
-    __slots__ = ("_indexed", "statements")
-
     def __init__(self, statements: Sequence[str]) -> None:
         self.statements = statements
-        self._indexed: Nodes | None = None
 
+    @cached_property
     def nodes(self) -> Nodes:
-        """The blank nodes; cached."""
-        if self._indexed is None:
-            self._indexed = Nodes(self.statements)
-        return self._indexed
+        """The blank nodes."""
+        return Nodes(self.statements)
 
 
 class Nodes:
@@ -110,13 +107,9 @@ def _add(owned: dict[str, Sequence[str]], node: str, text: str) -> None:
         owned[node] = (*known, text) if len(known) < _FEW else [*known, text]
 
 
-def relabelled(line: str, label: Callable[[str], str]) -> str:
-    """A statement with another label for each blank node; labels start with ``_:``."""
-    if "_:" not in line:
-        return line
-    return _BLANK.sub(lambda found: label(found[0]) if found[1] else found[0], line)
-
-
-def relabelled_all(lines: Sequence[str], labels: Mapping[str, str]) -> list[str]:
-    """Statements with another label for each blank node in `labels`."""
-    return [relabelled(line, lambda name: labels.get(name, name)) for line in lines]
+def relabelled(lines: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+    """Statements with another label for each blank node in `labels`; all labels start with ``_:``."""
+    return [
+        _BLANK.sub(lambda found: labels.get(found[0], found[0]), line) if "_:" in line else line
+        for line in lines
+    ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.rdf.graph import Graph
     from graphrag_eval_async.steps.sparql.budget import Budget
-    from graphrag_eval_async.steps.sparql.columns import Cell, Number
+    from graphrag_eval_async.steps.sparql.columns import Cell
 
 # Only the start of a literal follows a space, except for a quote in a literal, which is escaped.
 _TYPED = re.compile(rf'(?<= )"([\w.+ -]*+)"\^\^<{re.escape(XSD)}(\w+)>')
@@ -27,6 +27,7 @@ class Numbers:
     """The numbers and booleans of two graphs, and their classes.
 
     Attributes:
+        found: whether there are any.
         loose: whether there is a class whose numbers are not all near each other.
     """
 
@@ -35,28 +36,20 @@ class Numbers:
         columns = [_column(graph.statements) for graph in (left, right)]
         self._cells: dict[str, Cell] = {}
         self._written: dict[str, str] = {}
-        self._loose: set[str] = set()
         self.found = any(columns)
-        numeric = [Column("", [*column], [*column.values()]) for column in map(_numeric, columns)]
-        classes = Classes(numeric, budget)
+        numeric = []
         for column in columns:
-            for text, value in column.items():
-                if isinstance(value, tuple):
-                    self._written[text] = f'"{value[0]}"^^#boolean'
-        for numbers in numeric:
-            named = zip(numbers.texts, numbers.values, classes.of(numbers.values), strict=True)
-            for literal, value, name in named:
-                self._add(str(literal), value, name, is_loose=name in classes.loose)
-
-    def _add(self, text: str, value: Any, name: Any, *, is_loose: bool) -> None:
-        self._written[text] = f'"{_canonical(name)}"^^#number'
-        if is_loose:
-            self._loose.add(text)
-            self._cells[text] = type(value), value, text
-
-    @property
-    def loose(self) -> bool:
-        return bool(self._loose)
+            numbers = {text: value for text, value in column.items() if type(value) in NUMERIC}
+            numeric.append(Column("", [*numbers], [*numbers.values()]))
+            for text in column.keys() - numbers.keys():
+                self._written[text] = f'"{column[text][0]}"^^#boolean'
+        classes = Classes(numeric, budget)
+        for each in numeric:
+            for literal, value, name in zip(each.texts, each.values, classes.of(each.values), strict=True):
+                self._written[str(literal)] = f'"{_canonical(name)}"^^#number'
+                if name in classes.loose:
+                    self._cells[str(literal)] = type(value), value, literal
+        self.loose = bool(self._cells)
 
     def classed(self, statements: Sequence[str]) -> list[str]:
         """Statements with the class in place of each number."""
@@ -103,10 +96,6 @@ def _column(statements: Sequence[str]) -> dict[str, Any]:
     return {
         literal: value for literal, value in zip(literals, values, strict=True) if not isinstance(value, str)
     }
-
-
-def _numeric(column: Mapping[str, Any]) -> dict[str, Number]:
-    return {text: value for text, value in column.items() if type(value) in NUMERIC}
 
 
 def _canonical(number: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'graphrag-eval-async[rdf]'"
 
-_TURTLE, _N_TRIPLES, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
+_, _, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
+_NAMES = "Turtle", "N-Triples", "N-Quads", "TriG", "RDF/XML", "JSON-LD", "N3"
+_TITLES = dict(zip(GRAPHS, _NAMES, strict=True))
 
 _CHUNK = 1000
 _CHARACTERS_PER_STEP = 2
@@ -39,21 +42,6 @@ class Source(NamedTuple):
     lenient: bool = True
 
 
-def read_dataset(source: Source) -> Graph:
-    """Read a graph, or a dataset with the names of its graphs.
-
-    Raises:
-        MalformedStep: the output is not RDF, or is not safe to parse.
-        ComparisonBudgetExceeded: the budget was stopped.
-    """
-    return _read(source, ignore_graph_names=False)
-
-
-def read_union(source: Source) -> Graph:
-    """Read the union of all graphs of a dataset; raises what `read_dataset` raises."""
-    return _read(source, ignore_graph_names=True)
-
-
 def steps_to_read(output: Any) -> int:
     """Approximate number of steps of a `Budget` that reading an output as RDF takes."""
     text = output.lstrip() if isinstance(output, str) else orjson.dumps(output, default=str).decode()
@@ -62,7 +50,13 @@ def steps_to_read(output: Any) -> int:
     return len(text) // _CHARACTERS_PER_STEP
 
 
-def _read(source: Source, *, ignore_graph_names: bool) -> Graph:
+def read_dataset(source: Source, *, ignore_graph_names: bool = False) -> Graph:
+    """Read a graph, or a dataset with the names of its graphs unless they are ignored.
+
+    Raises:
+        MalformedStep: the output is not RDF, or is not safe to parse.
+        ComparisonBudgetExceeded: the budget was stopped.
+    """
     output, media_type, budget, lenient = source
     if not isinstance(output, str | dict | list):
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
@@ -87,6 +81,10 @@ def _read(source: Source, *, ignore_graph_names: bool) -> Graph:
             return graph
         problems.append("JSON without any statement")
     raise MalformedStep(problems[0] if media_type else f"not RDF in any known format: {problems[0]}")
+
+
+read_union = partial(read_dataset, ignore_graph_names=True)
+"""Reads the union of all graphs of a dataset; raises what `read_dataset` raises."""
 
 
 def _known(media_type: Any) -> str | None:
@@ -129,17 +127,6 @@ def _parse(output: Any, media_type: str, budget: Budget, *, ignore_graph_names: 
     except (SyntaxError, MemoryError, ValueError) as error:
         raise MalformedStep(f"not {_TITLES[media_type]}: {_described(error)}") from None
     return Graph(list(statements))
-
-
-_TITLES = {
-    _TURTLE: "Turtle",
-    _N_TRIPLES: "N-Triples",
-    _N_QUADS: "N-Quads",
-    _TRIG: "TriG",
-    _XML: "RDF/XML",
-    _JSON_LD: "JSON-LD",
-    _N3: "N3",
-}
 
 
 def _described(error: Exception) -> str:

@@ -95,35 +95,31 @@ def check_xml(text: str) -> None:
         MalformedStep: it is not well-formed, nests too deep, has entities that use others, or an element with
             too many attributes.
     """
-    checker = _XmlChecker()
-    parser = expat.ParserCreate("utf-8")
-    parser.StartElementHandler = checker.start
-    parser.EndElementHandler = checker.end
-    parser.EntityDeclHandler = checker.entity
-    try:
-        for start in range(0, len(text), _PIECE):  # Other threads can run between them.
-            parser.Parse(text[start : start + _PIECE].encode(errors="replace"), False)
-        parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        raise MalformedStep(f"not RDF/XML: {error}") from None
+    depth = 0
 
-
-class _XmlChecker:
-    def __init__(self) -> None:
-        self._depth = 0
-
-    def start(self, _tag: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
+    def start(_tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
             raise MalformedStep(f"not RDF/XML: nests more than {MAX_DEPTH} deep")
         if attributes and sum(map(len, attributes)) + sum(map(len, attributes.values())) > MAX_START_TAG:
             raise MalformedStep(
                 f"not RDF/XML: the attributes of an element have more than {MAX_START_TAG} characters"
             )
 
-    def end(self, _tag: str) -> None:
-        self._depth -= 1
+    def end(_tag: str) -> None:
+        nonlocal depth
+        depth -= 1
 
-    def entity(self, name: str, _parameter: bool, value: str | None, *_: object) -> None:
+    def entity(name: str, _parameter: bool, value: str | None, *_: object) -> None:
         if value is None or "&" in value or len(value) > MAX_START_TAG:
             raise MalformedStep(f"not RDF/XML: the entity {name!r} is external, nested or too long")
+
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, entity
+    try:
+        for place in range(0, len(text), _PIECE):  # Other threads can run between them.
+            parser.Parse(text[place : place + _PIECE].encode(errors="replace"), False)
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise MalformedStep(f"not RDF/XML: {error}") from None
