@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 Difference: TypeAlias = dict[str, Any]
 """A JSON object; its `kind` is one of `KINDS`."""
@@ -30,25 +32,10 @@ MAX_CELLS = 20
 
 
 def first_of_each(*kinds: Iterable[Difference]) -> list[Difference]:
-    """Return up to `MAX_DIFFERENCES`, as many of each kind as of the others where there are so many.
-
-    They keep their order, those of one kind together.
-    """
-    kept: list[list[Difference]] = [[] for _ in kinds]
-    sources: list[tuple[list[Difference], Iterator[Difference]]] = [
-        (own, iter(each)) for own, each in zip(kept, kinds, strict=True)
-    ]
-    free = MAX_DIFFERENCES
-    while free and sources:
-        for source in [*sources][:free]:
-            own, each = source
-            difference = next(each, None)
-            if difference is None:
-                sources.remove(source)
-            else:
-                own.append(difference)
-                free -= 1
-    return [difference for own in kept for difference in own]
+    """Return up to `MAX_DIFFERENCES`, as many of each kind if there are so many, each in its order."""
+    firsts = [[*islice(each, MAX_DIFFERENCES)] for each in kinds]
+    ranks = sorted((rank, kind) for kind, own in enumerate(firsts) for rank in range(len(own)))
+    return [firsts[kind][rank] for rank, kind in sorted(ranks[:MAX_DIFFERENCES], key=itemgetter(1))]
 
 
 def shorten(text: str | None) -> str | None:

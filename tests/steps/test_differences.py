@@ -99,6 +99,7 @@ def test_kinds_share_the_room() -> None:
     kinds = [[{"kind": kind, "row": number} for number in range(20)] for kind in "abc"]
     assert [each["kind"] for each in first_of_each(*kinds)] == [*"aaaabbbccc"]
     assert [each["kind"] for each in first_of_each(kinds[0][:1], kinds[1], [])] == [*"abbbbbbbbb"]
+    assert [each["kind"] for each in first_of_each(kinds[0][:2], *kinds[1:], kinds[1])] == [*"aabbbcccbb"]
     assert first_of_each([], []) == []
 
 
