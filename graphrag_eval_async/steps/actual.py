@@ -69,7 +69,7 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
     raise MalformedStep(f"args.{key}: must be a whole number")
 
 
-def _as_it_is(output: Any) -> Any:
+def as_it_is(output: Any) -> Any:
     return output
 
 
@@ -141,7 +141,7 @@ class ActualStep:
             MalformedStep: the output is not RDF.
             ComparisonBudgetExceeded: it is too large for an event loop, or the budget was stopped.
         """
-        output = self.output(_as_it_is)
+        output = self.output(as_it_is)
         if self.budget.quick and read not in self._known:
             self.budget.spend(steps_to_read_graph(output))
         return self._read({"output": Source(output, self.step.get("output_media_type"), self.budget)}, read)

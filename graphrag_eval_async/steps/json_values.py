@@ -9,7 +9,7 @@ import msgspec
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.pieces import loads
-from graphrag_eval_async.steps.actual import read_output
+from graphrag_eval_async.steps.actual import as_it_is, read_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,13 +74,9 @@ def json_comparator(step: Mapping[str, Any]) -> Score:
 
 def same_output_comparator(step: Mapping[str, Any]) -> Score:
     """Return a comparator: 1 if the outputs are equal, texts exactly and decoded values as JSON."""
-    return _comparator(step, _as_is)
+    return _comparator(step, as_it_is)
 
 
 def _comparator(step: Mapping[str, Any], read: Callable[[Any], Any]) -> Score:
     expected = read_output(step, read)
     return lambda actual: float(json_equal(expected, actual.output(read)))
-
-
-def _as_is(output: Any) -> Any:
-    return output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphrag_eval_async.steps.sparql.terms import (
@@ -28,6 +29,7 @@ Element: TypeAlias = tuple[str, str]
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
 
+@dataclass(slots=True)
 class _Frame:
     """Something in brackets.
 
@@ -42,15 +44,12 @@ class _Frame:
         label: kind of the element that the expression makes.
     """
 
-    __slots__ = ("depth", "kind", "label", "parts", "path", "place")
-
-    def __init__(self, kind: str, place: str = "nothing", label: str = "") -> None:
-        self.kind = kind
-        self.place = place
-        self.label = label
-        self.path: list[str] = []
-        self.depth = 0
-        self.parts: list[str] = []
+    kind: str
+    place: str = "nothing"
+    label: str = ""
+    path: list[str] = field(default_factory=list)
+    depth: int = 0
+    parts: list[str] = field(default_factory=list)
 
 
 class ElementReader:

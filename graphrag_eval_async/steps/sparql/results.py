@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +16,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
+from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.steps.sparql.columns import Column, values_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _WORTH_A_LOOK = 4
 _FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
 
 
+@dataclass(slots=True, eq=False)
 class SparqlResults:
     """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows.
 
@@ -38,23 +40,12 @@ class SparqlResults:
     memory. `flaw` describes a mistake that was tolerated in reading, if any.
     """
 
-    __slots__ = ("_distinct", "boolean", "columns", "flaw", "row_count", "variables")
-
-    def __init__(
-        self,
-        variables: Collection[str] = (),
-        columns: Sequence[Column] = (),
-        row_count: int = 0,
-        *,
-        boolean: bool | None = None,
-        flaw: str | None = None,
-    ) -> None:
-        self.variables = variables
-        self.columns = columns
-        self.row_count = row_count
-        self.boolean = boolean
-        self.flaw = flaw
-        self._distinct: SparqlResults | None = None
+    variables: Collection[str] = ()
+    columns: Sequence[Column] = ()
+    row_count: int = 0
+    boolean: bool | None = None
+    flaw: str | None = None
+    _distinct: SparqlResults | None = field(default=None, init=False)
 
     def named(self, names: Iterable[str]) -> list[Column]:
         """The columns of these variables, except variables without a column."""
@@ -80,7 +71,7 @@ def read_document(output: Any) -> dict[str, Any]:
     document = output
     if isinstance(output, (str, bytes)):
         try:
-            document = orjson.loads(output) if len(output) < LARGE_BYTES else loads(output)
+            document = loads(output)
         except orjson.JSONDecodeError as error:
             raise _malformed("", str(error)) from None
     if not isinstance(document, dict):
@@ -161,15 +152,18 @@ def results_of(document: dict[str, Any]) -> SparqlResults:
         if "results" in document:
             raise _malformed("", "both boolean and results")
         return SparqlResults(boolean=_member(document, "boolean", bool))
-    variables = _variables(_member(head, "vars", list, "head."))
+    for index, name in enumerate(names := _member(head, "vars", list, "head.")):
+        if not isinstance(name, str):
+            _checked(name, str, f"head.vars[{index}]")
+    variables = dict.fromkeys(names)
     bindings = _member(_member(document, "results", dict), "bindings", list, "results.")
     columns, flaw = None, None
     with suppress(KeyError, TypeError, ValueError):  # Anything out of the ordinary.
         columns = _columns(variables, bindings) if variables else None
     if columns is None:
         columns, flaw = _read_with_care(variables, bindings)
-    if len(variables) < len(head["vars"]):
-        flaw = f"head.vars: {Counter(head['vars']).most_common(1)[0][0]!r} is listed twice"
+    if len(variables) < len(names):
+        flaw = f"head.vars: {Counter(names).most_common(1)[0][0]!r} is listed twice"
     return SparqlResults(variables, columns, len(bindings), flaw=flaw)
 
 
@@ -190,13 +184,6 @@ def _checked(value: Any, kind: type, where: str) -> Any:
     if not isinstance(value, kind):
         raise _malformed(where, f"expected {_JSON_NAMES[kind]}, got {type(value).__name__}")
     return value
-
-
-def _variables(names: list[Any]) -> dict[str, None]:
-    for index, name in enumerate(names):
-        if not isinstance(name, str):
-            _checked(name, str, f"head.vars[{index}]")
-    return dict.fromkeys(names)
 
 
 _VALUE = itemgetter("value")
@@ -271,15 +258,11 @@ def _term(term: Any, where: str) -> dict[str, Any]:
     """The term normalized for `_column`, which takes only plain terms."""
     text = _member(_checked(term, dict, where), "value", object, f"{where}.")
     if isinstance(text, dict) and term.get("type") == "triple":
-        text = _canonical(text, f"{where}.value")
+        try:
+            text = orjson.dumps(text, option=orjson.OPT_SORT_KEYS).decode()
+        except orjson.JSONEncodeError as error:
+            raise _malformed(f"{where}.value", str(error)) from None
     datatype = term.get("datatype")
     if datatype is not None:
         _checked(datatype, str, f"{where}.datatype")
     return {"value": str(_checked(text, str, f"{where}.value")), "datatype": datatype}
-
-
-def _canonical(triple: dict[str, Any], where: str) -> str:
-    try:
-        return orjson.dumps(triple, option=orjson.OPT_SORT_KEYS).decode()
-    except orjson.JSONEncodeError as error:
-        raise _malformed(where, str(error)) from None

@@ -13,8 +13,6 @@ import io
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 _STEPS_PER_VALUE = 8
 _ANY_COLUMNS = 50
-_PYTHON = ("{'", "[{'")
 
 
 class Table(NamedTuple):
@@ -108,13 +105,10 @@ def without_fence(text: str) -> str:
 
 def _decoded(text: str) -> Any:
     try:
-        return orjson.loads(text) if len(text) < LARGE_BYTES else loads(text)
+        return loads(text)
     except ValueError as error:
-        if (
-            text.startswith(_PYTHON)
-            and len(text) < LARGE_BYTES
-            and text.count("[") + text.count("{") < 10_000
-        ):
+        is_small = len(text) < LARGE_BYTES and text.count("[") + text.count("{") < 10_000
+        if text.startswith(("{'", "[{'")) and is_small:
             return _literal(text)
         raise MalformedStep(f"neither SPARQL results nor a table; as JSON: {error}") from None
 

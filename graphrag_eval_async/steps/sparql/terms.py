@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from graphrag_eval_async.steps.sparql.tokens import unescape
-from graphrag_eval_async.steps.sparql.tsv import XSD
+from graphrag_eval_async.steps.sparql.tsv import ESCAPES, XSD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
 _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
-_ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def stripped(parts: list[str]) -> list[str]:
@@ -94,4 +93,4 @@ def unquoted(text: str) -> str:
 
 def _character(match: re.Match[str]) -> str:
     text = match[1]
-    return unescape(match[0]) if len(text) > 1 else _ESCAPES.get(text, text)
+    return unescape(match[0]) if len(text) > 1 else ESCAPES.get(text, text)

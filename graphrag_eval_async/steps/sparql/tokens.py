@@ -7,14 +7,10 @@ single characters.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Kind: TypeAlias = Literal[
-    "iri", "name", "blank", "variable", "string", "language", "number", "word", "symbol", "broken"
-]
 
 MAX_QUERY_CHARACTERS = 100_000
 """Maximum length, in characters, of a query whose tokens are read: a fraction of a second."""
@@ -52,7 +48,7 @@ UPDATES = frozenset(
 
 
 class Token(NamedTuple):
-    """A token and its kind; the text is as it was written."""
+    """A token as it was written, and its kind, the name of a group of `_TOKEN`."""
 
     kind: str
     text: str

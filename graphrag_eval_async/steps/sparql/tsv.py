@@ -12,7 +12,7 @@ from graphrag_eval_async.errors import MalformedStep
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
-_ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
+ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 # Alternatives begin differently and have no nested repetition, so the pattern never backtracks.
 _find_escapes = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.?))", re.DOTALL).sub
 _is_language = re.compile(r"[A-Za-z]+(?:-[A-Za-z0-9]+)*").fullmatch
@@ -80,17 +80,11 @@ def _term(cell: str, index: int) -> dict[str, Any]:
     if cell in ("true", "false"):
         return {"type": "literal", "value": cell, "datatype": f"{XSD}boolean"}
     datatype = number_type(cell)
-    if datatype is None or not _parses(cell):
-        raise _bad_term(index)
-    return {"type": "literal", "value": cell, "datatype": datatype}
-
-
-def _parses(text: str) -> bool:
     try:
-        float(text)
+        float(cell if datatype else "")
     except ValueError:
-        return False
-    return True
+        raise _bad_term(index) from None
+    return {"type": "literal", "value": cell, "datatype": datatype}
 
 
 def _literal(cell: str, index: int) -> dict[str, Any]:
@@ -112,7 +106,7 @@ def _unescaped(text: str, index: int) -> str:
     def character(match: re.Match[str]) -> str:
         code = match[1] or match[2]
         try:
-            return chr(int(code, 16)) if code else _ESCAPES[match[3]]
+            return chr(int(code, 16)) if code else ESCAPES[match[3]]
         except (KeyError, ValueError, OverflowError):
             raise _bad_term(index) from None
 
