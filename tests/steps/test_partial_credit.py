@@ -18,11 +18,11 @@ from graphrag_eval_async.steps.sparql.comparison import compare, prepare_referen
 from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
 from graphrag_eval_async.steps.sparql.results import results_of
 from tests.cpu import affordable
-from tests.steps.test_sparql_oracle import Case, Table, Term, encode, literal, near, number, truth
+from tests.steps.test_sparql_oracle import XSD, Case, Table, Term, encode, literal, near, number, truth
 from tests.steps.test_sparql_read import read_results
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 ABC = "abcdefghijklmn"
 
@@ -41,15 +41,32 @@ def rows(*texts: str) -> Table:
     return [[None if text == "." else literal(text) for text in row] for row in texts]
 
 
+def linked(one: Term, other: Term) -> bool:
+    """Whether terms are near, or would be if integers were compared as other numbers are."""
+    numbers = [
+        {**each, "datatype": f"{XSD}double"} for each in (one, other) if each and number(each) is not None
+    ]
+    return near(one, other) or (len(numbers) == 2 and near(*numbers))
+
+
+def joined(terms: Sequence[Term], are_alike: Callable[[Term, Term], bool]) -> list[list[Term]]:
+    """The transitive closure of likeness."""
+    groups: list[list[Term]] = []
+    for term in terms:
+        alike = [group for group in groups if any(are_alike(term, other) for other in group)]
+        groups = [group for group in groups if group not in alike]
+        groups.append([term, *(each for group in alike for each in group)])
+    return groups
+
+
 class Kinds:
-    """Classes of terms: the transitive closure of nearness."""
+    """Classes of terms: integers are linked by a number of another type among them."""
 
     def __init__(self, terms: list[Term]) -> None:
         self._groups: list[list[Term]] = []
-        for term in terms:
-            joined = [group for group in self._groups if any(near(term, other) for other in group)]
-            self._groups = [group for group in self._groups if group not in joined]
-            self._groups.append([term, *(each for group in joined for each in group)])
+        for group in joined([term for index, term in enumerate(terms) if term not in terms[:index]], linked):
+            are_integers = all(each and isinstance(number(each), int) for each in group)
+            self._groups += joined(group, near) if are_integers else [group]
 
     @property
     def are_alike(self) -> bool:
@@ -75,7 +92,9 @@ Kind = tuple[int, Any]
 class Rows:
     """Pairs rows as `row_pairs` says, looking at all pairs each time."""
 
-    def __init__(self, left: list[tuple[Kind, ...]], right: list[tuple[Kind, ...]], *, ordered: bool) -> None:
+    def __init__(
+        self, left: Sequence[tuple[Kind, ...]], right: Sequence[tuple[Kind, ...]], *, ordered: bool
+    ) -> None:
         self.left, self.right, self.ordered = left, right, ordered
         self.width = len(left[0]) if left else 0
         self.free, self.open = [*range(len(left))], [*range(len(right))]
@@ -97,10 +116,12 @@ class Rows:
             sorted(free, key=None if self.ordered else rows.__getitem__)
             for free, rows in ((self.free, self.left), (self.open, self.right))
         )
-        for one, other in product(order, others):
-            alike = all(self.left[one][column] == self.right[other][column] for column in key)
-            if alike and one in self.free and other in self.open:
-                self.take(one, other)
+        for one in order:
+            wanted = [self.left[one][column] for column in key]
+            for other in others:
+                if other in self.open and wanted == [self.right[other][column] for column in key]:
+                    self.take(one, other)
+                    break
 
     def cells(self) -> int:
         """In how many cells the rows agree."""
@@ -137,19 +158,18 @@ class Oracle:
         self.ordered = how["ordered"]
         self.as_set = how["ignore_duplicates"] and not self.ordered
         self.width = len(required)
-        self.expected = self._rows(expected, required)
-        self.actual, self.found = actual, width
+        ours, theirs = ([[*map(self.kinds.of, row)] for row in table] for table in (expected, actual))
+        rows, size = self._rows(ours, required), min(self.width, width)
+        # Each once: columns may be equal.
+        self.pairings = {
+            (tuple(tuple(row[place] for place in places) for row in rows), self._rows(theirs, columns))
+            for places in combinations(range(self.width), size)
+            for columns in permutations(range(width), size)
+        }
 
-    def _rows(self, table: Table, columns: Sequence[int]) -> list[tuple[Kind, ...]]:
-        found = [tuple(self.kinds.of(row[column]) for column in columns) for row in table]
-        return [*dict.fromkeys(found)] if self.as_set else found
-
-    def pairings(self) -> Iterator[tuple[list[tuple[Kind, ...]], list[tuple[Kind, ...]]]]:
-        size = min(self.width, self.found)
-        for places in combinations(range(self.width), size):
-            left = [tuple(row[place] for place in places) for row in self.expected]
-            for columns in permutations(range(self.found), size):
-                yield left, self._rows(self.actual, columns)
+    def _rows(self, table: list[list[Kind]], columns: Sequence[int]) -> tuple[tuple[Kind, ...], ...]:
+        found = [tuple(row[column] for column in columns) for row in table]
+        return tuple(dict.fromkeys(found) if self.as_set else found)
 
     def f1(self, cells: int, left: int, right: int) -> Fraction:
         return Fraction(2 * cells, self.width * (left + right)) if left + right else Fraction(0)
@@ -157,13 +177,13 @@ class Oracle:
     def score(self) -> Fraction:
         return max(
             self.f1(Rows(left, right, ordered=self.ordered).cells(), len(left), len(right))
-            for left, right in self.pairings()
+            for left, right in self.pairings
         )
 
     def bounds(self) -> tuple[Fraction, Fraction]:
         """F1 without rows that agree in part, and with the best assignment of rows; any order."""
         low, high = [], []
-        for left, right in self.pairings():
+        for left, right in self.pairings:
             whole = (Counter(left) & Counter(right)).total() * (len(left[0]) if left else 0)
             low.append(self.f1(whole, len(left), len(right)))
             short, long = sorted((left, right), key=len)
@@ -177,16 +197,6 @@ class Oracle:
             )
             high.append(self.f1(cells, len(left), len(right)))
         return max(low), max(high)
-
-
-def prepared(case: Case) -> tuple[Any, Any]:
-    names = "abcd"[: max(case.required) + 1] if not case.expected else "abcd"[: len(case.expected[0])]
-    reference = prepare_reference(
-        read_results(encode(case.expected, names)),
-        required_columns=[names[index] for index in case.required],
-        **case.how,
-    )
-    return reference, read_results(encode(case.actual, "dcba"[: case.width]))
 
 
 def spoil(case: Case, rng: random.Random) -> None:
@@ -213,7 +223,7 @@ def test_scores_agree_with_the_oracle() -> None:
     def check(rng: random.Random) -> None:
         case = Case(rng)
         spoil(case, rng)
-        reference, actual = prepared(case)
+        reference, actual = case.prepared()
         partial = compare_in_part(reference, actual, Budget())
         exact = compare(reference, actual, Budget())
         assert (partial.f1 == 1) == (exact == 1), vars(case)
@@ -241,12 +251,12 @@ def test_neither_the_order_of_rows_nor_that_of_columns_counts() -> None:
         case = Case(rng)
         spoil(case, rng)
         case.how["ordered"] = False
-        before = compare_in_part(*prepared(case), Budget())
+        before = compare_in_part(*case.prepared(), Budget())
         rng.shuffle(case.expected)
         rng.shuffle(case.actual)
         order = rng.sample(range(case.width), case.width)
         case.actual = [[row[column] for column in order] for row in case.actual]
-        after = compare_in_part(*prepared(case), Budget())
+        after = compare_in_part(*case.prepared(), Budget())
         assert before[:3] == after[:3], vars(case)
 
     check()

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Sequence
 
+    from graphrag_eval_async.steps.sparql.comparison import SparqlReference
+    from graphrag_eval_async.steps.sparql.results import SparqlResults
+
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 Term = dict[str, Any] | None
@@ -166,14 +169,17 @@ class Case:
         order = rng.sample(range(self.width), self.width)
         self.actual = [[row[index] for index in order] for row in rows]
 
-    def score(self) -> float:
+    def prepared(self) -> tuple[SparqlReference, SparqlResults]:
         names = "abcd"[: max(self.required) + 1] if not self.expected else "abcd"[: len(self.expected[0])]
         reference = prepare_reference(
             read_results(encode(self.expected, names)),
             required_columns=[names[index] for index in self.required],
             **self.how,
         )
-        return compare(reference, read_results(encode(self.actual, "dcba"[: self.width])), Budget())
+        return reference, read_results(encode(self.actual, "dcba"[: self.width]))
+
+    def score(self) -> float:
+        return compare(*self.prepared(), Budget())
 
     def oracle(self) -> float:
         return oracle(self.expected, self.required, self.actual, self.width, **self.how)
