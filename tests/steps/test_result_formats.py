@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,16 +13,17 @@ from graphrag_eval_async import Evaluator, GraphragEvalWarning, ReferenceDataErr
 from graphrag_eval_async.records.shapes import CSV, MEDIA_TYPES, SPARQL_RESULTS, TSV, XML
 from tests.cpu import affordable
 from tests.steps.test_failure import templates
+from tests.steps.test_sparql_oracle import XSD, encode
+from tests.steps.test_sparql_tables import to_csv, to_tsv, to_xml
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
-XSD = "http://www.w3.org/2001/XMLSchema#"
-Rows = list[list[dict[str, str] | None]]
+    from tests.steps.test_sparql_oracle import Table
 
 NAMES = ["station", "kv", "since"]
-TABLE: Rows = [
+TABLE: Table = [
     [
         {"type": "uri", "value": "urn:grid:bergheim"},
         {"type": "literal", "value": "380.0", "datatype": f"{XSD}decimal"},
@@ -43,67 +42,11 @@ TABLE: Rows = [
 ]
 
 
-def as_json(names: Sequence[str], rows: Rows) -> str:
-    bindings = [{name: term for name, term in zip(names, row, strict=True) if term} for row in rows]
-    return json.dumps({"head": {"vars": [*names]}, "results": {"bindings": bindings}})
-
-
-def as_xml(names: Sequence[str], rows: Rows) -> str:
-    def term_of(term: dict[str, str]) -> str:
-        datatype = f' datatype="{term["datatype"]}"' if "datatype" in term else ""
-        language = f' xml:lang="{term["xml:lang"]}"' if "xml:lang" in term else ""
-        return f"<{term['type']}{datatype}{language}>{escape(term['value'])}</{term['type']}>"
-
-    results = "".join(
-        "<result>"
-        + "".join(
-            f'<binding name="{name}">{term_of(term)}</binding>'
-            for name, term in zip(names, row, strict=True)
-            if term
-        )
-        + "</result>"
-        for row in rows
-    )
-    head = "".join(f'<variable name="{name}"/>' for name in names)
-    return (
-        '<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#">'
-        f"<head>{head}</head><results>{results}</results></sparql>"
-    )
-
-
-def as_csv(names: Sequence[str], rows: Rows) -> str:
-    def cell(term: dict[str, str] | None) -> str:
-        text = "" if term is None else term["value"]
-        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
-
-    lines = [",".join(names), *(",".join(map(cell, row)) for row in rows)]
-    return "".join(f"{line}\r\n" for line in lines)
-
-
-def as_tsv(names: Sequence[str], rows: Rows) -> str:
-    def cell(term: dict[str, str] | None) -> str:
-        if term is None:
-            return ""
-        if term["type"] == "uri":
-            return f"<{term['value']}>"
-        if term["type"] == "bnode":
-            return f"_:{term['value']}"
-        text = (
-            term["value"].replace("\\", "\\\\").replace("\t", "\\t").replace('"', '\\"').replace("\n", "\\n")
-        )
-        if "datatype" in term:
-            return f'"{text}"^^<{term["datatype"]}>'
-        return f'"{text}"' + (f"@{term['xml:lang']}" if "xml:lang" in term else "")
-
-    lines = ["\t".join(f"?{name}" for name in names), *("\t".join(map(cell, row)) for row in rows)]
-    return "".join(f"{line}\n" for line in lines)
-
-
-FORMATS: dict[str, Callable[[Sequence[str], Rows], str]] = {
-    SPARQL_RESULTS: as_json,
-    XML: as_xml,
-    CSV: as_csv,
-    TSV: as_tsv,
+FORMATS: dict[str, Callable[[Table, Sequence[str]], str]] = {
+    SPARQL_RESULTS: encode,
+    XML: to_xml,
+    CSV: to_csv,
+    TSV: to_tsv,
 }
 
 
@@ -119,13 +62,13 @@ async def score(reference: dict[str, Any], output: Any, *, config: Any = None, *
 
 @pytest.mark.parametrize(("ours", "theirs"), [*product(FORMATS, FORMATS)])
 async def test_every_format_against_every_other(ours: str, theirs: str) -> None:
-    reference = step_of(ours, FORMATS[ours](NAMES, TABLE))
+    reference = step_of(ours, FORMATS[ours](TABLE, NAMES))
     turned = [row[::-1] for row in TABLE[::-1]]
-    assert (await score(reference, FORMATS[theirs]("cba", turned)))["steps_score"] == 1
+    assert (await score(reference, FORMATS[theirs](turned, "cba")))["steps_score"] == 1
     wrong = [[*row] for row in TABLE]
     wrong[1][1] = {"type": "literal", "value": "220", "datatype": f"{XSD}integer"}
-    assert (await score(reference, FORMATS[theirs](NAMES, wrong)))["steps_score"] == 0
-    result = await score(reference | {"score": "f1"}, FORMATS[theirs](NAMES, wrong))
+    assert (await score(reference, FORMATS[theirs](wrong, NAMES)))["steps_score"] == 0
+    result = await score(reference | {"score": "f1"}, FORMATS[theirs](wrong, NAMES))
     assert result["steps_score"] == 8 / 9
     assert result["reference_steps"][0][0]["diff"] == [
         {"kind": "wrong_value", "row": 1, "column": "kv", "expected": "110", "actual": "220"}
@@ -141,9 +84,9 @@ async def test_formats_agree_on_random_tables(rng: random.Random) -> None:
     table = [[rng.choice(palette) for _ in NAMES] for _ in range(rng.randrange(5))]
     other = [[rng.choice([term, term, term, rng.choice(palette)]) for term in row] for row in table]
     how: dict[str, Any] = {"ignore_duplicates": rng.random() < 0.5, "score": rng.choice(["exact", "f1"])}
-    wanted = await score(step_of(SPARQL_RESULTS, as_json(NAMES, table), **how), as_json(NAMES, other))
+    wanted = await score(step_of(SPARQL_RESULTS, encode(table, NAMES), **how), encode(other, NAMES))
     for ours, theirs in product((XML, TSV), (SPARQL_RESULTS, XML, TSV)):
-        found = await score(step_of(ours, FORMATS[ours](NAMES, table), **how), FORMATS[theirs](NAMES, other))
+        found = await score(step_of(ours, FORMATS[ours](table, NAMES), **how), FORMATS[theirs](other, NAMES))
         assert found["steps_score"] == wanted["steps_score"], (ours, theirs)
 
 
@@ -168,7 +111,7 @@ BY_VALUE: list[tuple[str, dict[str, str], bool]] = [
 async def test_csv_is_compared_by_value_where_the_other_side_is_typed(
     text: str, term: dict[str, str], same: bool
 ) -> None:
-    typed = as_json("a", [[{"type": "literal"} | term]])
+    typed = encode([[{"type": "literal"} | term]], "a")
     assert (await score(step_of(CSV, f"a\r\n{text}\r\n"), typed))["steps_score"] == same
     assert (await score(step_of(SPARQL_RESULTS, typed), f"a\r\n{text}\r\n"))["steps_score"] == same
 
@@ -181,20 +124,20 @@ async def test_csv_against_csv_compares_numbers_by_value() -> None:
 
 async def test_strict_types_refuse_csv_only_where_the_reference_is_typed() -> None:
     strict = {"steps": {"strict_types": True}}
-    text = as_csv(NAMES, TABLE)
-    for media_type, output in ((SPARQL_RESULTS, as_json(NAMES, TABLE)), (XML, as_xml(NAMES, TABLE))):
+    text = to_csv(TABLE, NAMES)
+    for media_type, output in ((SPARQL_RESULTS, encode(TABLE, NAMES)), (XML, to_xml(TABLE, NAMES))):
         assert (await score(step_of(media_type, output), text, config=strict))["steps_score"] == 0
         assert (await score(step_of(CSV, text), output, config=strict))["steps_score"] == 1
     assert (await score(step_of(CSV, text), text, config=strict))["steps_score"] == 1
 
 
 async def test_a_header_alone_is_csv_if_the_step_says_so() -> None:
-    empty = step_of(SPARQL_RESULTS, as_json("a", []))
+    empty = step_of(SPARQL_RESULTS, encode([], "a"))
     assert (await score(empty, "a"))["steps_score"] == 0
     assert (await score(empty, "a", output_media_type=CSV))["steps_score"] == 1
-    assert (await score(step_of(CSV, "a\n"), as_json("a", [])))["steps_score"] == 1
+    assert (await score(step_of(CSV, "a\n"), encode([], "a")))["steps_score"] == 1
     # What is said to be CSV and is not is read as what it is.
-    assert (await score(empty, as_xml("a", []), output_media_type=CSV))["steps_score"] == 1
+    assert (await score(empty, to_xml([], "a"), output_media_type=CSV))["steps_score"] == 1
 
 
 async def test_ask_results_in_xml() -> None:
@@ -224,9 +167,9 @@ BOMB = (
         (XML, "<sparql>", "output: not SPARQL XML"),
         (XML, "a\n1\n", "output: not SPARQL XML"),
         (XML, BOMB, "output: not SPARQL XML: declares a document type"),
-        (XML, as_json(NAMES, TABLE), "output: not SPARQL XML"),
+        (XML, encode(TABLE, NAMES), "output: not SPARQL XML"),
         (TSV, "a\tb\n", "output: not SPARQL TSV"),
-        (TSV, as_csv(NAMES, TABLE), "output: not SPARQL TSV"),
+        (TSV, to_csv(TABLE, NAMES), "output: not SPARQL TSV"),
         (CSV, "Two stations, Bergheim and Lindau.", "output: .*as CSV"),
         (CSV, "a,b\n1\n", "output: .*expected 2 cells, got 1"),
         (CSV, "", "output: "),
@@ -242,17 +185,17 @@ def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:
 
 async def test_entity_bombs_in_actual_outputs_score_0() -> None:
     with affordable(2**20):
-        assert (await score(step_of(SPARQL_RESULTS, as_json(NAMES, TABLE)), BOMB))["steps_score"] == 0
+        assert (await score(step_of(SPARQL_RESULTS, encode(TABLE, NAMES)), BOMB))["steps_score"] == 0
 
 
 def test_required_columns_of_other_formats() -> None:
     for media_type, write in FORMATS.items():
-        load_reference(templates([step_of(media_type, write(NAMES, TABLE), required_columns=["kv"])]))
+        load_reference(templates([step_of(media_type, write(TABLE, NAMES), required_columns=["kv"])]))
         with pytest.raises(ReferenceDataError, match="required_columns: not among the variables"):
-            load_reference(templates([step_of(media_type, write(NAMES, TABLE), required_columns=["x"])]))
+            load_reference(templates([step_of(media_type, write(TABLE, NAMES), required_columns=["x"])]))
 
 
 def test_the_media_types_are_known(recwarn: pytest.WarningsRecorder) -> None:
     assert {*FORMATS} < {*MEDIA_TYPES}
-    load_reference(templates([step_of(kind, write(NAMES, TABLE)) for kind, write in FORMATS.items()]))
+    load_reference(templates([step_of(kind, write(TABLE, NAMES)) for kind, write in FORMATS.items()]))
     assert not [each for each in recwarn if issubclass(each.category, GraphragEvalWarning)]
