@@ -23,7 +23,7 @@ from rich.text import Text
 
 from graphrag_eval_async import Last, RunningAggregates, evaluate_stream, load_reference
 from graphrag_eval_async.cli.watch.screen import render
-from graphrag_eval_async.config import model
+from graphrag_eval_async.config import llm, model
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
-def sections() -> Iterator[tuple[str, type[model.Section]]]:
+def sections() -> Iterator[tuple[str, type[llm.Section]]]:
     """The sections of a configuration, each with its key."""
     yield "", model.Config
-    yield "llm", model.LLMConfig
-    yield "llm.generation", model.GenerationConfig
-    yield "llm.judges.NAME", model.JudgeConfig
-    yield "llm.embedding", model.EmbeddingConfig
-    yield "llm.limits", model.LimitsConfig
-    yield "llm.pricing", model.PricingConfig
+    yield "llm", llm.LLMConfig
+    yield "llm.generation", llm.GenerationConfig
+    yield "llm.judges.NAME", llm.JudgeConfig
+    yield "llm.embedding", llm.EmbeddingConfig
+    yield "llm.limits", llm.LimitsConfig
+    yield "llm.pricing", llm.PricingConfig
     yield "steps", model.StepsConfig
     yield "execute", model.ExecuteConfig
     yield from model.METRICS.items()  # type: ignore[misc]
@@ -66,7 +66,7 @@ def default(field: Any) -> str:
     value = field.default
     if value is msgspec.NODEFAULT:
         return "required"
-    if value is msgspec.UNSET or isinstance(value, model.Section) or value in (None, ()):
+    if value is msgspec.UNSET or isinstance(value, llm.Section) or value in (None, ()):
         return "none"
     if isinstance(value, tuple):
         return f"`[{', '.join(map(str, value))}]`"

@@ -15,7 +15,7 @@ from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.reporting import WriteReport
 from graphrag_eval_async.cli.watch import views
-from graphrag_eval_async.config.model import LimitsConfig
+from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES

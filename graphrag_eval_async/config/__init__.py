@@ -1,5 +1,12 @@
 """The configuration: which metrics are judged, by which models, within which limits."""
 
+from graphrag_eval_async.config.llm import (
+    EmbeddingConfig,
+    GenerationConfig,
+    LimitsConfig,
+    LLMConfig,
+    PricingConfig,
+)
 from graphrag_eval_async.config.load import config_for, load_config
 from graphrag_eval_async.config.model import (
     AnswerCorrectnessConfig,
@@ -7,14 +14,9 @@ from graphrag_eval_async.config.model import (
     Config,
     ContextRelevanceConfig,
     CustomEvaluationConfig,
-    EmbeddingConfig,
     ExecuteConfig,
     FaithfulnessConfig,
-    GenerationConfig,
-    LimitsConfig,
-    LLMConfig,
     OutputConfig,
-    PricingConfig,
     RagasAnswerCorrectnessConfig,
     RetrievalAnswerConfig,
     RetrievalContextConfig,

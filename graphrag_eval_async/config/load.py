@@ -12,20 +12,18 @@ from warnings import warn
 import orjson
 from msgspec.structs import replace
 
+from graphrag_eval_async.config.llm import GENERATION, EmbeddingConfig, GenerationConfig
 from graphrag_eval_async.config.model import (
-    GENERATION,
     METRICS,
     AnswerCorrectnessConfig,
     AnswerRelevanceConfig,
     Config,
     CustomEvaluationConfig,
-    EmbeddingConfig,
     ExecuteConfig,
-    GenerationConfig,
     MetricConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
-from graphrag_eval_async.config.shared import shared_address
+from graphrag_eval_async.config.secrecy import shared_address
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning
 from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, RESULT_KEYS
 from graphrag_eval_async.records.shapes import did_you_mean

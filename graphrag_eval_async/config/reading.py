@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import UNSET, ValidationError, convert
 from msgspec.structs import asdict, fields
 
-from graphrag_eval_async.config.model import Config, EmbeddingConfig, GenerationConfig, Section
+from graphrag_eval_async.config.llm import EmbeddingConfig, GenerationConfig, Section
+from graphrag_eval_async.config.model import Config
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.copying import AmbiguousObject

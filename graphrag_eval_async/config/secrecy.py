@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from graphrag_eval_async.config.shared import shared_address
+from graphrag_eval_async.redis_client import redis_address
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.redis_client import RedisAddress
 
 VARIABLE = re.compile(r"\$\{([^{}]+)\}")
 
 SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
 """The variables from which the SDK takes a key that the configuration does not give."""
+
+SHARED = "redis://HOST[:PORT]/[DB/][NAME][?run=RUN]"
+"""Shape of the address of limits that several workers share."""
 
 MIN_SECRET_CHARACTERS = 4
 """Shorter texts are no secrets, and occur in every message."""
@@ -86,6 +92,19 @@ def shown(name: str, value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(shown(name, item) for item in value)}]"
     return repr(text)
+
+
+def shared_address(text: str) -> RedisAddress:
+    """Read an address; its name is that of the limits, and its option `run` that of the budget.
+
+    Raises:
+        ValueError: it has another shape; the message says how it should be and tells no secret.
+    """
+    address = redis_address(text, SHARED, ["run"])
+    names = [*filter(None, [address.name]), *address.options.values()]
+    if not all(re.fullmatch("[A-Za-z0-9_.-]{1,64}", name) for name in names):
+        raise ValueError(f"expected {SHARED}; names have 1 to 64 letters, digits, _, . and -")
+    return address
 
 
 def secrets(config: Struct) -> set[str]:

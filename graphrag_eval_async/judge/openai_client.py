@@ -11,7 +11,7 @@ from warnings import warn
 from msgspec import UNSET
 
 from graphrag_eval_async.config import GenerationConfig, secrets
-from graphrag_eval_async.config.model import GENERATION
+from graphrag_eval_async.config.llm import GENERATION
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, JudgeError
 from graphrag_eval_async.judge.dialect import Dialect, Variant
 from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of

@@ -12,7 +12,7 @@ from random import uniform
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.config.shared import shared_address
+from graphrag_eval_async.config.secrecy import shared_address
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.shared_script import KEPT_SECONDS, SCRIPT
 from graphrag_eval_async.redis_client import check_redis, connect, is_final, without_secrets

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.config.model import (
+from graphrag_eval_async.config import (
     EmbeddingConfig,
     GenerationConfig,
     LimitsConfig,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.config import LimitsConfig, LLMConfig, load_config
-from graphrag_eval_async.config.shared import shared_address
+from graphrag_eval_async.config.secrecy import shared_address
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.shared_limits import check_shared

@@ -1,0 +1,180 @@
+"""The sections of a configuration for the models that judge, and the limits on their use."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from graphrag_eval_async.config.secrecy import Shown, shown
+
+Text = Annotated[str, Meta(pattern=r"\S", description="a string that is not empty")]
+Name = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z", description="1 to 64 letters, digits, _ and -")
+]
+Count = Annotated[int, Meta(ge=1, le=2**53, description="an integer of 1 or more")]
+Positive = Annotated[float, Meta(gt=0, le=1e15, description="a number above 0")]
+Rate = Annotated[float, Meta(ge=0.001, le=1e15, description="a number of 0.001 or more")]
+Amount = Annotated[float, Meta(ge=0, le=1e9, description="a number from 0 to a billion")]
+
+GENERATION = "generation"
+"""The judge that `llm.generation` configures, among those that a metric names."""
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(name, Shown(shown(name, getattr(self, name)))) for name in self.__struct_fields__]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={text}" for name, text in self.__rich_repr__())
+        return f"{type(self).__name__}({fields})"
+
+
+class GenerationConfig(Section, frozen=True, kw_only=True):
+    """The LLM that judges.
+
+    Attributes:
+        provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its protocol.
+        model: name of the model; for azure, of the deployment.
+        temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server refuses it.
+        max_tokens: limit of one reply, in tokens; null leaves it to the server. Default: 4096, unless the
+            server refuses it.
+        base_url: address of the server. Default: that of the SDK. `api_base` in a file means the same.
+        api_key: default: the environment variable OPENAI_API_KEY, or AZURE_OPENAI_API_KEY.
+        api_version: for azure. Default: the environment variable OPENAI_API_VERSION.
+        extra_headers: HTTP headers to add to each request.
+        parameters: copied into the body of each request, as are unknown keys of the section. Values read
+            from the environment are text.
+    """
+
+    provider: Literal["openai", "azure"]
+    model: Text
+    temperature: Annotated[float, Meta(ge=0, le=2, description="a number from 0 to 2")] | UnsetType | None = (
+        UNSET
+    )
+    max_tokens: Count | UnsetType | None = UNSET
+    base_url: Text | None = None
+    api_key: Text | None = None
+    api_version: Text | None = None
+    extra_headers: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+class EmbeddingConfig(Section, frozen=True, kw_only=True):
+    """The embedding model.
+
+    If the generation model has the same provider, and this one has no `base_url` or the same, missing
+    connection settings are taken from the generation model.
+
+    Attributes:
+        provider: as for the generation model.
+        model: name of the model; for azure, of the deployment.
+        base_url: address of the server.
+        api_key: key of the server.
+        api_version: for azure.
+        extra_headers: HTTP headers to add to each request.
+        parameters: copied into the body of each request, as are unknown keys of the section.
+    """
+
+    provider: Literal["openai", "azure"]
+    model: Text
+    base_url: Text | None = None
+    api_key: Text | None = None
+    api_version: Text | None = None
+    extra_headers: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+class LimitsConfig(Section, frozen=True, kw_only=True):
+    """Limits on rate, time and cost of the judge's calls.
+
+    Attributes:
+        max_concurrency: requests in flight over the whole stream.
+        requests_per_minute: limit of the rate; null means no limit.
+        tokens_per_minute: limit of input and output tokens together; null means no limit.
+        call_timeout_sec: time for one attempt, in seconds.
+        result_timeout_sec: time for all metrics of one result, in seconds.
+        max_attempts: attempts per request, including the first. Asking again after an unusable reply has
+            attempts of its own; long pauses that the server asks for do not count.
+        budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit.
+        max_failed_calls: the run ends if the first so many calls of one kind, completions or embeddings,
+            fail. Other calls wait until one succeeds; null never ends it.
+        max_outage_sec: the run ends if no call succeeds for so many seconds; null never ends it.
+        max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
+        max_reply_bytes: limit of one reply in bytes, as sent and decompressed.
+        shared: address of a Redis server, such as redis://host/name?run=monday, where all workers share
+            `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses. The password may come from
+            the environment variable REDIS_PASSWORD.
+    """
+
+    max_concurrency: Count = 32
+    requests_per_minute: Rate | None = None
+    tokens_per_minute: Rate | None = None
+    call_timeout_sec: Positive = 60.0
+    result_timeout_sec: Positive = 300.0
+    max_attempts: Count = 5
+    budget_usd: Amount | None = None
+    max_failed_calls: Count | None = 10
+    max_outage_sec: Positive | None = 300.0
+    max_pause_sec: Positive = 600.0
+    max_reply_bytes: Count = 2 << 20
+    shared: Text | None = None
+
+
+class PricingConfig(Section, frozen=True, kw_only=True):
+    """Prices of the models, which override the list prices of the package genai-prices.
+
+    Attributes:
+        input_usd_per_million: US dollars per million input tokens of the generation model.
+        output_usd_per_million: US dollars per million output tokens of the generation model.
+        embedding_usd_per_million: US dollars per million tokens of the embedding model.
+        cached_usd_per_million: US dollars per million cached input tokens of the generation model.
+    """
+
+    input_usd_per_million: Amount | None = None
+    output_usd_per_million: Amount | None = None
+    embedding_usd_per_million: Amount | None = None
+    cached_usd_per_million: Amount | None = None
+
+
+class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
+    """One of several LLMs that judge; has the keys of `GenerationConfig`, too.
+
+    If the generation model has the same provider, and this one has no `base_url` or the same, missing
+    connection settings are taken from the generation model.
+
+    Attributes:
+        pricing: prices that override list prices.
+    """
+
+    pricing: PricingConfig = PricingConfig()
+
+
+class LLMConfig(Section, frozen=True, kw_only=True):
+    """The models that judge, and the limits on their use.
+
+    Attributes:
+        generation: the LLM.
+        judges: other LLMs, by the names that `judges` of a metric uses.
+        embedding: the embedding model, for metrics that need one.
+        limits: limits on rate, time and cost.
+        pricing: prices that override list prices.
+        cache: path of an SQLite file that stores finished calls; several processes may share it.
+    """
+
+    generation: GenerationConfig | None = None
+    judges: dict[Name, JudgeConfig] = field(default_factory=dict)
+    embedding: EmbeddingConfig | None = None
+    limits: LimitsConfig = LimitsConfig()
+    pricing: PricingConfig = PricingConfig()
+    cache: Text | None = None
+
+    def model(self, name: str) -> GenerationConfig | None:
+        """Return the LLM of a judge; None if it is not configured."""
+        return self.generation if name == GENERATION else self.judges.get(name)
+
+    def key(self, name: str) -> str:
+        """Return where the LLM of a judge is configured."""
+        return f"llm.judges.{name}" if name in self.judges else "llm.generation"
