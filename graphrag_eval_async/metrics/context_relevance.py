@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.joint_retrieval import NO_TEXT
-from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
-from graphrag_eval_async.metrics.retrieval import retrieved_texts
+from graphrag_eval_async.judge.protocol import format_of
+from graphrag_eval_async.metrics.metric import has_text, metric_of_one_call, prompts_of
+from graphrag_eval_async.metrics.retrieval import NO_TEXT, ask_about, retrieved_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,11 +65,9 @@ async def _relevance(seed: int, question: str, texts: Sequence[str], judge: Metr
     ranks = [rank for rank, text in enumerate(texts) if text]
     if not ranks:
         return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
-    Random(f"{seed} {question}").shuffle(ranks)  # noqa: S311
-    shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
-    blocks = {"question": question, "documents": dumps(shown)}
-    form = ResponseFormat(FORM.schema, partial(_checked, count=len(ranks)))
-    found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), form)
+    found = await ask_about(
+        texts, ranks, judge, INSTRUCTIONS, {"question": question}, FORM, _check_ratings, seed
+    )
     rated = {ranks[each.id - 1]: (each.rating, each.reason) for each in found.documents}
     each = [rated.get(rank, (0, "no text")) for rank in range(len(texts))]
     lines = [f"{rank}: {rating} ({reason})" for rank, (rating, reason) in enumerate(each, 1)]
@@ -79,12 +75,6 @@ async def _relevance(seed: int, question: str, texts: Sequence[str], judge: Metr
     return {NAME: score, f"{NAME}_reason": "\n".join(lines)}
 
 
-def _checked(reply: Any, *, count: int) -> RatedDocuments:
-    """Return the ratings of the documents 1 to `count`; raise `ValueError` if they are none."""
-    found = FORM.read(reply)
-    ids = [document.id for document in found.documents]
-    if sorted(ids) != [*range(1, count + 1)]:
-        raise ValueError(f"documents: expected each id from 1 to {count} once, got {ids}")
+def _check_ratings(found: RatedDocuments) -> None:
     if ratings := [each.rating for each in found.documents if each.rating not in {0, 1, 2}]:
         raise ValueError(f"documents: expected ratings of 0, 1 or 2, got {ratings[0]}")
-    return found
