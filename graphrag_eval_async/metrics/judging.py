@@ -25,10 +25,9 @@ from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.retrieval import add_f1, retrieval_answer, retrieval_context
+from graphrag_eval_async.metrics.retrieval import retrieval_answer, retrieval_context
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.copying import copy_json
-from graphrag_eval_async.records.metrics import BY, DISAGREEMENT
 from graphrag_eval_async.records.outcomes import OF_PENDING
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.metrics.metric import Call, Metric, MetricTask
     from graphrag_eval_async.records import Question
 
-    Outcome: TypeAlias = Mapping[str, Any] | JudgeError
     Asked: TypeAlias = tuple[MetricTask, MetricCalls]
 
 OnFatal = Literal["raise", "continue"]
@@ -201,7 +199,9 @@ class Judging:
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
     async def run(self, plan: Plan, session: JudgeSession) -> Judged | None:
-        """Judge all metrics of a response concurrently; return None if the session dropped the response.
+        """Judge all metrics of a response concurrently, and count outcomes and costs.
+
+        Returns None if the session dropped the response.
 
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
@@ -216,28 +216,20 @@ class Judging:
             for task in plan.due
             for name in self._panels[task.metric].judges
         ]
-        outcomes = await _outcomes(asked, result)
-        return None if result.is_dropped else self._gather(plan, asked, outcomes, result)
-
-    def _gather(
-        self, plan: Plan, asked: Sequence[Asked], outcomes: Sequence[Outcome], result: ResultCalls
-    ) -> Judged:
-        """Return what the tasks add to the result; count outcomes and costs."""
-        session = result.session
+        found = iter(await _verdicts(asked, result))
+        if result.is_dropped:
+            return None
         judged = Judged({}, {}, self.provenance(session.used(result.written)))
-        found = iter(
-            [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
-        )
         for task in plan.due:
             session.usage.asked[task.metric] += 1
             panel = self._panels[task.metric]
             verdicts = [*islice(found, len(panel.judges))]
             errors = [outcome for outcome, _ in verdicts if isinstance(outcome, JudgeError)]
-            if self._on_fatal == "raise":
-                for error in errors:
-                    if isinstance(error, JudgeUnavailable):
-                        raise error
-            _add(judged, task, panel.keys(task, verdicts), panel)
+            fatal = [error for error in errors if isinstance(error, JudgeUnavailable)]
+            if fatal and self._on_fatal == "raise":
+                raise fatal[0]
+            known = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
+            panel.add(known, task, verdicts)
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             for error in errors:
                 session.usage.examples.setdefault(error.kind, error.message)
@@ -270,11 +262,11 @@ def _panels(config: Config) -> dict[str, Panel]:
     return panels
 
 
-async def _outcomes(asked: Sequence[Asked], result: ResultCalls) -> list[Outcome]:
-    """Return the outcome of each task: a timeout error if it did not finish in the time of the result."""
+async def _verdicts(asked: Sequence[Asked], result: ResultCalls) -> list[Verdict]:
+    """Return the verdict on each task: a timeout error if it did not finish in the time of the result."""
     seconds = result.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
-    outcomes: list[Outcome] = [late] * len(asked)
+    outcomes: list[Mapping[str, Any] | JudgeError] = [late] * len(asked)
 
     async def find(index: int, call: Call) -> None:
         try:
@@ -290,23 +282,4 @@ async def _outcomes(asked: Sequence[Asked], result: ResultCalls) -> list[Outcome
             async with anyio.create_task_group() as tasks:
                 for index, call in calls:
                     tasks.start_soon(find, index, call)
-    return outcomes
-
-
-def _add(judged: Judged, task: MetricTask, keys: dict[str, Any], panel: Panel) -> None:
-    """Add the keys of a task to those of the result or of its step."""
-    if task.step is None:
-        judged.keys.update(keys)
-        return
-    known = judged.of_steps.setdefault(task.step, {})
-    by, apart = f"{task.metric}{BY}", f"{task.metric}{DISAGREEMENT}"
-    if by in keys and by in known:  # Recall and precision are tasks of their own.
-        keys[by] = {name: known[by][name] | own for name, own in keys[by].items()}
-        keys[apart] = max(known.get(apart, 0.0), keys.get(apart, 0.0))
-    known |= keys
-    each = [*keys.get(by, {}).values()]
-    for own in (known, *each):
-        add_f1(own, task.metric)
-    if each:
-        known.pop(f"{task.metric}_f1", None)
-        panel.vote_on(f"{task.metric}_f1", task.metric, known, each)
+    return [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]

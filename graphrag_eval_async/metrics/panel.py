@@ -8,6 +8,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.metrics.retrieval import add_f1
 from graphrag_eval_async.records.metrics import BY, DISAGREEMENT
 
 if TYPE_CHECKING:
@@ -36,16 +37,33 @@ class Panel(NamedTuple):
     vote: str
     values: Collection[str]
 
-    def keys(self, task: MetricTask, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Return the keys that the metric adds to a result or step.
+    def add(self, known: dict[str, Any], task: MetricTask, verdicts: Sequence[Verdict]) -> None:
+        """Add the keys of a task to those of the result or of its step."""
+        keys = self._keys(task, verdicts)
+        by, apart = f"{task.metric}{BY}", f"{task.metric}{DISAGREEMENT}"
+        if by in keys and by in known:  # Recall and precision are tasks of their own.
+            keys[by] = {name: known[by][name] | own for name, own in keys[by].items()}
+            keys[apart] = max(known.get(apart, 0.0), keys.get(apart, 0.0))
+        known |= keys
+        if task.step is None:
+            return
+        each = [*keys.get(by, {}).values()]
+        for own in (known, *each):
+            add_f1(own, task.metric)
+        if each:
+            known.pop(f"{task.metric}_f1", None)
+            self._vote_on(f"{task.metric}_f1", task.metric, known, each)
+
+    def _keys(self, task: MetricTask, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+        """Return the keys of a task.
 
         With several judges, a score is the mean or the median of theirs, and a text is what most of them say.
         If one fails, the metric fails, and if one gives no score, there is none: the mean of the others would
         not be comparable.
         """
         if len(verdicts) == 1:
-            return _keys(task, verdicts[0])
-        each = {name: _keys(task, verdict) for name, verdict in zip(self.judges, verdicts, strict=True)}
+            return _keys_of(task, verdicts[0])
+        each = {name: _keys_of(task, verdict) for name, verdict in zip(self.judges, verdicts, strict=True)}
         keys = self._joined(task, verdicts, each) | {f"{task.metric}{BY}": each}
         costs = [verdict.cost for verdict in verdicts if verdict.cost is not None]
         if len(costs) == len(verdicts):
@@ -65,14 +83,15 @@ class Panel(NamedTuple):
             return _failed(task, JudgeError(next(iter(failed.values())).kind, text))
         keys: dict[str, Any] = {}
         for key in dict.fromkeys(key for own in each.values() for key in own):
-            values = {name: own[key] for name, own in each.items() if key in own}
             if key in self.values:
-                self.vote_on(key, task.metric, keys, [*each.values()])
+                self._vote_on(key, task.metric, keys, [*each.values()])
             elif key.endswith("_reason"):
-                keys[key] = "\n".join(f"{name}: {reason}" for name, reason in values.items())
+                keys[key] = "\n".join(f"{name}: {own[key]}" for name, own in each.items() if key in own)
         return keys
 
-    def vote_on(self, key: str, metric: str, keys: dict[str, Any], each: Sequence[Mapping[str, Any]]) -> None:
+    def _vote_on(
+        self, key: str, metric: str, keys: dict[str, Any], each: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Add a score and the disagreement to the keys of a result or step, if every judge has the score."""
         if all(key in own for own in each):
             values, apart = [own[key] for own in each], f"{metric}{DISAGREEMENT}"
@@ -80,7 +99,7 @@ class Panel(NamedTuple):
             keys[apart] = max(keys.get(apart, 0.0), _range(values))
 
 
-def _keys(task: MetricTask, verdict: Verdict) -> dict[str, Any]:
+def _keys_of(task: MetricTask, verdict: Verdict) -> dict[str, Any]:
     outcome, cost = verdict
     is_error = isinstance(outcome, JudgeError)
     keys = _failed(task, outcome) if isinstance(outcome, JudgeError) else dict(outcome)
