@@ -126,18 +126,14 @@ def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
 
 def _selected(steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig) -> list[dict[str, Any]]:
     """Return the steps with the configured name, reduced to the configured keys."""
-    return [
-        _reduced(step, config.steps_keys)
-        for step in steps
-        if config.steps_name is None or step.get("name") == config.steps_name
-    ]
-
-
-def _reduced(step: Mapping[str, Any], keys: Sequence[str] | None) -> dict[str, Any]:
-    kept = {key: step[key] for key in (step if keys is None else keys) if key in step}
-    if isinstance(kept.get("output"), str):
-        kept["output"] = _readable(kept["output"])
-    return kept
+    found = []
+    for step in steps:
+        if config.steps_name in (None, step.get("name")):
+            kept = {key: step[key] for key in config.steps_keys or step if key in step}
+            if isinstance(kept.get("output"), str):
+                kept["output"] = _readable(kept["output"])
+            found.append(kept)
+    return found
 
 
 def _readable(output: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -16,7 +17,7 @@ from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric
 from graphrag_eval_async.steps.actual import ActualStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config.model import SparqlGroundednessConfig
     from graphrag_eval_async.judge.protocol import MetricJudge
@@ -152,7 +153,8 @@ def _number_with_unit(text: str) -> str | None:
 def _read(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> _Rows:
     """Read the results of all queries."""
     tables = [*map(_results, steps)]
-    cells = {text: None for table in tables if table for text in _texts(table)}
+    columns = [column for table in tables if table for column in table.columns]
+    cells = [*{text: None for each in columns for text in islice(filter(None, each.texts), MAX_CELLS)}]
     lowered, lowered_question = _without_markers(answer).casefold(), question.casefold()
     names = []
     for name in dict.fromkeys(map(_name, cells)):
@@ -190,16 +192,9 @@ def _without_markers(answer: str) -> str:
 def _results(step: Mapping[str, Any]) -> SparqlResults | None:
     actual = ActualStep(step)
     for read in (actual.results, actual.table):
-        try:
+        with suppress(MalformedStep, ComparisonBudgetExceeded):
             return read()
-        except (MalformedStep, ComparisonBudgetExceeded):
-            continue
     return None
-
-
-def _texts(table: SparqlResults) -> Iterator[str]:
-    for column in table.columns:
-        yield from islice((text for text in column.texts if text), MAX_CELLS)
 
 
 def _name(cell: str) -> str:
@@ -221,13 +216,11 @@ def _occurs(name: str, text: str) -> bool:
     return False
 
 
-def _numbers(cells: Mapping[str, None]) -> list[float]:
+def _numbers(cells: Sequence[str]) -> list[float]:
     found = []
     for cell in cells:
-        try:
+        with suppress(ValueError):
             found.append(float(cell))
-        except ValueError:
-            continue
     return found
 
 
