@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from math import fsum, hypot, inf
@@ -13,7 +14,7 @@ from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
-from graphrag_eval_async.judge.protocol import Written, check_size
+from graphrag_eval_async.judge.protocol import check_size
 from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
@@ -60,14 +61,15 @@ class ResultCalls:
     Attributes:
         order: position among the results; calls of the earliest go first.
         written: how the requests were written whose replies it has, those of equal calls and of earlier runs,
-            too; of failed calls, how they would be written now.
+            too; of failed calls, how they would be written now. By the judge's name in the configuration and
+            the kind of call; see `Dialect.written`.
         is_dropped: whether the session dropped the result before any request was sent.
     """
 
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
         self.order = next(session.orders)
-        self.written: list[Written] = []
+        self.written: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
         self._deadlines = session.deadlines
         self.scope = CancelScope()
         self.is_dropped = False
@@ -102,7 +104,7 @@ class MetricCalls:
     def cost(self) -> float | None:
         """Total cost in US dollars; None if a price or a token count is unknown."""
         known = [cost for cost in self.costs if cost is not None]
-        if len(known) < len(self.costs) or self._client.prices.input is None:
+        if len(known) < len(self.costs) or self._client.retry.prices.input is None:
             return None
         return fsum(known)
 
@@ -161,7 +163,7 @@ class MetricCalls:
             return reply
         finally:
             how = client.expected(schema, repeat) if how is None else how
-            result.written.append(Written(client.name, kind, how))
+            result.written[client.name, kind].append(how)
             session.throttle.release()
 
     async def _cached(self, call: Call, flight: Flight) -> tuple[Any, Mapping[str, Any]]:

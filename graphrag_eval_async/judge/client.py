@@ -15,7 +15,7 @@ from graphrag_eval_async.config import GenerationConfig
 from graphrag_eval_async.errors import UsageError, in_utf8
 from graphrag_eval_async.judge import openai_client
 from graphrag_eval_async.judge.cache import check_cache, digest
-from graphrag_eval_async.judge.pricing import check_budget, prices_of
+from graphrag_eval_async.judge.pricing import check_budget
 from graphrag_eval_async.judge.shared_limits import check_shared
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ class JudgeClient:
 
     Attributes:
         name: its name in the configuration.
-        prices: prices of its models.
         retry: sends its requests.
         varies: whether its `complete` takes a `variation`.
     """
@@ -116,7 +115,6 @@ class JudgeClient:
     def __init__(self, setup: JudgeSetup, retry: Retry) -> None:
         """Prepare the client; the judge is opened later."""
         self.name = setup.name
-        self.prices = prices_of(setup.llm, setup.name)
         self.retry = retry
         self.varies = False
         self._setup = setup

@@ -27,20 +27,6 @@ Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
 
 
-class Written(NamedTuple):
-    """How a request was written.
-
-    Attributes:
-        judge: the judge's name in the configuration.
-        kind: "completion" or "embedding".
-        how: what differs from the defaults; see `Dialect.written`.
-    """
-
-    judge: str
-    kind: str
-    how: Mapping[str, Any]
-
-
 @runtime_checkable
 class Judge(Protocol):
     """An LLM and an embedding model.

@@ -8,7 +8,7 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,16 +34,10 @@ class TokenBucket:
     Callers may take more than the bucket holds; the debt is paid off at the same rate.
     """
 
-    __slots__ = ("_at", "_level", "_rate")
-
     def __init__(self, per_minute: float | None) -> None:
         self._rate = inf if per_minute is None else per_minute / 60
-        self._level = self._capacity
+        self._level = self._capacity = max(1.0, self._rate)
         self._at = -inf
-
-    @property
-    def _capacity(self) -> float:
-        return max(1.0, self._rate)
 
     def wait(self, now: float, wanted: float = 0.0) -> float:
         """Return the seconds until the bucket holds `wanted` or is full; for 0, until it is out of debt."""
@@ -59,6 +53,22 @@ class TokenBucket:
         """Take an amount, or return it if negative."""
         if self._rate != inf:
             self._level -= amount
+
+
+class Waiting(NamedTuple):
+    """A request that waits for admission; those of the earliest result go first."""
+
+    order: int
+    number: int
+    tokens: float
+    turn: asyncio.Future[None]
+    kind: str
+
+    def fail(self, error: Callable[[], JudgeError]) -> None:
+        """End the wait with an error, unless it is over."""
+        if not self.turn.done():
+            self.turn.set_exception(error())
+            self.turn.exception()  # Mark as retrieved: the waiter may be cancelled first.
 
 
 class RateLimiter:
@@ -80,7 +90,7 @@ class RateLimiter:
         self._tokens = TokenBucket(limits.tokens_per_minute)
         self._usage = usage
         self._in_flight = 0
-        self._waiting: list[tuple[int, int, float, asyncio.Future[None], str]] = []
+        self._waiting: list[Waiting] = []
         self._numbers = 0
         self._dismissed: dict[str, Callable[[], JudgeError]] = {}
         self.ends: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -92,12 +102,7 @@ class RateLimiter:
         usage.concurrency = self._limit
 
     async def acquire(self, order: int, tokens: float, kind: str = "") -> int:
-        """Wait until a request may be sent; return its round.
-
-        Args:
-            order: the lowest waiting order goes first.
-            tokens: estimated tokens of the request.
-            kind: kind of request, for `dismiss`.
+        """Wait until a request may be sent, the lowest `order` first; return its round.
 
         Raises:
             JudgeError: requests of this kind were dismissed.
@@ -106,7 +111,7 @@ class RateLimiter:
             raise error()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._numbers += 1
-        heappush(self._waiting, (order, self._numbers, tokens, turn, kind))
+        heappush(self._waiting, Waiting(order, self._numbers, tokens, turn, kind))
         self._admit()
         if not turn.done():
             self._usage.waiting += 1
@@ -167,13 +172,11 @@ class RateLimiter:
             return
         self._dismissed[kind] = error
         self.ends[kind].set()
-        for *_, turn, waiting in self._waiting:
-            if waiting == kind and not turn.done():
-                turn.set_exception(error())
-                turn.exception()  # Mark as retrieved: the waiter may be cancelled first.
+        for one in self._waiting:
+            if one.kind == kind:
+                one.fail(error)
 
     def close(self) -> None:
-        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -184,8 +187,12 @@ class RateLimiter:
             if turn.done():  # Cancelled or dismissed.
                 heappop(self._waiting)
                 continue
-            if (wait := self._wait(tokens)) > 0:
-                self._set_timer(wait)
+            now = asyncio.get_running_loop().time()
+            rates = self._requests.wait(now, 1), self._tokens.wait(now, tokens)
+            if (wait := max(self._paused_until - now, *rates)) > 0:
+                self.close()
+                # A timer may fire slightly early; a minimum delay prevents a busy loop.
+                self._timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self._admit)
                 return
             heappop(self._waiting)
             self._requests.take(1)
@@ -193,21 +200,11 @@ class RateLimiter:
             self._in_flight += 1
             turn.set_result(None)
 
-    def _wait(self, tokens: float) -> float:
-        now = asyncio.get_running_loop().time()
-        return max(self._paused_until - now, self._requests.wait(now, 1), self._tokens.wait(now, tokens))
-
-    def _set_timer(self, wait: float) -> None:
-        self.close()
-        # A timer may fire slightly early; a minimum delay prevents a busy loop.
-        self._timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self._admit)
-
 
 class Deadlines:
     """Deadlines of results, kept in their cancel scopes; a freeze extends all that are running."""
 
     def __init__(self, seconds: float) -> None:
-        """`seconds` is the time limit of each result."""
         self._seconds = seconds
         self._running: set[CancelScope] = set()
         self._unsent: set[CancelScope] = set()
@@ -234,7 +231,6 @@ class Deadlines:
             scope.deadline = max(asyncio.get_running_loop().time(), self._frozen_until) + self._seconds
 
     def stop(self, scope: CancelScope) -> None:
-        """Forget `scope`."""
         self._running.discard(scope)
         self._unsent.discard(scope)
 

@@ -6,24 +6,25 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 from random import uniform
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
 from graphrag_eval_async.judge.breaker import Breaker
-from graphrag_eval_async.judge.pricing import estimate_reply
+from graphrag_eval_async.judge.pricing import estimate_reply, prices_of
 from graphrag_eval_async.judge.protocol import TryAgain
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
-from graphrag_eval_async.judge.shared_limits import Link, SharedLimits
+from graphrag_eval_async.judge.shared_limits import SharedLimits
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from graphrag_eval_async.config import LimitsConfig, LLMConfig
-    from graphrag_eval_async.judge.pricing import Prices
+    from graphrag_eval_async.config import LLMConfig
     from graphrag_eval_async.judge.protocol import Send
     from graphrag_eval_async.judge.rate_limiter import Deadlines
     from graphrag_eval_async.judge.usage import JudgeUsage
+
+T = TypeVar("T")
 
 KINDS = ("completion", "embedding")
 """Kinds of requests; each has its own model and may have its own server and key."""
@@ -66,55 +67,46 @@ class Request(NamedTuple):
 
 
 class Retry:
-    """Sends requests within the limits and retries failures that may be temporary."""
+    """Sends requests within the limits and retries failures that may be temporary.
+
+    Attributes:
+        prices: prices of the judge.
+        limiter: admits its requests.
+        breakers: by kind of request.
+        where: returns the model and address that serve a kind of requests.
+        shared: the limits that all workers share; None without any.
+    """
 
     def __init__(
         self,
-        limits: LimitsConfig,
+        llm: LLMConfig,
+        name: str,
+        worker: str,
         usage: JudgeUsage,
-        prices: Prices,
-        *,
-        key: str = "llm.generation",
-        deadlines: Deadlines | None = None,
-        peers: list[Retry] | None = None,
-        is_ended_by_one: bool = False,
+        deadlines: Deadlines,
+        peers: list[Retry],
+        is_ended_by_one: bool,
     ) -> None:
-        """Prepare to send the requests of one judge.
+        """Prepare to send the requests of the judge `name`.
 
-        Args:
-            limits: limits on its requests, and the budget of all judges together.
-            usage: counts the requests of all judges.
-            prices: prices of the judge.
-            key: where the judge's LLM is configured.
-            deadlines: deadlines of the results.
-            peers: all judges that share the budget; this one is added.
-            is_ended_by_one: whether no more requests are sent at all once those of one kind, or of one judge,
-                would all fail.
+        `worker` names the session for shared limits; `peers` are the judges that share the budget, and get
+        this one. With `is_ended_by_one`, no judge sends more requests once those of one kind, or of one
+        judge, would all fail.
         """
-        self.limiter = RateLimiter(limits, usage, deadlines)
-        self.breakers = {kind: Breaker(limits, partial(self._give_up, kind)) for kind in KINDS}
+        self.prices = prices_of(llm, name)
+        self.limiter = RateLimiter(llm.limits, usage, deadlines)
+        self.breakers = {kind: Breaker(llm.limits, partial(self._give_up, kind)) for kind in KINDS}
         self.where: Callable[[str], str] = lambda kind: f"the judge's {kind} model"
-        self._limits = limits
+        self._limits = llm.limits
         self._usage = usage
-        self._prices = prices
-        self._key = key
-        self._peers = [] if peers is None else peers
+        self._key = llm.key(name)
+        self._peers = peers
         self._peers.append(self)
         self._is_ended_by_one = is_ended_by_one
         self.shared: SharedLimits | None = None
-
-    def share(self, llm: LLMConfig, name: str, worker: str) -> None:
-        """Let a server admit the requests, too, together with those of all workers that name it."""
-        usage, limiter = self._usage, self.limiter
-
-        def freeze(seconds: float) -> None:
-            limiter.deadlines.freeze(asyncio.get_running_loop().time() + seconds)
-
-        def spent() -> float:
-            return (usage.spent or usage.timed_out_dollars) - usage.restored_dollars
-
-        end = partial(self._end, "completion")
-        self.shared = SharedLimits(llm, name, worker, Link(spent, limiter.pause, freeze, self._broke, end))
+        if llm.limits.shared is not None:
+            end = partial(self._end, "completion")
+            self.shared = SharedLimits(llm, name, worker, self.limiter, usage, broke=self._broke, end=end)
 
     async def send(self, request: Request) -> Any:
         """Return the reply to a request.
@@ -127,7 +119,7 @@ class Retry:
         try:
             while True:
                 if breaker.is_open and not is_probe:
-                    is_probe = await self._probe(breaker)
+                    is_probe = await self._counted(breaker.probe())
                 sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
                 if breaker.is_open and not is_probe:  # It opened in the meantime.
                     self.limiter.release()
@@ -164,23 +156,25 @@ class Retry:
                 await self.limiter.ends[kind].wait()
         return failures
 
-    async def _probe(self, breaker: Breaker) -> bool:
+    async def _counted(self, turn: Awaitable[T]) -> T:
+        """Wait for a turn, and count the request as waiting."""
         self._usage.waiting += 1
         try:
-            return await breaker.probe()
+            return await turn
         finally:
             self._usage.waiting -= 1
 
     async def _attempt(self, request: Request, sent_in: int) -> Any:
         try:
             if self.shared is not None:
-                await self._share(request)
+                await self._counted(self.shared.acquire(request.order, request.tokens, request.kind))
             request.sent()
             reply, used = await self._send(request)
         except Exception as error:
             failure = self._failure(error, request.kind, sent_in)
             if isinstance(error, TimeoutError):  # It may be billed, but nobody says so.
-                self._usage.add_timed_out(request.kind, TokenUsage(request.tokens), self._prices)
+                cost = self.prices.cost(request.kind, TokenUsage(request.tokens))
+                self._usage.timed_out_dollars += cost or 0.0
                 if self.shared is not None:
                     self.shared.used()
                 self._check_budget()
@@ -198,14 +192,6 @@ class Retry:
         # Many replies arrive at once: send the next requests before processing these.
         await asyncio.sleep(0)
         return reply
-
-    async def _share(self, request: Request) -> None:
-        assert self.shared is not None  # noqa: S101  (the caller checked)
-        self._usage.waiting += 1
-        try:
-            await self.shared.acquire(request.order, request.tokens, request.kind)
-        finally:
-            self._usage.waiting -= 1
 
     async def _send(self, request: Request) -> tuple[Any, TokenUsage | None]:
         self._usage.attempts += 1
@@ -235,7 +221,7 @@ class Retry:
         else:
             self._usage.unmetered += 1
             tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == "completion" else 0)
-        cost = self._usage.add(request.kind, tokens, self._prices)
+        cost = self._usage.add(request.kind, tokens, self.prices)
         request.paid(cost if is_metered else None)
         if self.shared is not None:
             self.shared.used(more)
@@ -243,7 +229,7 @@ class Retry:
 
     def _check_budget(self) -> None:
         budget = self._limits.budget_usd
-        if budget is not None and (self._usage.spent or self._usage.timed_out_dollars) >= budget:
+        if budget is not None and (self._usage.spent or 0.0) >= budget:
             self._broke(f"the budget of {budget:g} US dollars is spent")
 
     def _broke(self, text: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
+from itertools import count, product
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.judge.cache import CallCache
@@ -11,16 +12,14 @@ from graphrag_eval_async.judge.client import JudgeClient
 from graphrag_eval_async.judge.dialect import used
 from graphrag_eval_async.judge.pricing import prices_of
 from graphrag_eval_async.judge.rate_limiter import Deadlines
-from graphrag_eval_async.judge.retry import Retry
+from graphrag_eval_async.judge.retry import KINDS, Retry
 from graphrag_eval_async.judge.scheduling import SingleFlight, Throttle
-from graphrag_eval_async.judge.shared_limits import new_worker
 from graphrag_eval_async.judge.usage import JudgeUsage, Spending
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.judge.client import JudgeSetup
-    from graphrag_eval_async.judge.protocol import Written
 
 STARTS = 2
 """Results to start judging per iteration of the event loop; each takes a millisecond."""
@@ -59,26 +58,11 @@ class JudgeSession:
         self.orders = count(1)
         self.cache: CallCache | None = None
         self.is_dropping = False
-        peers: list[Retry] = []
-        self.clients = {
-            setup.name: JudgeClient(
-                setup,
-                Retry(
-                    self.limits,
-                    self.usage,
-                    prices_of(llm, setup.name),
-                    key=llm.key(setup.name),
-                    deadlines=self.deadlines,
-                    peers=peers,
-                    is_ended_by_one=is_ended_by_one,
-                ),
-            )
-            for setup in setups
-        }
-        if self.limits.shared is not None:
-            worker = new_worker()
-            for name, client in self.clients.items():
-                client.retry.share(llm, name, worker)
+        worker, peers = token_hex(8), list[Retry]()
+        self.clients = {}
+        for setup in setups:
+            retry = Retry(llm, setup.name, worker, self.usage, self.deadlines, peers, is_ended_by_one)
+            self.clients[setup.name] = JudgeClient(setup, retry)
         self.first = self.clients[setups[0].name]
         self._cache_path = llm.cache
         self._starting: asyncio.Task[None] | None = None
@@ -99,19 +83,16 @@ class JudgeSession:
             await client.open(self.cache, self.usage)
         self._is_open = True
 
-    def used(self, written: Sequence[Written]) -> dict[str, Any]:
+    def used(self, written: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         """Return how the requests of a result were written, if it differs from the defaults, as JSON.
 
         Depends on these requests only, not on what the server refused of other results by then.
         """
         found: dict[str, Any] = {}
-        for name in self.clients:
-            own = {
-                part: used(each.how for each in written if (each.judge, each.kind) == (name, kind))
-                for part, kind in (("generation", "completion"), ("embedding", "embedding"))
-            }
-            if own := {part: how for part, how in own.items() if how}:
-                found |= own if name == self.first.name else {f"judges.{name}": own}
+        for name, kind in product(self.clients, KINDS):
+            if how := used(written.get((name, kind), ())):
+                own = found if name == self.first.name else found.setdefault(f"judges.{name}", {})
+                own["embedding" if kind == "embedding" else "generation"] = how
         return found
 
     def drop_unsent(self) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from hashlib import sha256
 from heapq import heappop, heappush, nsmallest
 from math import inf
 from random import uniform
-from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.config.secrecy import shared_address
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError
+from graphrag_eval_async.judge.rate_limiter import LOGGER, Waiting
 from graphrag_eval_async.judge.shared_script import KEPT_SECONDS, SCRIPT
 from graphrag_eval_async.redis_client import check_redis, connect, is_final, without_secrets
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.config import LLMConfig
-
-LOGGER = logging.getLogger("graphrag_eval_async.judge")
+    from graphrag_eval_async.judge.rate_limiter import RateLimiter
+    from graphrag_eval_async.judge.usage import JudgeUsage
 
 BATCH = 128
 """Requests that ask for admission in one message."""
@@ -43,50 +42,17 @@ CLOSING_SECONDS = 5.0
 """Time at the end to report what the last replies cost."""
 
 
-class Link(NamedTuple):
-    """What shared limits need of the judge whose requests they admit.
-
-    Attributes:
-        spent: returns what this process spent so far, in US dollars.
-        pause: holds up its requests for so many seconds.
-        freeze: stops the clocks of results for so many seconds.
-        broke: called when the budget is spent, with the reason.
-        end: called when the server cannot be used, with the reason.
-    """
-
-    spent: Callable[[], float]
-    pause: Callable[[float], None]
-    freeze: Callable[[float], None]
-    broke: Callable[[str], None]
-    end: Callable[[JudgeUnavailable], None]
-
-
-class Waiting(NamedTuple):
-    """A request that waits for admission; those of the earliest result go first."""
-
-    order: int
-    number: int
-    tokens: float
-    turn: asyncio.Future[None]
-    kind: str
-
-
 def check_shared(llm: LLMConfig) -> None:
-    """Check that shared limits can be used, without a connection.
+    """Check that shared limits, if there are any, can be used; makes no connection.
 
     Raises:
-        ConfigError: the package redis is missing, or the address is wrong.
+        ConfigError: the package redis is missing.
     """
-    if llm.limits.shared is None:
-        return
-    try:
-        shared_address(llm.limits.shared)
-    except ValueError as error:
-        raise ConfigError([f"llm.limits.shared: {error}"]) from None
-    try:
-        check_redis()
-    except UsageError as error:
-        raise ConfigError([f"llm.limits.shared: {error}"]) from None
+    if llm.limits.shared is not None:
+        try:
+            check_redis()
+        except UsageError as error:
+            raise ConfigError([f"llm.limits.shared: {error}"]) from None
 
 
 class SharedLimits:
@@ -96,14 +62,37 @@ class SharedLimits:
     for the admission of all requests that wait. So a slow server makes messages longer, not more.
     """
 
-    def __init__(self, llm: LLMConfig, name: str, worker: str, link: Link) -> None:
-        """Prepare the limits of the judge `name`; `worker` names the session, and with it what it spends."""
+    def __init__(
+        self,
+        llm: LLMConfig,
+        name: str,
+        worker: str,
+        limiter: RateLimiter,
+        usage: JudgeUsage,
+        *,
+        broke: Callable[[str], None],
+        end: Callable[[JudgeUnavailable], None],
+    ) -> None:
+        """Prepare the limits of one judge.
+
+        Args:
+            llm: the limits.
+            name: the judge's name in the configuration.
+            worker: names the session, and with it what it spends.
+            limiter: paused if another worker was asked to pause.
+            usage: what this process spends.
+            broke: called when the budget is spent, with the reason.
+            end: called when the server cannot be used, with the reason.
+        """
         assert llm.limits.shared is not None  # noqa: S101  (the caller checked)
         self._limits = llm.limits
         self._address = shared_address(llm.limits.shared)
         self._run_name = self._address.options.get("run", "")
         self._worker = worker
-        self._link = link
+        self._limiter = limiter
+        self._usage = usage
+        self._broke = broke
+        self._end = end
         self._waiting: list[Waiting] = []
         self._numbers = 0
         self._tokens = 0.0
@@ -129,11 +118,11 @@ class SharedLimits:
         """
         if self._over is not None:
             raise self._over()
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._numbers += 1
-        heappush(self._waiting, Waiting(order, self._numbers, tokens, turn, kind))
+        one = Waiting(order, self._numbers, tokens, asyncio.get_running_loop().create_future(), kind)
+        heappush(self._waiting, one)
         self._start()
-        await turn
+        await one.turn
 
     def used(self, tokens: float = 0.0) -> None:
         """Report what was spent, and the difference between actual and estimated tokens."""
@@ -152,7 +141,7 @@ class SharedLimits:
         """Fail the waiting requests of a kind."""
         for one in self._waiting:
             if one.kind == kind:
-                _fail(one.turn, error)
+                one.fail(error)
 
     async def aclose(self) -> None:
         """Report what is left to report, for a short time, and close the connection."""
@@ -189,11 +178,11 @@ class SharedLimits:
                 since = since if failures else now
                 failures += 1
                 if (ending := self._ending(error, now - since)) is not None:
-                    self._end(ending)
+                    self._give_up(ending)
                     return
                 delay = min(MAX_BACKOFF, 0.1 * 2 ** min(failures, 9)) * uniform(0.5, 1)  # noqa: S311
                 if self._waiting:
-                    self._link.freeze(delay + ANSWER_SECONDS)
+                    self._limiter.deadlines.freeze(now + delay + ANSWER_SECONDS)
                 if failures == 1 or failures % 10 == 0:
                     LOGGER.warning("%s; requests wait, trying again", self._trouble(error))
                 await asyncio.sleep(delay)
@@ -212,15 +201,19 @@ class SharedLimits:
 
     def _spent(self) -> int:
         """Return what this process spent, in billionths of a US dollar."""
-        return round(self._link.spent() * 1e9) if self._limits.budget_usd is not None else -1
+        if self._limits.budget_usd is None:
+            return -1
+        return round(((self._usage.spent or 0.0) - self._usage.restored_dollars) * 1e9)
 
     async def _exchange(self) -> float:
         """Report and ask once; return the seconds until it is worth asking again, 0 for at once."""
         if self._script is None:
-            await self._open()
+            self._client = await asyncio.to_thread(connect, self._address, ANSWER_SECONDS)
+            self._script = self._client.register_script(SCRIPT)
+        now = asyncio.get_running_loop().time
         asked = [one for one in nsmallest(BATCH, self._waiting) if not one.turn.done()]
         spent, tokens, self._tokens = self._spent(), self._tokens, 0.0
-        pause, self._is_pause_new = self._pause_left() if self._is_pause_new else 0.0, False
+        pause, self._is_pause_new = max(0.0, self._paused_until - now()) if self._is_pause_new else 0.0, False
         limits = self._limits
         budget = -1 if limits.budget_usd is None else round(limits.budget_usd * 1e9)
         rates = limits.requests_per_minute or 0, limits.tokens_per_minute or 0
@@ -238,37 +231,24 @@ class SharedLimits:
         for one in asked[:granted]:
             if not one.turn.done():
                 one.turn.set_result(None)
-        self._heed(paused)
+        if paused > 0 and now() + paused > self._paused_until + 1:  # Another worker was asked to pause.
+            self._paused_until = now() + paused
+            self._limiter.pause(paused)
         if is_spent:
-            self._broke()
+            self._budget_spent()
         if granted == len(asked) or is_spent:
             return 0.0
         return min(LONGEST_WAIT, max(wait, SHORTEST_WAIT)) * uniform(1, 1.25)  # noqa: S311
 
-    def _heed(self, paused: float) -> None:
-        """Pause as long as another worker was asked to."""
-        until = asyncio.get_running_loop().time() + paused
-        if paused > 0 and until > self._paused_until + 1:
-            self._paused_until = until
-            self._link.pause(paused)
-
-    def _pause_left(self) -> float:
-        return max(0.0, self._paused_until - asyncio.get_running_loop().time())
-
-    async def _open(self) -> None:
-        if self._client is None:
-            self._client = await asyncio.to_thread(connect, self._address, ANSWER_SECONDS)
-        self._script = self._client.register_script(SCRIPT)
-
-    def _broke(self) -> None:
+    def _budget_spent(self) -> None:
         run = f"run {self._run_name!r}" if self._run_name else "all runs without a name"
         text = (
             f"the budget of {self._limits.budget_usd:g} US dollars is spent by all workers of {run} at "
             f"{self._address}; ?run=NAME in llm.limits.shared begins another"
         )
         for one in self._waiting:
-            _fail(one.turn, lambda: JudgeError("budget", text, final=True))
-        self._link.broke(text)
+            one.fail(lambda: JudgeError("budget", text, final=True))
+        self._broke(text)
 
     def _ending(self, error: Exception, lasted: float) -> JudgeUnavailable | None:
         """Return the error that ends the run, or None if it is worth trying again."""
@@ -287,18 +267,13 @@ class SharedLimits:
     def _trouble(self, error: Exception) -> str:
         return f"shared limits at {self._address}: {without_secrets(error, self._address)}"
 
-    def _end(self, error: JudgeUnavailable) -> None:
+    def _give_up(self, error: JudgeUnavailable) -> None:
         message = error.message
         self._over = lambda: JudgeUnavailable(message)
         for one in self._waiting:
-            _fail(one.turn, self._over)
+            one.fail(self._over)
         self._waiting.clear()
-        self._link.end(error)
-
-
-def new_worker() -> str:
-    """Return a name for a session that no other has."""
-    return token_hex(8)
+        self._end(error)
 
 
 def _scope(llm: LLMConfig) -> str:
@@ -308,9 +283,3 @@ def _scope(llm: LLMConfig) -> str:
     parts: list[Any] = [limits.requests_per_minute, limits.tokens_per_minute, limits.budget_usd]
     parts += [model and (model.provider, str(model.model), str(model.base_url)) for model in models]
     return sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-def _fail(turn: asyncio.Future[None], error: Callable[[], JudgeError]) -> None:
-    if not turn.done():
-        turn.set_exception(error())
-        turn.exception()  # Mark as retrieved: the waiter may be cancelled first.

@@ -103,15 +103,13 @@ class JudgeUsage:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the current counts."""
-        counts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        counts |= {
-            "retries": dict(self.retries),
-            "outcomes": dict(self.outcomes),
-            "asked": dict(self.asked),
-            "examples": dict(self.examples),
-            "errors": self.errors,
+        counts = {
+            name: dict(value) if isinstance(value, dict) else value
+            for name, value in vars(self).items()
+            if not name.startswith("_")
         }
-        return counts | {"tokens": self.tokens, "dollars": self.dollars, "paused_sec": self.paused_sec}
+        more = {name: getattr(self, name) for name in ("errors", "tokens", "dollars", "paused_sec")}
+        return counts | more
 
     def __repr__(self) -> str:
         cost = "unknown cost" if self.dollars is None else f"${self.dollars:.4g}"
@@ -127,10 +125,6 @@ class JudgeUsage:
     def pause(self, seconds: float) -> None:
         """Record a pause of `seconds` during which no request is sent."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
-
-    def add_timed_out(self, kind: str, tokens: TokenUsage, prices: Prices) -> None:
-        """Count the estimated tokens of a request that timed out."""
-        self.timed_out_dollars += prices.cost(kind, tokens) or 0.0
 
     def add(self, kind: str, tokens: TokenUsage, prices: Prices) -> float | None:
         """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown.
@@ -157,12 +151,7 @@ class Spending:
         self._dollars = 0.0
 
     def add(self, calls: int, costs: Sequence[float | None]) -> None:
-        """Count a result.
-
-        Args:
-            calls: how many calls the result made itself.
-            costs: costs of the replies to these calls, in US dollars; None for unknown costs.
-        """
+        """Count a result: the calls it made itself, and the costs of their replies; None if unknown."""
         if not calls:
             return
         self._asking += 1
