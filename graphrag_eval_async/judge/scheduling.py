@@ -48,7 +48,6 @@ class Throttle:
             raise
 
     def release(self) -> None:
-        """Free a slot."""
         self._free += 1
         self._start()
 
@@ -112,14 +111,10 @@ class SingleFlight:
         self._running: dict[Hashable, Flight] = {}
 
     async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Flight], Awaitable[Any]]) -> Any:
-        """Return or raise the outcome of `make`, or of the equal call already in flight.
+        """Return or raise the outcome of `make`, or of the call with an equal key already in flight.
 
-        If the task that makes the call is cancelled, a waiting task repeats the call.
-
-        Args:
-            key: equal for equal calls.
-            scope: the cancel scope of the result.
-            make: makes the call; calls `Flight.sent` when a request is sent.
+        `make` calls `Flight.sent` when it sends a request. If the task that makes the call is cancelled, a
+        waiting task repeats the call.
         """
         while (running := self._running.get(key)) is not None:
             with running.joined(scope):
