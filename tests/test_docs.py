@@ -19,7 +19,8 @@ from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
-from graphrag_eval_async.judge.openai_replies import MAX_BODY_VALUES, MAX_NUMBERS
+from graphrag_eval_async.judge.openai_replies import MAX_NUMBERS
+from graphrag_eval_async.judge.openai_response import MAX_BODY_VALUES
 from graphrag_eval_async.judge.protocol import MAX_VALUES
 from graphrag_eval_async.monitor import (
     board,

@@ -15,6 +15,7 @@ from graphrag_eval_async.config import GenerationConfig
 from graphrag_eval_async.errors import UsageError, in_utf8
 from graphrag_eval_async.judge import openai_client
 from graphrag_eval_async.judge.cache import check_cache, digest
+from graphrag_eval_async.judge.dialect import MAX_TOKENS
 from graphrag_eval_async.judge.pricing import check_budget
 from graphrag_eval_async.judge.shared_limits import check_shared
 
@@ -99,7 +100,7 @@ def judge_setup(
 def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
     fields = {} if model is None else msgspec.to_builtins(model, enc_hook=str)
     if isinstance(model, GenerationConfig):
-        fields.setdefault("max_tokens", openai_client.MAX_TOKENS)
+        fields.setdefault("max_tokens", MAX_TOKENS)
     return {name: value for name, value in fields.items() if name not in CONNECTION}
 
 
@@ -119,6 +120,7 @@ class JudgeClient:
         self.varies = False
         self._setup = setup
         self._judge: Judge | None = None
+        self._openai: openai_client.OpenAIJudge | None = None
         self._keys: dict[tuple[str, int], tuple[Any, Any]] = {}
         llm = setup.llm
         servers = [
@@ -141,6 +143,7 @@ class JudgeClient:
         with suppress(TypeError, ValueError):  # Of a callable without a signature.
             self.varies = "variation" in signature(judge.complete).parameters
         if isinstance(judge, openai_client.OpenAIJudge):
+            self._openai = judge
             judge.usage, self.retry.where = usage, judge.where
             if cache is not None and (kept := await cache.get(self._learned_key)) is not None:
                 with suppress(orjson.JSONDecodeError):
@@ -151,20 +154,17 @@ class JudgeClient:
     def options(self, written: dict[str, Any], repeat: int = 0) -> dict[str, Any]:
         """Return the keyword arguments of a call; see `OpenAIJudge.complete`."""
         options: dict[str, Any] = {"variation": repeat} if repeat and self.varies else {}
-        if isinstance(self._judge, openai_client.OpenAIJudge):
+        if self._openai is not None:
             options["written"] = written
         return options
 
     def expected(self, schema: Mapping[str, Any] | None, repeat: int = 0) -> dict[str, Any]:
         """Return how a request would be written now; see `OpenAIJudge.expected`."""
-        if not isinstance(self._judge, openai_client.OpenAIJudge):
-            return {}
-        return self._judge.expected(schema, repeat)
+        return {} if self._openai is None else self._openai.expected(schema, repeat)
 
     async def remember(self, cache: CallCache) -> None:
         """Store in the cache what the servers accept, if that is new."""
-        judge = self._judge
-        if isinstance(judge, openai_client.OpenAIJudge) and (learned := judge.learned) != self._remembered:
+        if self._openai is not None and (learned := self._openai.learned) != self._remembered:
             self._remembered = learned
             await cache.put(self._learned_key, orjson.dumps(learned))
 

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
+from msgspec import UNSET
 
-from graphrag_eval_async.judge.openai_replies import FILTERED, NO_MODEL, NO_QUOTA
+from graphrag_eval_async.config import GenerationConfig
+from graphrag_eval_async.judge.formats import FORMATS, LADDER, body_of, is_too_long, refuses_format
+from graphrag_eval_async.judge.openai_response import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.openai_replies import Response
+    from graphrag_eval_async.config import EmbeddingConfig
+    from graphrag_eval_async.judge.openai_response import Response
     from graphrag_eval_async.judge.protocol import Message
-
-FORMATS = {
-    "json_schema": "strict JSON Schema",
-    "json_schema_loose": "JSON Schema that is not strict",
-    "tool_call": "a tool call",
-    "json_object": "JSON, with the layout in words",
-    "text": "text, with the layout in words",
-}
-"""How a structured reply can be requested: the best first, with its description."""
-
-LADDER = [*FORMATS]
 
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Newer names of parameters."""
 
-FORMAT_WORDS = re.compile(
-    rb"response_format|json_schema|json_object|structured.?output|tool|function|requested.parameters"
-)
-TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
-TOO_LONG_WORDS = re.compile(rb"context.(length|window|size)|prompt is too long|too many (input )?tokens")
+MAX_TOKENS = 4096
+"""Default limit of one reply, in tokens."""
+
+VARIED_TEMPERATURE = 0.3
+"""Temperature of requests for several replies, as in ragas."""
 
 CONFIRMATIONS = 2
 """Requests that must need another format before it is remembered, if the server did not say why it failed."""
@@ -45,6 +37,9 @@ class Variant(NamedTuple):
     """How one request is written.
 
     Attributes:
+        schema: the schema of the reply; empty for embeddings.
+        name: identifies the schema.
+        changed: parameters with other values than usual.
         format: place in `LADDER`.
         names: names under which default parameters are sent if it is not their own; None for omitted ones.
         errors: how often the server answered this format with an internal error.
@@ -54,12 +49,21 @@ class Variant(NamedTuple):
         repeats: how often the request was repeated since its connection was closed.
     """
 
+    schema: Mapping[str, Any] = {}
+    name: str = ""
+    changed: Mapping[str, Any] = {}
     format: int = 0
     names: Mapping[str, str | None] = {}
     errors: int = 0
     is_guess: bool = False
     reasons: Mapping[str, str] = {}
     repeats: int = 0
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any], variation: int = 0) -> Variant:
+        """Return the first variant of a request; a `variation` above 0 asks for another reply to it."""
+        name = f"{schema['title']} {sha256(orjson.dumps(schema)).hexdigest()[:8]}"
+        return cls(schema, name, {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {})
 
     def because(self, reason: str, **changed: Any) -> Variant:
         """Return the variant with another format, for a reason."""
@@ -98,84 +102,57 @@ class Dialect:
         formats: place in `LADDER` by schema; missing for the first.
     """
 
-    def __init__(self, defaults: Mapping[str, Any], configured: Mapping[str, Any]) -> None:
-        """Write requests with `defaults`, which may be renamed, and parameters that the user `configured`.
-
-        A configured one that is also a default may be renamed, but not omitted.
-        """
+    def __init__(self, model: GenerationConfig | EmbeddingConfig) -> None:
+        """Write requests to a model as it is configured."""
+        configured: dict[str, Any] = {"model": model.model, **model.parameters}
+        defaults: dict[str, Any] = {"encoding_format": "float"}
+        if isinstance(model, GenerationConfig):
+            given = {"temperature": model.temperature, "max_tokens": model.max_tokens}
+            if {*RENAMED, *RENAMED.values()} & model.parameters.keys():
+                given["max_tokens"] = None
+            defaults = {"temperature": 0.0, "max_tokens": MAX_TOKENS}
+            defaults = {name: value for name, value in defaults.items() if given[name] is not None}
+            own = {name: value for name, value in given.items() if value is not None and value is not UNSET}
+            configured = own | configured
         self.names: dict[str, str | None] = {}
         self.formats: dict[str, int] = {}
         self._defaults = {name: configured.get(name, value) for name, value in defaults.items()}
-        self._configured = dict(configured)
+        self._configured = configured
         self._own = {*defaults, "seed"} - {*configured}
         self._proven: set[tuple[str, int]] = set()
         self._guessed: Counter[tuple[str, int]] = Counter()
         self._told: set[str] = set()  # Schemas whose format the server told, instead of leaving us to guess.
         self._recalled: set[str] = set()
-        self._titles: dict[int, tuple[str, Any]] = {}
 
-    def updated(self, variant: Variant, schema: Mapping[str, Any]) -> Variant:
-        """Return a variant of a request for a reply with this schema, with all that is known by now."""
-        place = self.formats.get(self._name(schema), 0)
+    def updated(self, variant: Variant) -> Variant:
+        """Return a variant with all that is known by now."""
+        place = self.formats.get(variant.name, 0)
         if place > variant.format:
             variant = variant._replace(format=place, errors=0, is_guess=False)
         return variant._replace(names={**variant.names, **self.names}) if self.names else variant
 
-    def parameters(self, variant: Variant, **changed: Any) -> dict[str, Any]:
-        """Return the parameters of a request; `changed` ones have other values, unless configured.
-
-        A configured seed is the first of several.
-        """
+    def parameters(self, variant: Variant) -> dict[str, Any]:
+        """Return the parameters of a request. A configured seed is the first of several."""
         body = {}
-        values = self._defaults | {name: value for name, value in changed.items() if name in self._own}
+        values = self._defaults | {
+            name: value for name, value in variant.changed.items() if name in self._own
+        }
         for name, value in values.items():
             sent = variant.names.get(name, name)
             if sent is not None:
                 body[sent] = value
         body |= {name: value for name, value in self._configured.items() if name not in self._defaults}
         if type(body.get("seed")) is int and "seed" not in self._own:
-            body["seed"] += changed.get("seed", 0)
+            body["seed"] += variant.changed.get("seed", 0)
         return body
 
-    def completion(
-        self, messages: Sequence[Message], schema: Mapping[str, Any], variant: Variant, **changed: Any
-    ) -> dict[str, Any]:
-        """Return the body of a request for a reply that fits a schema."""
-        kind = LADDER[variant.format]
-        body: dict[str, Any] = {"messages": messages}
-        title = schema["title"]
-        if kind in {"json_schema", "json_schema_loose"}:
-            described = {"name": title, "schema": schema}
-            if kind == "json_schema":
-                described = {"name": title, "strict": True, "schema": schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": described}
-        elif kind == "tool_call":
-            body["tools"] = [{"type": "function", "function": {"name": title, "parameters": schema}}]
-            body["tool_choice"] = {"type": "function", "function": {"name": title}}
-        else:
-            body["messages"] = with_layout(messages, schema)
-            if kind == "json_object":
-                body["response_format"] = {"type": "json_object"}
-        return body | self.parameters(variant, **changed)
+    def completion(self, messages: Sequence[Message], variant: Variant) -> dict[str, Any]:
+        """Return the body of a request for a reply that fits the schema."""
+        return body_of(LADDER[variant.format], messages, variant.schema) | self.parameters(variant)
 
-    def after_refusal(
-        self,
-        response: Response,
-        body: Mapping[str, Any],
-        variant: Variant,
-        schema: Mapping[str, Any] | None,
-        reason: str,
-    ) -> Variant | None:
-        """Return how to write the request again, or None if the refusal has nothing to do with how.
-
-        Args:
-            response: a response without success status.
-            body: the request.
-            variant: how it was written.
-            schema: the schema of the reply; None for embeddings.
-            reason: the server's message.
-        """
-        if _is_too_long(response):
+    def after_refusal(self, response: Response, body: Mapping[str, Any], variant: Variant) -> Variant | None:
+        """Return how to write a request again, or None if the refusal has nothing to do with how."""
+        if is_too_long(response):
             sent = variant.names.get("max_tokens", "max_tokens")
             return variant.renamed("max_tokens", None) if "max_tokens" in self._own and sent in body else None
         name = self.refused(response, body, variant)
@@ -184,24 +161,23 @@ class Dialect:
             if other is None and name not in self._own:
                 return None
             changed = variant.renamed(name, other)
-            return changed._replace(reasons={**variant.reasons, name: reason})
-        if schema is None or variant.format + 1 == len(LADDER):
+            return changed._replace(reasons={**variant.reasons, name: text_of(response)})
+        told = refuses_format(response)
+        if not variant.schema or variant.format + 1 == len(LADDER) or told is False:
             return None
-        told = _tells_of_format(response)
-        if not told and (not _may_be_format(response) or self._is_proven(schema, variant)):
+        if not told and (variant.name, variant.format) in self._proven:
             return None
         place, is_guess = variant.format + 1, variant.is_guess or not told
         if response.status == 500 and not told:
-            name = self._name(schema)
-            guessed = [other for own, other in self._guessed if own == name and other >= place]
+            guessed = [other for own, other in self._guessed if own == variant.name and other >= place]
             if not (guessed or variant.errors or variant.is_guess):
                 return variant._replace(errors=1)  # It may be an accident.
             place = min(guessed, default=place)
-        return variant.because(reason, format=place, errors=0, is_guess=is_guess)
+        return variant.because(text_of(response), format=place, errors=0, is_guess=is_guess)
 
     def refused(self, response: Response, body: Mapping[str, Any], variant: Variant) -> str | None:
         """Return the name of the parameter that the server refuses, if it is about one."""
-        if response.status not in {400, 404, 422} or _is_too_long(response):
+        if response.status not in {400, 404, 422} or is_too_long(response):
             return None
         for name in sorted(self._own | {*self._defaults}):
             sent = variant.names.get(name, name)
@@ -213,14 +189,15 @@ class Dialect:
                 return name
         return None
 
-    def after_prose(self, variant: Variant, schema: Mapping[str, Any], reason: str) -> Variant | None:
+    def after_prose(self, variant: Variant, reason: str) -> Variant | None:
         """Return how to repeat a request answered in prose: perhaps the server ignores the format."""
-        if LADDER[variant.format] in {"json_object", "text"} or self._is_proven(schema, variant):
+        is_proven = (variant.name, variant.format) in self._proven
+        if is_proven or LADDER[variant.format] in {"json_object", "text"}:
             return None
         place = LADDER.index("json_object")
         return variant.because(reason, format=place, errors=0, is_guess=True)
 
-    def accepted(self, variant: Variant, schema: Mapping[str, Any] | None) -> list[str]:
+    def accepted(self, variant: Variant) -> list[str]:
         """Remember what the server accepted; return what is new, in words."""
         new = []
         for name, reason in variant.reasons.items():
@@ -228,10 +205,10 @@ class Dialect:
                 self.names = {**self.names, name: sent}
                 new.append(_sent(name, sent, reason))
         if self._recalled:
-            new += self._from_cache(schema)
-        if schema is None:
+            new += self._from_cache(variant)
+        if not variant.schema:
             return new
-        name, place = self._name(schema), variant.format
+        name, place = variant.name, variant.format
         if place > self.formats.get(name, 0):
             # One refusal may be an accident if it is unclear, or if a better format was accepted before.
             if variant.is_guess or any((name, better) in self._proven for better in range(place)):
@@ -240,18 +217,18 @@ class Dialect:
                     return new
             self.formats[name] = place
             (self._told.discard if variant.is_guess else self._told.add)(name)
-            new.append(_requested(schema, place, variant.reasons.get("format", "")))
+            new.append(_requested(variant.schema, place, variant.reasons.get("format", "")))
         self._proven.add((name, place))
         return new
 
-    def _from_cache(self, schema: Mapping[str, Any] | None) -> list[str]:
+    def _from_cache(self, variant: Variant) -> list[str]:
         """Return what was recalled and is used for the first time, in words."""
         known = "as the cache remembers"
         new = [_sent(name, self.names[name], known) for name in sorted(self._recalled & {*self.names})]
         self._recalled -= {*self.names}
-        if schema is not None and (name := self._name(schema)) in self._recalled:
-            self._recalled.discard(name)
-            new.append(_requested(schema, self.formats[name], known))
+        if variant.name in self._recalled:
+            self._recalled.discard(variant.name)
+            new.append(_requested(variant.schema, self.formats[variant.name], known))
         return new
 
     @property
@@ -269,17 +246,13 @@ class Dialect:
         found = {"parameters": dict(sorted(self.names.items())), "formats": named}
         return {name: part for name, part in found.items() if part}
 
-    def written(self, variant: Variant, **changed: Any) -> dict[str, Any]:
+    def written(self, variant: Variant) -> dict[str, Any]:
         """Return how a request was written, as JSON; empty if as by default.
 
         Leaves out parameters that are written in another way in this request only.
-
-        Args:
-            variant: how it was written.
-            changed: parameters with other values than usual.
         """
         found: dict[str, Any] = {"format": LADDER[variant.format]} if variant.format else {}
-        sent = {*self._defaults, *changed} & variant.names.keys()
+        sent = {*self._defaults, *variant.changed} & variant.names.keys()
         if names := {name: variant.names[name] for name in sent if name in self.names}:
             found["parameters"] = names
         return found
@@ -299,17 +272,6 @@ class Dialect:
                 self._told.update(known)
                 self._recalled.update(known)
 
-    def _name(self, schema: Mapping[str, Any]) -> str:
-        # There are few schemas; keeping a reference to each prevents reuse of its id.
-        known = self._titles.get(id(schema))
-        if known is None:
-            name = f"{schema['title']} {sha256(orjson.dumps(schema)).hexdigest()[:8]}"
-            known = self._titles[id(schema)] = name, schema
-        return known[0]
-
-    def _is_proven(self, schema: Mapping[str, Any], variant: Variant) -> bool:
-        return (self._name(schema), variant.format) in self._proven
-
 
 def _sent(name: str, sent: str | None, reason: str) -> str:
     does = "is left out" if sent is None else f"is sent as {sent}"
@@ -319,37 +281,3 @@ def _sent(name: str, sent: str | None, reason: str) -> str:
 def _requested(schema: Mapping[str, Any], place: int, reason: str) -> str:
     kind = FORMATS[LADDER[place]]
     return f"replies of the form {schema['title']} are requested as {kind} ({reason})"
-
-
-def _tells_of_format(response: Response) -> bool:
-    """Whether the server says that it refuses the format."""
-    if response.codes & (FILTERED | NO_QUOTA | NO_MODEL):
-        return False
-    refuses = 400 <= response.status < 500 or response.status in {500, 501}
-    return refuses and FORMAT_WORDS.search(response.body.lower()) is not None
-
-
-def _may_be_format(response: Response) -> bool:
-    """Whether the server may refuse the format without saying so."""
-    unclear = response.status in {400, 422, 500, 501}
-    return unclear and not response.codes & (FILTERED | NO_QUOTA | NO_MODEL)
-
-
-def _is_too_long(response: Response) -> bool:
-    """Whether the server refuses this one request for its length."""
-    if response.status not in {400, 413, 422}:
-        return False
-    return bool(response.codes & TOO_LONG) or TOO_LONG_WORDS.search(response.body.lower()) is not None
-
-
-def with_layout(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
-    """Return a conversation that also says how the reply must be laid out.
-
-    The layout joins an existing message: not every model knows system messages, or two of them.
-    """
-    text = f"Reply with a JSON object that fits this JSON Schema:\n{orjson.dumps(schema).decode()}"
-    first, *others = messages
-    content = (
-        f"{text}\n\n{first['content']}" if first["role"] == "system" else f"{first['content']}\n\n{text}"
-    )
-    return [{**first, "content": content}, *others]

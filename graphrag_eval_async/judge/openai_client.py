@@ -8,29 +8,20 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from warnings import warn
 
-from msgspec import UNSET
-
-from graphrag_eval_async.config import GenerationConfig, secrets
+from graphrag_eval_async.config import secrets
 from graphrag_eval_async.config.llm import GENERATION
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, JudgeError
 from graphrag_eval_async.judge.dialect import Dialect, Variant
 from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
-from graphrag_eval_async.judge.openai_replies import (
-    Response,
-    Scrubber,
-    Target,
-    failure_of,
-    read_completion,
-    read_embeddings,
-    text_of,
-)
+from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
+from graphrag_eval_async.judge.openai_response import Response, Scrubber, failure_of
 from graphrag_eval_async.judge.protocol import TryAgain
 from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
     from graphrag_eval_async.errors import Failure
     from graphrag_eval_async.judge.openai_endpoint import Endpoint
     from graphrag_eval_async.judge.protocol import Message
@@ -38,14 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SendVariant: TypeAlias = "Callable[[Variant], Awaitable[tuple[Any, TokenUsage | None]]]"
-
-LIMITS = {"max_tokens", "max_completion_tokens"}
-
-MAX_TOKENS = 4096
-"""Default limit of one reply, in tokens."""
-
-VARIED_TEMPERATURE = 0.3
-"""Temperature of requests for several replies, as in ragas."""
 
 CLOSED = {"ServerDisconnectedError", "ClientOSError", "RemoteProtocolError"}
 """Exceptions of transports when the server has closed a connection, beside those of the standard library."""
@@ -92,8 +75,7 @@ def open_judge(llm: LLMConfig, name: str = GENERATION) -> OpenAIJudge:
         endpoint = endpoint_of(llm, model)
         if endpoint not in clients:
             clients[endpoint] = sdk.client(endpoint, llm.limits)
-        target = Target(key, model.model, endpoint.base_url)
-        return _Remote(sdk, clients[endpoint], endpoint, target, scrub, _dialect(model))
+        return _Remote(sdk, clients[endpoint], endpoint, key, model, scrub)
 
     return OpenAIJudge(remote(llm.key(name), llm.model(name)), remote("llm.embedding", llm.embedding))
 
@@ -108,35 +90,27 @@ class OpenAIJudge:
 
     def __init__(self, generation: _Remote | None, embedding: _Remote | None) -> None:
         """See `open_judge`."""
-        self.model = "" if generation is None else generation.target.model
+        self.model = "" if generation is None else generation.model
         self.usage = JudgeUsage()
-        self._generation = generation
-        self._embedding = embedding
+        remotes = {"generation": generation, "embedding": embedding}
+        self._remotes = {name: remote for name, remote in remotes.items() if remote is not None}
 
     def where(self, kind: str) -> str:
         """Return the model and address that serve a kind of calls, without secrets."""
-        remote = self._embedding if kind == "embedding" else self._generation
-        return "" if remote is None else remote.where
+        return self._remotes["embedding" if kind == "embedding" else "generation"].where
 
     @property
     def learned(self) -> dict[str, Any]:
         """What the servers of the models accept, if it differs from the defaults, as JSON."""
-        found = {name: remote.dialect.learned for name, remote in self._remotes.items()}
-        return {name: learned for name, learned in found.items() if learned}
+        return {name: found for name, remote in self._remotes.items() if (found := remote.dialect.learned)}
 
     def expected(self, schema: Mapping[str, Any] | None, variation: int = 0) -> dict[str, Any]:
         """Return how a request would be written now, by `Dialect.written`; for embeddings without schema."""
-        remote = self._embedding if schema is None else self._generation
+        remote = self._remotes.get("embedding" if schema is None else "generation")
         if remote is None:
             return {}
-        dialect = remote.dialect
-        variant = Variant(names=dialect.names) if schema is None else dialect.updated(Variant(), schema)
-        return dialect.written(variant, **_varied(variation))
-
-    @property
-    def _remotes(self) -> dict[str, _Remote]:
-        remotes = {"generation": self._generation, "embedding": self._embedding}
-        return {name: remote for name, remote in remotes.items() if remote is not None}
+        variant = Variant() if schema is None else Variant.of(schema, variation)
+        return remote.dialect.written(remote.dialect.updated(variant))
 
     def recall(self, learned: Any) -> None:
         """Start with what `learned` was for the same models earlier."""
@@ -151,62 +125,49 @@ class OpenAIJudge:
         variation: int = 0,
         written: dict[str, Any] | None = None,
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`.
-
-        Args:
-            messages: the conversation.
-            schema: the schema of the reply.
-            variation: above 0, asks for another reply to the same messages.
-            written: is set to how the request was written that was answered; see `Dialect.written`.
+        """See `Judge`. `written` is set to how the request was written that was answered: `Dialect.written`.
 
         Raises:
             TryAgain: the server refuses this format or a default parameter.
             JudgeError: there is no reply.
         """
-        remote = self._generation
-        assert remote is not None  # noqa: S101  (`load_config` requires what the metrics call)
-        dialect = remote.dialect
-        changed = _varied(variation)
+        remote = self._remotes["generation"]  # `load_config` requires what the metrics call.
 
         async def send(variant: Variant) -> tuple[Any, TokenUsage | None]:
-            variant = dialect.updated(variant, schema)
-            body = dialect.completion(messages, schema, variant, **changed)
-            response = await remote.post("/chat/completions", body, variant, schema, send)
+            variant = remote.dialect.updated(variant)
+            body = remote.dialect.completion(messages, variant)
+            response = await remote.post("/chat/completions", body, variant, send)
             try:
-                reply = await _read(partial(read_completion, limit=remote.limit), response)
+                read = partial(read_completion, limit=remote.limit)
+                value, usage, is_repaired = await _read(read, response)
             except JudgeError as error:
                 other = None
                 if error.kind == "invalid_reply" and error.reply and "{" not in error.reply:
-                    other = dialect.after_prose(variant, schema, error.message)
+                    other = remote.dialect.after_prose(variant, error.message)
                 if other is None:
                     raise
                 raise TryAgain(error, partial(send, other)) from None
-            has_more = isinstance(reply.value, dict) and reply.value.keys() - schema["properties"].keys()
-            self.usage.repaired += reply.is_repaired or bool(has_more)
-            remote.accepted(variant, schema)
-            if written is not None:
-                written.clear()
-                written.update(dialect.written(variant, **changed))
-            return reply.value, reply.usage
+            has_more = isinstance(value, dict) and value.keys() - schema["properties"].keys()
+            self.usage.repaired += is_repaired or bool(has_more)
+            remote.accepted(variant, written)
+            return value, usage
 
-        return await send(Variant())
+        return await send(Variant.of(schema, variation))
 
     async def embed(
         self, texts: Sequence[str], *, written: dict[str, Any] | None = None
     ) -> tuple[list[list[float]], TokenUsage | None]:
         """See `Judge`, and for `written`, `complete`."""
-        remote = self._embedding
-        assert remote is not None  # noqa: S101
+        remote = self._remotes["embedding"]
 
         async def send(variant: Variant) -> tuple[list[list[float]], TokenUsage | None]:
+            variant = remote.dialect.updated(variant)
             body = {"input": list(texts)} | remote.dialect.parameters(variant)
-            response = await remote.post("/embeddings", body, variant, None, send)
-            remote.accepted(variant, None)
-            if written is not None:
-                written.update(remote.dialect.written(variant))
+            response = await remote.post("/embeddings", body, variant, send)
+            remote.accepted(variant, written)
             return await _read(read_embeddings, response)
 
-        return await send(Variant(names=remote.dialect.names))
+        return await send(Variant())
 
     async def aclose(self) -> None:
         """Close all connections; closing twice does nothing."""
@@ -218,49 +179,41 @@ class _Remote:
     """One model of one server."""
 
     def __init__(
-        self, sdk: Sdk, client: Any, endpoint: Endpoint, target: Target, scrub: Scrubber, dialect: Dialect
+        self,
+        sdk: Sdk,
+        client: Any,
+        endpoint: Endpoint,
+        key: str,
+        model: GenerationConfig | EmbeddingConfig,
+        scrub: Scrubber,
     ) -> None:
         self.client = client
-        self.target = target
-        self.dialect = dialect
+        self.model = model.model
+        self.dialect = Dialect(model)
+        self.limit = f"{key}.{self.dialect.limit}"
+        self.where = scrub(f"{model.model} at {endpoint.base_url}")
         self._sdk = sdk
         self._endpoint = endpoint
+        self._key = key
         self._options = sdk.options(endpoint)
         self._scrub = scrub
         self._has_served = False
-        self.limit = f"{target.key}.{dialect.limit}"
-
-    @property
-    def where(self) -> str:
-        """The model and its address, without secrets."""
-        return self._scrub(f"{self.target.model} at {self.target.base_url}")
 
     async def post(
-        self,
-        method: str,
-        body: Mapping[str, Any],
-        variant: Variant,
-        schema: Mapping[str, Any] | None,
-        send: SendVariant,
+        self, method: str, body: Mapping[str, Any], variant: Variant, send: SendVariant
     ) -> Response:
         """Return the server's response with success status.
 
         Uses the SDK's `post`: the checks and models of `create` take half the CPU time of a call. Errors do
-        not chain the SDK's exception, whose text or request may hold the API key.
-
-        Args:
-            method: such as "/embeddings".
-            body: the request.
-            variant: how it is written.
-            schema: the schema of the reply; None for embeddings.
-            send: sends the request, written in another way.
+        not chain the SDK's exception, whose text or request may hold the API key. `send` sends the request
+        written in another way.
 
         Raises:
             TryAgain: the request may succeed if it is written in another way, or sent again.
             JudgeError: the request failed.
         """
         found: Any = None
-        path = self._endpoint.path(self.target.model, method)
+        path = self._endpoint.path(self.model, method)
         try:
             found = await self.client.post(path, cast_to=self._sdk.response, body=body, options=self._options)
         except self._sdk.status_error as error:
@@ -275,19 +228,22 @@ class _Remote:
         response = Response(found.status_code, found.headers, found.content, self._scrub).unmasked
         if response.is_success:
             return response
-        failure = failure_of(response, self.target)
-        other = self.dialect.after_refusal(response, body, variant, schema, text_of(response))
+        failure = failure_of(response, self._key, self.where)
+        other = self.dialect.after_refusal(response, body, variant)
         if other is None:
             if (name := self.dialect.refused(response, body, variant)) is not None:
-                text = f"{failure.message}; change or remove {self.target.key}.{name}"
+                text = f"{failure.message}; change or remove {self._key}.{name}"
                 failure = JudgeError(failure.kind, text, final=failure.final)
             raise failure
         raise TryAgain(failure, partial(send, other), counts=other.errors > variant.errors)
 
-    def accepted(self, variant: Variant, schema: Mapping[str, Any] | None) -> None:
-        """Remember what the server accepted, and warn of it once."""
-        for text in self.dialect.accepted(variant, schema):
+    def accepted(self, variant: Variant, written: dict[str, Any] | None) -> None:
+        """Remember what the server accepted, warn of it once, and set `written` as in `complete`."""
+        for text in self.dialect.accepted(variant):
             warn(f"judge {self.where}: {text}", GraphragEvalWarning, stacklevel=2)
+        if written is not None:
+            written.clear()
+            written.update(self.dialect.written(variant))
 
     def _no_reply(self, error: Exception, variant: Variant, send: SendVariant) -> JudgeError:
         """Return the error for a failed connection; `TryAgain` if the server may have closed an idle one.
@@ -300,7 +256,7 @@ class _Remote:
         if isinstance(cause, JudgeError):  # The body was too long or corrupt.
             return cause
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
-        text = self._scrub(f"{self.target.base_url}: {type(cause).__name__}: {cause}")
+        text = self._scrub(f"{self._endpoint.base_url}: {type(cause).__name__}: {cause}")
         failure = JudgeError(kind, text)
         is_closed = type(cause).__name__ in CLOSED or isinstance(
             cause, ConnectionResetError | BrokenPipeError
@@ -310,25 +266,6 @@ class _Remote:
         return failure
 
 
-def _varied(variation: int) -> dict[str, Any]:
-    """Return the parameters that differ in requests for several replies."""
-    return {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
-
-
 async def _read(read: Callable[[Response], T], response: Response) -> T:
     """Read a response, in a thread if it is large."""
     return await asyncio.to_thread(read, response) if len(response.body) > LARGE else read(response)
-
-
-def _dialect(config: GenerationConfig | EmbeddingConfig) -> Dialect:
-    """Return the dialect of a model's server, which is still to be learned."""
-    configured = {"model": config.model} | config.parameters
-    if not isinstance(config, GenerationConfig):
-        return Dialect({"encoding_format": "float"}, configured)
-    given = {"temperature": config.temperature, "max_tokens": config.max_tokens}
-    if LIMITS & config.parameters.keys():
-        given["max_tokens"] = None
-    configured = {name: value for name, value in given.items() if value is not None} | configured
-    configured = {name: value for name, value in configured.items() if value is not UNSET}
-    defaults = {"temperature": 0.0, "max_tokens": MAX_TOKENS}
-    return Dialect({name: defaults[name] for name in given if given[name] is not None}, configured)

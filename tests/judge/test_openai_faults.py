@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.openai_client import OpenAIJudge, open_judge
-from graphrag_eval_async.judge.openai_replies import (
-    Response,
-    Scrubber,
-    Target,
-    failure_of,
-    read_completion,
-    read_embeddings,
-    retry_after,
-)
+from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
+from graphrag_eval_async.judge.openai_response import Response, Scrubber, failure_of, retry_after
 from graphrag_eval_async.judge.protocol import TryAgain
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
@@ -293,12 +286,12 @@ async def test_nobody_listens() -> None:
     await judge.aclose()
 
 
-TARGET = Target("llm.generation", "gpt-4o", "https://host/v1")
+TARGET = ("llm.generation", "gpt-4o at https://host/v1")
 
 
 def judged(reply: Reply) -> JudgeError:
     scrub = Scrubber([KEY, f"{KEY}-longer"])
-    return failure_of(Response(reply.status, dict(reply.headers), reply.body, scrub), TARGET)
+    return failure_of(Response(reply.status, dict(reply.headers), reply.body, scrub), *TARGET)
 
 
 @each(
@@ -359,7 +352,7 @@ def test_an_error_with_status_200(body: dict[str, Any], kind: Failure | None) ->
     found = Response(200, {}, json_reply(body).body).unmasked
     assert found.is_success == (kind is None)
     if kind is not None:
-        assert failure_of(found, TARGET).kind == kind
+        assert failure_of(found, *TARGET).kind == kind
 
 
 def test_fatal_errors_say_what_to_check() -> None:
@@ -418,8 +411,9 @@ def test_any_retry_after_can_be_read(text: str) -> None:
 
 
 def read(body: bytes) -> tuple[Any, TokenUsage | None]:
-    found = read_completion(Response(200, {"content-type": "text/plain"}, body, Scrubber([KEY])))
-    return found.value, found.usage
+    response = Response(200, {"content-type": "text/plain"}, body, Scrubber([KEY]))
+    value, usage, _ = read_completion(response)
+    return value, usage
 
 
 def read_vectors(body: bytes) -> tuple[list[list[float]], TokenUsage | None]:

@@ -14,7 +14,7 @@ import pytest
 from graphrag_eval_async.config import AnswerCorrectnessConfig, LimitsConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.openai_replies import Response, Scrubber, Target, failure_of
+from graphrag_eval_async.judge.openai_response import Response, Scrubber, failure_of
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.metric import Case
 from tests.judge.support import VERDICT, ScriptedJudge, message, session
@@ -124,7 +124,7 @@ def test_quoting_a_long_text_takes_time_for_its_beginning_only(text: str) -> Non
     for _ in range(10):
         scrub(text * (32 * MIB // len(text)), 100)
     assert time.process_time() - started < 2
-    assert KEY not in str(failure_of(Response(400, {}, body, scrub), Target("llm.generation", "m", "u")))
+    assert KEY not in str(failure_of(Response(400, {}, body, scrub), "llm.generation", "m at u"))
 
 
 def test_no_part_of_a_secret_is_left_where_a_text_is_cut() -> None:

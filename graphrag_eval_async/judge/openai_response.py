@@ -1,0 +1,234 @@
+"""HTTP responses of OpenAI-compatible servers, and what went wrong.
+
+Error statuses and codes: https://platform.openai.com/docs/guides/error-codes
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import json
+
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.protocol import MAX_VALUES
+from graphrag_eval_async.judge.retry import RETRIED
+from graphrag_eval_async.records.decoding import InvalidRecord, decode
+from graphrag_eval_async.records.pieces import count_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphrag_eval_async.errors import Failure
+
+MAX_TEXT = 300
+"""Maximum characters quoted from a server's text."""
+
+MAX_SCRUBBED = 1 << 16
+"""Maximum characters of a server's text that are searched for secrets before it is quoted."""
+
+EXCERPT = 100
+"""Maximum characters quoted from an unreadable body."""
+
+MAX_BODY_VALUES = 100_000
+"""Maximum number of values in a body: besides the reply, servers send data such as log probabilities."""
+
+MIN_CHARACTERS = 16
+"""Minimum length of secrets that are hidden in a model's output."""
+
+FILTERED = frozenset({"content_filter", "content_policy_violation"})
+NO_QUOTA = frozenset(
+    [
+        "insufficient_quota",
+        "quota_exceeded",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "account_deactivated",
+        "insufficient_balance",
+    ]
+)
+NO_MODEL = frozenset({"model_not_found"})
+STATUS_WORDS = {
+    429: "rate_limit|quota|too_many",
+    401: "authentication|invalid_api_key|unauthorized",
+    403: "permission|forbidden",
+    404: "model_not_found|not_found",
+    400: "invalid_request|bad_request|context_length|content_filter|content_policy",
+}
+"""Words in the code or type of an error, by the status that it should have had."""
+
+AFTER = r"(?:[\"'`]|(?:[Pp]arameter|[Aa]rgument|[Ff]ield|[Oo]ption|[Kk]ey)s?(?: supplied)?:? )"
+"""What the name of a parameter follows, in messages about one."""
+
+FAILURE_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+
+
+class Scrubber:
+    """Prepares texts from servers for display: hides secrets, joins lines, truncates."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # Longest first: replacing a prefix of a secret would leave the rest visible.
+        self._secrets = sorted({*secrets} - {""}, key=len, reverse=True)
+
+    def content(self, text: str) -> str:
+        """Hide only long secrets in a model's output: short ones may occur by chance."""
+        return self._hide(text, MIN_CHARACTERS)
+
+    def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
+        shown = self._hide(text[:MAX_SCRUBBED])
+        if len(text) > MAX_SCRUBBED and self._secrets:  # The cut may have split a secret.
+            shown = shown[: -len(self._secrets[0])]
+        shown = " ".join(shown.split())
+        return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+    def _hide(self, text: str, min_characters: int = 0) -> str:
+        for secret in self._secrets:
+            if len(secret) >= min_characters:
+                text = text.replace(secret, "***")
+        return text
+
+
+class Response(NamedTuple):
+    """An HTTP response, and the scrubber that hides secrets in messages about it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    scrub: Scrubber = Scrubber(())
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
+
+    @property
+    def json(self) -> Any:
+        """The decoded body; None if it is not JSON or has too many values."""
+        if count_values(self.body) > (MAX_BODY_VALUES if self.is_success else MAX_VALUES):
+            return None
+        try:
+            return decode(self.body)
+        except InvalidRecord:
+            return None
+
+    @property
+    def details(self) -> Any:
+        """The object that describes the error, wherever a server puts it; empty if there is none."""
+        match self.json:
+            case {"error": {} as inner} | [{"error": {} as inner}, *_]:
+                return inner
+            case ({} as found) | [{} as found, *_]:
+                return found
+        return {}
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The `code` and `type` of the error."""
+        details = self.details
+        return frozenset(value for name in ("code", "type") if isinstance(value := details.get(name), str))
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning of the body, scrubbed for display."""
+        return self.scrub(self.body.decode(errors="replace"), EXCERPT)
+
+    def mentions(self, parameter: str, *, anywhere: bool = True) -> bool:
+        """Whether the error is about a parameter of the request.
+
+        Unless `anywhere`, a name that may be a word of the message, such as "stop", counts only in quotes or
+        after a word such as "parameter".
+        """
+        details = self.details
+        if details.get("param") == parameter:
+            return True
+        message = details.get("message")
+        text = message if isinstance(message, str) else self.body.decode(errors="replace")
+        start = r"(?<!\w)" if anywhere or "_" in parameter else AFTER
+        return re.search(rf"{start}{re.escape(parameter)}(?!\w)", text) is not None
+
+    @property
+    def unmasked(self) -> Response:
+        """This response, or if it is an error sent with a success status, that error with its own status."""
+        if not self.is_success or b'"error"' not in self.body:
+            return self
+        match self.json:
+            case {"choices": [{"error": {} as error, "message": _}, *_]}:
+                return Response(_status_of(error), self.headers, json.encode({"error": error}), self.scrub)
+            case {"choices": [_, *_]} | {"data": [_, *_]}:
+                return self
+            case {"error": {} | str() as error} if error:
+                return self._replace(status=_status_of(error))
+            case {"object": "error"} as error:
+                return self._replace(status=_status_of(error))
+        return self
+
+
+def _status_of(error: Any) -> int:
+    """Return the HTTP status that an error in a body stands for; 502 if it does not say."""
+    if isinstance(error, dict):
+        for name in ("code", "status", "status_code"):
+            with suppress(KeyError, ValueError, TypeError):
+                if 400 <= (status := int(error[name])) < 600:
+                    return status
+        words = " ".join(str(error.get(name)) for name in ("code", "type"))
+        for status, pattern in STATUS_WORDS.items():
+            if re.search(pattern, words):
+                return status
+    return 502
+
+
+def text_of(response: Response) -> str:
+    """Return what a response without success status says."""
+    message = response.details.get("message")
+    if response.status < 400:
+        message = f"redirected to {response.headers.get('location', 'nowhere')}"
+    elif not isinstance(message, str):
+        message = response.body.decode(errors="replace")
+    return response.scrub(f"HTTP {response.status}: {message}")
+
+
+def failure_of(response: Response, key: str, where: str) -> JudgeError:
+    """Return the error for a response without success status.
+
+    `key` is that of the model in the configuration, and `where` the model and its address.
+    """
+    status, codes, text = response.status, response.codes, text_of(response)
+    if codes & FILTERED:
+        return JudgeError("refused", text)
+    if (advice := _advice(status, codes, key)) is not None:
+        return JudgeUnavailable(f"{where}: {text}; check {advice}")
+    kind = FAILURE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
+    return JudgeError(kind, text, retry_after=retry_after(response.headers) if kind in RETRIED else None)
+
+
+def _advice(status: int, codes: frozenset[str], key: str) -> str | None:
+    """Return what the user should check if all further requests would fail, else None."""
+    if status >= 500:
+        return None
+    if status == 402 or codes & NO_QUOTA:
+        return "the quota and billing of the account"
+    if codes & NO_MODEL or status == 404:
+        return f"{key}.model and {key}.base_url"
+    return f"{key}.api_key and its permissions" if status in {401, 403} else None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the wait that the server asks for, in seconds; None if it gives no usable value.
+
+    ``Retry-After`` holds seconds or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI
+    and Azure also send ``retry-after-ms``.
+    """
+    value = headers.get("retry-after", "")
+    for text, unit in [(headers.get("retry-after-ms", ""), 0.001), (value, 1.0)]:
+        with suppress(ValueError):
+            seconds = float(text) * unit
+            if isfinite(seconds):
+                return max(0.0, seconds)
+    with suppress(ValueError, OverflowError):
+        date = parsedate_to_datetime(value)
+        return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    return None
