@@ -25,6 +25,7 @@ GraphragEvalWarning           something looks like a mistake (a UserWarning)
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import isfinite
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Literal, get_args
@@ -270,3 +271,17 @@ def check_boolean(name: str, value: object) -> None:
     """Raise a `UsageError` unless an option is a boolean."""
     if not isinstance(value, bool):
         raise UsageError(f"{name}: expected a boolean, got {describe(value)}")
+
+
+def check_extra(what: str, extra: str, *modules: str) -> None:
+    """Import the packages of an extra that `what` needs.
+
+    Raises:
+        UsageError: one is missing.
+    """
+    for module in modules:
+        try:
+            import_module(module)
+        except ImportError as error:
+            install = f"pip install 'graphrag-eval-async[{extra}]'"
+            raise UsageError(f"{what} needs {error.name}: {install}") from None

@@ -13,17 +13,17 @@ from secrets import token_urlsafe
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.monitor.board import RESULT_METRICS
 from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.kept import KEPT
 from graphrag_eval_async.monitor.overview import result_metrics
-from graphrag_eval_async.monitor.rendering import STATIC, render, require_jinja, static
+from graphrag_eval_async.monitor.rendering import STATIC, render, static
 from graphrag_eval_async.monitor.stored import result_at, results_of_question
 from graphrag_eval_async.monitor.worst import OF_TEMPLATE
-from graphrag_eval_async.sources.receiving import listen, require_web, server_of
+from graphrag_eval_async.sources.receiving import listen, server_of
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class DashboardServer:
         Raises:
             UsageError: a package is missing, the port cannot be opened, or the token is no secret.
         """
-        require_jinja("a dashboard")
-        require_web("a dashboard")
+        check_extra("a dashboard", "web", "jinja2", "starlette", "uvicorn")
         is_local = _is_loopback(host)
         self._base = "" if is_local else f"/{_token()}"
         self._listening = listen(host, port)

@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as NoAnswer
 from typing import TYPE_CHECKING, Any, Self
 from warnings import warn
 
-from graphrag_eval_async.errors import GraphragEvalWarning, UsageError
+from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra
 from graphrag_eval_async.monitor.otlp import (
     EVENT,
     INFO,
@@ -227,13 +227,7 @@ def check_export() -> set[str]:
     Raises:
         UsageError: a package is missing, or the environment asks for what is not supported.
     """
-    try:
-        import opentelemetry.exporter.otlp.proto.http
-        import opentelemetry.sdk
-    except ImportError as error:
-        text = f"OpenTelemetry needs {error.name}: pip install 'graphrag-eval-async[otel]'"
-        raise UsageError(text) from None
-    del opentelemetry
+    check_extra("OpenTelemetry", "otel", "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return set()
     return {signal for signal in ("LOGS", "METRICS") if _is_exported(signal)}

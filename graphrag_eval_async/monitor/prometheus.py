@@ -9,7 +9,7 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.inference.confidence import check_level, confidence_sequence
 from graphrag_eval_async.monitor.prometheus_metrics import (
     ELAPSED,
@@ -78,7 +78,7 @@ class PrometheusCollector:
             UsageError: prometheus-client is not installed, no event loop is running, or `level` is not
                 between 0 and 1.
         """
-        require_client()
+        check_extra("PrometheusCollector", "prometheus", "prometheus_client")
         check_level(level)
         try:
             self._loop = asyncio.get_running_loop()
@@ -193,17 +193,3 @@ class PrometheusCollector:
             self._bounds_due = now + (now - start) / BOUNDS_SHARE
         self._bounds = bounds
         return bounds
-
-
-def require_client() -> None:
-    """Check that prometheus-client is installed.
-
-    Raises:
-        UsageError: it is not.
-    """
-    try:
-        import prometheus_client
-    except ImportError:
-        text = "metrics need prometheus-client: pip install 'graphrag-eval-async[prometheus]'"
-        raise UsageError(text) from None
-    del prometheus_client

@@ -7,8 +7,7 @@ import socket
 from threading import BoundedSemaphore, Thread
 from typing import TYPE_CHECKING, Any, Self
 
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.prometheus import require_client
+from graphrag_eval_async.errors import UsageError, check_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -42,7 +41,7 @@ class MetricsServer:
         Raises:
             UsageError: prometheus-client is not installed, or the port cannot be opened.
         """
-        require_client()
+        check_extra("a page of metrics", "prometheus", "prometheus_client")
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
         shown = f"[{host}]" if ":" in host else host

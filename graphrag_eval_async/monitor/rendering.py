@@ -11,7 +11,6 @@ from math import floor, log10
 from typing import Any
 from urllib.parse import quote
 
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.text import dollars, escape, interval_cell, number, percent
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -26,19 +25,6 @@ def static(name: str) -> str:
 def csp_hash(text: str) -> str:
     """The source of a content security policy that allows this very script or style sheet."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def require_jinja(what: str) -> None:
-    """Check that the templates can be rendered.
-
-    Raises:
-        UsageError: a package is missing.
-    """
-    try:
-        import jinja2
-    except ImportError:
-        raise UsageError(f"{what} needs jinja2: pip install 'graphrag-eval-async[web]'") from None
-    del jinja2
 
 
 def render(template: str, **names: Any) -> str:

@@ -8,13 +8,14 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.errors import check_extra
 from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong, quality
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import add_detail, group_facts
 from graphrag_eval_async.monitor.kept import in_short
 from graphrag_eval_async.monitor.overview import overview, result_list, result_metrics
-from graphrag_eval_async.monitor.rendering import csp_hash, render, require_jinja, static
+from graphrag_eval_async.monitor.rendering import csp_hash, render, static
 from graphrag_eval_async.monitor.wording import VALIDITY
 from graphrag_eval_async.monitor.worst import Reasons
 
@@ -40,7 +41,7 @@ class ReportResults:
     """Collects the results of a run for `html_report`: all in short, and the worst whole."""
 
     def __init__(self) -> None:
-        require_jinja("a report")
+        check_extra("a report", "web", "jinja2")
         self.shorts: list[dict[str, Any]] = []
         self.count = 0
         self.reasons = Reasons()
@@ -116,7 +117,7 @@ def html_report(
     """
     from markupsafe import Markup
 
-    require_jinja("a report")
+    check_extra("a report", "web", "jinja2")
     facts: dict[str, Any] = {
         "window": None,
         "level": level,

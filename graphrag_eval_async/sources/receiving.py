@@ -9,12 +9,11 @@ import os
 import socket
 from collections import deque
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.sources.files import Gunzip
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
@@ -75,7 +74,7 @@ def receive_otlp(
     Raises:
         UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
     """
-    require_web("receive_otlp")
+    check_extra("receive_otlp", "web", "starlette", "uvicorn")
     if type(max_waiting) is not int or max_waiting < 1:
         raise UsageError(f"max_waiting: expected an integer of 1 or more, got {max_waiting!r}")
     if type(port) is not int or not 0 <= port < 1 << 16:
@@ -265,13 +264,6 @@ def _from_protobuf(body: bytes) -> Any:
             for span in scope.get("spans", ()):
                 span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
     return request
-
-
-def require_web(what: str) -> None:
-    """Check that the packages of `server_of` are installed."""
-    for name in ("starlette", "uvicorn"):
-        if not find_spec(name):
-            raise UsageError(f"{what} needs {name}: pip install 'graphrag-eval-async[web]'")
 
 
 def listen(host: str, port: int) -> socket.socket:
