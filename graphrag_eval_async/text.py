@@ -114,6 +114,11 @@ def dollars(amount: float | None) -> str:
     return f"${whole}.{rest[:2]}{rest[2:].rstrip('0')}"
 
 
+def plural(count: int, noun: str) -> str:
+    """Such as "2 questions"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def counts(of: Mapping[Any, int]) -> str:
     """Such as "2 budget, 1 timeout", sorted by name."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(of.items()))

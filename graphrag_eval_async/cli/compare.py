@@ -23,7 +23,6 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.wording import (
-    count_questions,
     ends,
     greatest_losses,
     one_sided,
@@ -33,7 +32,7 @@ from graphrag_eval_async.monitor.wording import (
 )
 from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
-from graphrag_eval_async.text import name_cell, number, percent, tell
+from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
@@ -105,11 +104,10 @@ def render_comparison(
 ) -> str:
     """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
+    shared = plural(snapshot["questions"], "question")
     parts = [
         folded([verdict(snapshot)]),
-        folded(
-            [f"compared: {count_questions(snapshot['questions'])} that both sides have; results: {results}"]
-        ),
+        folded([f"compared: {shared} that both sides have; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
         _detail(snapshot) if detail else [],
@@ -165,7 +163,7 @@ def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int
             for question in questions[:worst]
         ]
         more = f", the worst {worst} of them" if len(questions) > worst else ""
-        heading = f"{name_cell(metric)}: {count_questions(len(questions))} got worse{more}"
+        heading = f"{name_cell(metric)}: {plural(len(questions), 'question')} got worse{more}"
         headings = ["question", "template", "baseline", "candidate", "change"]
         yield [heading, *_table(headings, rows, names=2)]
 

@@ -28,6 +28,7 @@ from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.records.outcomes import RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import RIGHT_ANSWER
+from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -176,7 +177,7 @@ class RunningComparison:
         """
         warnings = _judge_warnings({side: own.judges for side, own in self._runs.items()})
         if differing := self._differing:
-            warnings.append(f"the reference sets differ in {_questions(differing)}")
+            warnings.append(f"the reference sets differ in {plural(differing, 'question')}")
         return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._runs.items()}}
 
     def facts_of_questions(self) -> dict[str, Any]:
@@ -291,7 +292,7 @@ def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if row["uneven"]:
             alike[row["uneven"]].append(metric)
     return [
-        f"{', '.join(metrics)}: the sign test skips {_questions(count)} with more values on one side"
+        f"{', '.join(metrics)}: the sign test skips {plural(count, 'question')} with more values on one side"
         for count, metrics in alike.items()
     ]
 
@@ -299,14 +300,14 @@ def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _judge_warnings(judges: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
     """Return warnings about different judges, between the two runs or within one."""
     warnings = []
-    for key, plural in JUDGED_BY.items():
+    for key, kinds in JUDGED_BY.items():
         names = {side: _listed(sorted(own[key])) for side, own in judges.items() if own[key]}
         if len(names) == len(SIDES) and judges["baseline"][key] != judges["candidate"][key]:
             told = "; ".join(f"{side}: {listed}" for side, listed in names.items())
-            warnings.append(f"the two were judged by different {plural}: {told}")
+            warnings.append(f"the two were judged by different {kinds}: {told}")
         else:
             warnings += [
-                f"the {side} was judged by several {plural}: {listed}"
+                f"the {side} was judged by several {kinds}: {listed}"
                 for side, listed in names.items()
                 if len(judges[side][key]) > 1
             ]
@@ -316,7 +317,3 @@ def _judge_warnings(judges: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
 def _listed(names: list[str]) -> str:
     shown = [name[:SHOWN_CHARACTERS] for name in names[:3]]
     return ", ".join(shown + [f"{len(names) - 3} more"] * (len(names) > 3))
-
-
-def _questions(count: int) -> str:
-    return f"{count} question{'s' * (count != 1)}"

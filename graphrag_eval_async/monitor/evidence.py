@@ -24,6 +24,7 @@ from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
 from graphrag_eval_async.steps.retrieval import read_documents
 from graphrag_eval_async.steps.sparql.results import read_document
+from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -299,7 +300,7 @@ def _table(
         for row in range(min(ROWS, results.row_count))
     ]
     hidden = [(results.row_count - ROWS, "row"), (len(results.columns) - COLUMNS, "column")]
-    more = [f"{count} more {what}{'s' * (count > 1)}" for count, what in hidden if count > 0]
+    more = [plural(count, f"more {what}") for count, what in hidden if count > 0]
     names = [column.name for column in columns] or [*results.variables][:COLUMNS]
     return Table([Cell(name, headings.get(name, "")) for name in names], rows, ", ".join(more))
 

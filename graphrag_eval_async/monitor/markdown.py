@@ -10,7 +10,6 @@ from graphrag_eval_async.monitor.gfm import Section, cell, code, page_of, table
 from graphrag_eval_async.monitor.wording import (
     VALIDITY,
     change_of,
-    count_questions,
     ends,
     one_sided,
     short_p,
@@ -18,7 +17,7 @@ from graphrag_eval_async.monitor.wording import (
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts, mean_cell, number, percent
+from graphrag_eval_async.text import counts, mean_cell, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -102,13 +101,9 @@ def _counts(summary: Summary) -> str:
     )
     rejected = sum(summary.rejected.values())
     return (
-        f"{_count(results, 'result')}, {_count(errors, 'error')}, {_count(rejected, 'rejected line')}; "
-        f"{count_questions(len(summary.questions))}{': ' * bool(told)}{told}."
+        f"{plural(results, 'result')}, {plural(errors, 'error')}, {plural(rejected, 'rejected line')}; "
+        f"{plural(len(summary.questions), 'question')}{': ' * bool(told)}{told}."
     )
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
@@ -121,7 +116,9 @@ def _overall(summary: Summary) -> Iterator[Section]:
     results, errors = counts_of(micro)
     means = {ERROR_RATE: number(errors / results)} if results else {}
     means |= {
-        metric: mean_cell(micro[metric]) for metric in summary.snapshot["macro"] if _is_shown(metric, micro)
+        metric: mean_cell(micro[metric])
+        for metric in summary.snapshot["macro"]
+        if "mean" in micro[metric] and metric not in {"input_tokens", "output_tokens"}
     }
     rows = []
     for metric, mean in means.items():
@@ -132,16 +129,13 @@ def _overall(summary: Summary) -> Iterator[Section]:
     headings = ["metric", ">mean", ">values"]
     captions = [f"[low, high]: {interval}." for interval in _intervals(micro)]
     if comparison is not None:
+        shared = plural(comparison["questions"], "question")
         headings += [">change", ">interval of the change", ">p", "verdict"]
         captions.append(
-            f"Changes are of the means over {count_questions(comparison['questions'])} that both runs have; "
+            f"Changes are of the means over {shared} that both runs have; "
             f"their intervals and p hold for all rows together, at {percent(comparison['level'])}."
         )
     yield from table("Scores", headings, rows, " ".join(captions))
-
-
-def _is_shown(metric: str, micro: Mapping[str, Any]) -> bool:
-    return "mean" in micro[metric] and metric not in {"input_tokens", "output_tokens"}
 
 
 def _values(stats: Mapping[str, Any]) -> str:
@@ -181,7 +175,6 @@ def _changed_templates(summary: Summary) -> Iterator[Section]:
 
 
 def _templates(summary: Summary) -> Iterator[Section]:
-    """Means of each template."""
     snapshot = summary.snapshot
     scores = [
         metric for metric in snapshot["macro"] if is_score(metric) and "mean" in snapshot["macro"][metric]
@@ -200,7 +193,6 @@ def _templates(summary: Summary) -> Iterator[Section]:
 
 
 def _got_worse(summary: Summary) -> Iterator[Section]:
-    """The questions that got worse most."""
     rows = [
         [
             *(_question(summary, row["question_id"]), cell(row["template_id"]), cell(metric), change_of(row)),
@@ -213,7 +205,6 @@ def _got_worse(summary: Summary) -> Iterator[Section]:
 
 
 def _worst(summary: Summary) -> Iterator[Section]:
-    """The worst questions that did not pass."""
     rows = []
     for question in summary.worst:
         mean = summary.means.get((question.template_id, question.question_id)) if summary.by_means else None

@@ -15,7 +15,7 @@ from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_loss
 from graphrag_eval_async.monitor.worst import WorstQuestion, score_in_words
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts
+from graphrag_eval_async.text import counts, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -232,7 +232,7 @@ def _lowest(name: str, templates: Sequence[Row], courses: Courses | None) -> tup
         return None
     mean, template = min(means)
     same = sum(other == mean for other, _ in means) - 1
-    more = f", as in {same} other{'s' * (same > 1)}" if same else ""
+    more = f", as in {plural(same, 'other')}" if same else ""
     course = None if courses is None else courses.templates.get(template)
     moved = None if course is None else recent_of(course, template, name)
     return template, f"{name} {mean:.3f}{more}{f'; {moved.told}' if moved else ''}"

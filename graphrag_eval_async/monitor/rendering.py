@@ -11,7 +11,7 @@ from math import floor, log10
 from typing import Any
 from urllib.parse import quote
 
-from graphrag_eval_async.text import dollars, escape, interval_cell, number, percent
+from graphrag_eval_async.text import dollars, escape, interval_cell, number, percent, plural
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -84,7 +84,7 @@ def ago(time: str) -> str:
     except (TypeError, ValueError):
         return time
     count, unit = (minutes, "minute") if minutes < 120 else (minutes // 60, "hour")
-    told = f"{count} {unit}{'s' * (count != 1)} ago" if count > 0 else "less than a minute ago"
+    told = f"{plural(count, unit)} ago" if count > 0 else "less than a minute ago"
     return f"{when:%Y-%m-%d %H:%M:%S} UTC, {told}"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
-from graphrag_eval_async.text import name_cell, number, percent
+from graphrag_eval_async.text import name_cell, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,11 +54,11 @@ def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) ->
         return "Nothing to compare: no question has a score on both sides."
     lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
     if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
-        same = f"{count_questions(snapshot['questions'])} with the same scores in both runs"
+        same = f"{plural(snapshot['questions'], 'question')} with the same scores in both runs"
         alike = all(row["ties"] == row["pairs"] for row in snapshot["overall"].values())
         return f"No difference{'' if alike else ' in scores'}: {same}."
     changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
-    count = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for n, kind in zip(changed, CHANGES, strict=True))
+    count = ", ".join(map(plural, changed, CHANGES))
     told = [
         f"{kind.capitalize()}: {', '.join(found)}."
         for kind in ("worse", "better")
@@ -108,14 +108,14 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
     lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
     for told, ids in lone.items():
         if ids:
-            yield f"{told}: {count_questions(len(ids))}: {_listed(ids)}"
+            yield f"{told}: {plural(len(ids), 'question')}: {_listed(ids)}"
     alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for metric, sides in snapshot["without_pair"].items():
         for side in SIDES:
             if ids := sides[side]:
                 alike[side, (*ids,)].append(metric)
     for (where, same), metrics in alike.items():
-        yield f"{', '.join(metrics)} only in the {where}: {count_questions(len(same))}: {_listed(same)}"
+        yield f"{', '.join(metrics)} only in the {where}: {plural(len(same), 'question')}: {_listed(same)}"
     for metric, sides in snapshot["without_pair"].items():
         if sides.get("verdict", UNDECIDED) != UNDECIDED:
             yield f"{metric} {_values(sides)}: {sides['verdict']}"
@@ -140,22 +140,17 @@ def ends(interval: Mapping[str, float] | None) -> str:
 
 
 def _counts(row: Mapping[str, Any]) -> str:
-    return f"{count_questions(row['wins'])} better, {row['losses']} worse, {row['ties']} equal"
+    return f"{plural(row['wins'], 'question')} better, {row['losses']} worse, {row['ties']} equal"
 
 
 def _values(sides: Mapping[str, Any]) -> str:
-    lost, gained = count_questions(len(sides["baseline"])), len(sides["candidate"])
+    lost, gained = plural(len(sides["baseline"]), "question"), len(sides["candidate"])
     return f"has lost its value in {lost}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
 
 
 def change_of(row: Mapping[str, Any]) -> str:
     """Both means and their difference."""
     return f"{number(row['baseline'])} -> {number(row['candidate'])}, {signed(row['difference'])}"
-
-
-def count_questions(count: int) -> str:
-    """A number of questions, in words."""
-    return f"{count} question{'s' * (count != 1)}"
 
 
 def signed(value: float) -> str:

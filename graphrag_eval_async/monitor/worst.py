@@ -12,7 +12,7 @@ from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import number, one_line
+from graphrag_eval_async.text import number, one_line, plural
 from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def score_in_words(score: QuestionScore) -> str:
     errors = (
         f", {score.errors} of them {'errors' if score.errors > 1 else 'an error'}" if score.errors else ""
     )
-    return f"{score.metric} {number(score.mean)} over {samples} result{'s' * (samples != 1)}{errors}"
+    return f"{score.metric} {number(score.mean)} over {plural(samples, 'result')}{errors}"
 
 
 class WorstQuestion(NamedTuple):
