@@ -7,19 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.alerts import NO_LINES
+from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
 from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, rounded, to_float
-from graphrag_eval_async.records.metrics import (
-    COST,
-    ERROR_RATE,
-    RESULT_KEYS,
-    counts_of,
-    is_metric,
-    means_of,
-    section_of,
-)
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.records.metrics import COST, ERROR_RATE, counts_of, means_of, section_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -92,18 +83,11 @@ def check_names(
     option: str, template: str | None, metric: str | None, templates: Collection[str], config: Config | None
 ) -> None:
     """Raise a `UsageError`, which begins with `option`, if no result can have a template and a metric."""
-    if template is not None and templates and template not in templates:
-        hint = did_you_mean(template, templates)
-        raise UsageError(f"{option}: no template {template!r} in the reference set; {hint}")
-    if metric is None:
-        return
     evaluations = config.custom_evaluations if config is not None else ()
-    metrics = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
-    metrics.update(*(evaluation.outputs for evaluation in evaluations))
-    metrics.update(f"{evaluation.name}{COST}" for evaluation in evaluations)
-    if metric not in metrics:
-        raise UsageError(f"{option}: no metric {metric!r}; {did_you_mean(metric, sorted(metrics))}")
-    section = section_of(metric)
+    outputs = {f"{evaluation.name}{COST}" for evaluation in evaluations}
+    outputs.update(*(evaluation.outputs for evaluation in evaluations))
+    check_known(option, template, metric, templates, outputs)
+    section = None if metric is None else section_of(metric)
     if section is not None and (config is None or section not in config.metrics):
         raise UsageError(
             f"{option}: nothing judges {metric!r}; a configuration (--config) with the section "

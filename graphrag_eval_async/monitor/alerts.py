@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
 from graphrag_eval_async.records.conditions import parse_condition
-from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.metrics import ERROR_RATE, RESULT_KEYS, is_metric
+from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from graphrag_eval_async.aggregates import Last, Seconds
 
 NO_LINES = "no lines"
@@ -118,6 +123,33 @@ def _without_quantile(text: str) -> tuple[str, Fraction | None]:
     if not 0 < percent < 100:
         raise ValueError(f"{text!r}: p{match['percent']} is not between p0 and p100, such as p95")
     return match["template"] + match["rest"], percent / 100
+
+
+def check_known(
+    option: str,
+    template: str | None,
+    metric: str | None,
+    templates: Collection[str],
+    outputs: Iterable[str] | None = None,
+) -> None:
+    """Check that results can have a template and a metric, where they are given.
+
+    Args:
+        option: what the message begins with.
+        outputs: the metrics of custom evaluations; None if they are not known. Then only a metric whose name
+            is nearly that of a built-in one is an error.
+
+    Raises:
+        UsageError: no result can.
+    """
+    if template is not None and templates and template not in templates:
+        hint = did_you_mean(template, templates)
+        raise UsageError(f"{option}: no template {template!r} in the reference set; {hint}")
+    known = {ERROR_RATE, *filter(is_metric, RESULT_KEYS), *(outputs or ())}
+    if metric is None or metric in known:
+        return
+    if outputs is not None or get_close_matches(metric, known, 1, 0.9):
+        raise UsageError(f"{option}: no metric {metric!r}; {did_you_mean(metric, sorted(known))}")
 
 
 def summary(change: Change) -> str:

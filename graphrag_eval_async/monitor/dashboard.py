@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.aggregates import Last
@@ -11,26 +10,18 @@ from graphrag_eval_async.batch import add_results
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import check_level
-from graphrag_eval_async.monitor.alerts import NO_LINES, parse_alert
+from graphrag_eval_async.monitor.alerts import NO_LINES, check_known, parse_alert
 from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
-from graphrag_eval_async.records.metrics import ERROR_RATE, RESULT_KEYS, is_metric
-from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from types import TracebackType
+    from collections.abc import Iterable
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.inference.running import RunningAggregates
-    from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.scale.redis.results import Run
-
-
-MISSPELT = 0.9
-"""From which similarity on a name counts as a misspelt one."""
 
 
 class Dashboard:
@@ -86,7 +77,8 @@ class Dashboard:
             raise UsageError(f"alerts: {error}") from None
         check_level(level)
         for alert in parsed:
-            _check_names(alert, stream.reference.templates)
+            metric = None if alert.metric == NO_LINES else alert.metric
+            check_known("alerts", alert.template, metric, stream.reference.templates)
         self._stream = stream
         comparison = None
         if baseline is not None:
@@ -109,16 +101,11 @@ class Dashboard:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: Any) -> None:
         try:
             await self._server.aclose()
         finally:
-            await self._stream.__aexit__(exc_type, exc_value, traceback)
+            await self._stream.__aexit__(*exc_info)
 
     def __aiter__(self) -> Self:
         return self
@@ -127,17 +114,3 @@ class Dashboard:
         result = await anext(self._stream)
         self._counting.add(result)
         return result
-
-
-def _check_names(alert: Alert, templates: Collection[str]) -> None:
-    """Check the template of an alert, and whether its metric is a built-in one that is misspelt.
-
-    Raises:
-        UsageError: no result can have them. Outputs of custom evaluations are not known here.
-    """
-    if alert.template is not None and templates and alert.template not in templates:
-        hint = did_you_mean(alert.template, templates)
-        raise UsageError(f"alerts: no template {alert.template!r} in the reference set; {hint}")
-    known = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
-    if alert.metric not in {*known, NO_LINES} and get_close_matches(alert.metric, known, 1, MISSPELT):
-        raise UsageError(f"alerts: no metric {alert.metric!r}; {did_you_mean(alert.metric, sorted(known))}")
