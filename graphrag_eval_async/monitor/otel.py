@@ -26,7 +26,6 @@ from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from types import TracebackType
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.monitor.dashboard import Dashboard
@@ -292,16 +291,11 @@ class OtelSink:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: Any) -> None:
         try:
             await run_abandonable(self._export.close)
         finally:
-            await self._stream.__aexit__(exc_type, exc_value, traceback)
+            await self._stream.__aexit__(*exc_info)
 
     def __aiter__(self) -> Self:
         return self
