@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.monitor.facts import Facts, complete
 from graphrag_eval_async.monitor.history import History
 from graphrag_eval_async.monitor.kept import KeptResults
-from graphrag_eval_async.monitor.overview import LISTED, overview, result_list, result_metrics
+from graphrag_eval_async.monitor.overview import LISTED, overview, result_metrics
 from graphrag_eval_async.monitor.rendering import render
+from graphrag_eval_async.monitor.wording import VALIDITY
 from graphrag_eval_async.monitor.worst import WorstQuestion, questions_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.monitor.counting import Counting
-    from graphrag_eval_async.monitor.history import Courses
 
 UPDATE_SECONDS = 0.5
 """Least time between two updates of a page."""
@@ -76,15 +76,7 @@ class Board:
         async with self._lock:
             if self._rendered is None or monotonic() - self._rendered[0] >= self.pause:
                 start = monotonic()
-                if not self._has_begun():
-                    self._rendered = start, render("_restoring.html", count=self.kept.count)
-                    return self._rendered[1]
-                await self._facts.prepare()
-                facts = self._facts.collect()
-                worst = self.kept.reasons.rows(await questions_in_slices(self._facts.aggregates))
-                latest, courses = self.kept.latest.facts(), self._history.courses()
-                log, states = [*self._alerts.log], self._alerts.states()
-                html = await asyncio.to_thread(self._render, facts, worst, courses, latest, log, states, base)
+                html = await self._render(base)
                 self._rendered = monotonic(), html
                 self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
             return self._rendered[1]
@@ -95,27 +87,25 @@ class Board:
             self._event = content, json.dumps(content).encode()
         return self._event[1]
 
-    def _render(
-        self,
-        facts: dict[str, Any],
-        worst: Sequence[WorstQuestion],
-        courses: Courses,
-        latest: Sequence[Mapping[str, Any]],
-        log: Sequence[Mapping[str, Any]],
-        states: Mapping[str, bool],
-        base: str,
-    ) -> str:
-        complete(facts)
-        return render(
-            "_overview.html",
-            **overview(facts, worst, courses, self.kept.reasons.error),
-            base=base,
-            gates=[],
-            lists=[
-                result_list("latest", "Latest results", latest[:LISTED], more="More of the latest results"),
-            ],
-            result_metrics=result_metrics(latest, RESULT_METRICS),
-            alert_log=log,
-            alert_states=states,
-            validity="valid however often you look",
-        )
+    async def _render(self, base: str) -> str:
+        if not self._has_begun():
+            return render("_restoring.html", count=self.kept.count)
+        await self._facts.prepare()
+        facts, reasons = self._facts.collect(), self.kept.reasons
+        worst = reasons.rows(await questions_in_slices(self._facts.aggregates))
+        latest, courses = self.kept.latest.facts(), self._history.courses()
+        names = {
+            "base": base,
+            "results": latest[:LISTED],
+            "results_title": "Latest results",
+            "result_metrics": result_metrics(latest, RESULT_METRICS),
+            "alert_log": [*self._alerts.log],
+            "alert_states": self._alerts.states(),
+            "validity": VALIDITY["anytime"],
+        }
+
+        def rendered() -> str:
+            complete(facts)
+            return render("_overview.html", **overview(facts, worst, courses, reasons.error), **names)
+
+        return await asyncio.to_thread(rendered)

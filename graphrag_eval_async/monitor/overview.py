@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 SHOWN_SCORES = 6
 """Maximum number of scores that have a column in the table of templates."""
 
-LISTED = 10
-"""How many results are in a list besides all others."""
-
-LOSSES = 20
+LISTED, LOSSES = 10, 20
+"""How many of the latest results are listed, and how many questions that got worse."""
 
 
 class Score(NamedTuple):
@@ -102,13 +100,6 @@ def overview(
         "judge": judge_facts(facts["judge"], restored=bool((facts.get("journal") or {}).get("restored"))),
         "agreement": agreement_facts(facts.get("agreement")),
     }
-
-
-def result_list(
-    name: str, title: str, results: Sequence[Mapping[str, Any]], *, more: str = "", has_filter: bool = False
-) -> dict[str, Any]:
-    """A list of results on the page; `more` is the text of a link to all of them."""
-    return {"id": name, "title": title, "results": results, "filter": has_filter, "more": more}
 
 
 def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:

@@ -49,7 +49,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"inline": None, "events": None}
+    environment.globals |= {"inline": None, "events": None, "gates": (), "alert_states": {}}
     environment.filters |= {
         "cell": cell,
         "interval": lambda score: interval_cell(score.low, score.high),

@@ -14,13 +14,13 @@ from graphrag_eval_async.monitor.counting import is_wrong, quality
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.facts import add_detail, group_facts
 from graphrag_eval_async.monitor.kept import in_short
-from graphrag_eval_async.monitor.overview import overview, result_list, result_metrics
+from graphrag_eval_async.monitor.overview import overview, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, static
 from graphrag_eval_async.monitor.wording import VALIDITY
 from graphrag_eval_async.monitor.worst import Reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.monitor.summary import CheckedGate
@@ -45,7 +45,7 @@ class ReportResults:
         self.shorts: list[dict[str, Any]] = []
         self.count = 0
         self.reasons = Reasons()
-        self._worst: list[tuple[dict[str, Any], Mapping[str, Any]]] = []
+        self._worst: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Add a result, unless it is pending.
@@ -59,14 +59,29 @@ class ReportResults:
         short = in_short(result) | {"place": self.count}
         self.shorts.append(short)
         self.reasons.add(short)
-        insort(self._worst, (short, result), key=_rank_of_pair)
+        insort(self._worst, (short, result), key=lambda pair: _rank(pair[0]))
         del self._worst[DETAILED:]
         if len(self.shorts) > 2 * LISTED:
             self.shorts = nsmallest(LISTED, self.shorts, key=_rank)
 
-    def worst(self) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
-        """The worst results, the first of them the worst: in short, and whole."""
-        return [*self._worst]
+    def details(self) -> Iterator[dict[str, Any]]:
+        """What the sections of the worst results show, the worst first, as many as fit."""
+        room = DETAIL_CHARACTERS
+        for short, result in self._worst:
+            if room < 0 or not is_wrong(short):
+                continue
+            pairs, values, fields = pairs_of(result), [*values_of(result)], shown_fields(result)
+            room -= len(repr((pairs, values, fields)))
+            yield {
+                "place": short["place"],
+                "anchor": f"result-{short['place']}",
+                "question_id": short["question_id"],
+                "title": _title(short),
+                "about": about_result(result),
+                "result": fields,
+                "metrics": values,
+                "pairs": pairs,
+            }
 
     def listed(self) -> list[dict[str, Any]]:
         """Results in short, in the order in which they were added."""
@@ -77,10 +92,6 @@ def _rank(short: Mapping[str, Any]) -> tuple[float, int]:
     """Errors are as bad as scores of 0."""
     known = quality(short)
     return (2.0 if known is None else max(known, 0.0)), short["place"]
-
-
-def _rank_of_pair(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[float, int]:
-    return _rank(pair[0])
 
 
 def html_report(
@@ -124,17 +135,16 @@ def html_report(
         "overall": _group(snapshot["micro"]),
         "templates": {name: _group(group) for name, group in snapshot["per_template"].items()},
         "comparison": comparison,
-        "alerts": [],
         "rejects": rejects or {},
         "questions": questions,
         "missing": missing,
         "judge": judge,
         "agreement": snapshot.get("agreement"),
     }
-    details = [*_details((short, result) for short, result in results.worst() if is_wrong(short))]
-    anchors = {each["place"]: each["anchor"] for each in details}
+    details = [*results.details()]
+    anchors = {each["place"]: {"anchor": each["anchor"]} for each in details}
     of_questions = {each["question_id"]: each["anchor"] for each in reversed(details)}
-    listed = [_linked(short, anchors) for short in results.listed()]
+    listed = [short | anchors.get(short["place"], {}) for short in results.listed()]
     hidden = results.count - len(listed)
     more = f", without the {hidden} best" if hidden else ""
     style, script = static("style.css"), static("live.js")
@@ -154,11 +164,10 @@ def html_report(
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",
         inline={"policy": policy, "style": Markup(style), "script": Markup(script)},  # noqa: S704  (our own)
-        alert_log=[],
-        alert_states={},
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
         gates=gates,
-        lists=[result_list("results", f"Results{more}", listed, has_filter=True)],
+        results=listed,
+        results_title=f"Results{more}",
         result_metrics=result_metrics(listed, SHOWN_METRICS),
         details=details,
     )
@@ -173,33 +182,6 @@ def _group(group: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _details(worst: Iterable[tuple[dict[str, Any], Mapping[str, Any]]]) -> Iterable[dict[str, Any]]:
-    """What the sections of the worst results show, as many as fit."""
-    room = DETAIL_CHARACTERS
-    for short, result in worst:
-        if room < 0:
-            return
-        pairs, values = pairs_of(result), [*values_of(result)]
-        fields = shown_fields(result)
-        room -= len(repr((pairs, values, fields)))
-        yield {
-            "place": short["place"],
-            "anchor": f"result-{short['place']}",
-            "question_id": short["question_id"],
-            "title": _title(short),
-            "about": about_result(result),
-            "result": fields,
-            "metrics": values,
-            "pairs": pairs,
-        }
-
-
 def _title(short: Mapping[str, Any]) -> str:
     name = short["question"] or short["question_id"] or "a result without a question"
     return str(name) if short["sample"] is None else f"{name} (sample {short['sample']})"
-
-
-def _linked(short: Mapping[str, Any], anchors: Mapping[int, str]) -> dict[str, Any]:
-    """A result in short, with the anchor of its details, if it has any."""
-    anchor = anchors.get(short["place"])
-    return {**short} if anchor is None else {**short, "anchor": anchor}
