@@ -42,12 +42,6 @@ class Score(NamedTuple):
     trend: Markup | str = ""
 
 
-class Template(NamedTuple):
-    """A template that the summary names."""
-
-    template: str
-
-
 class Row(NamedTuple):
     """The results of a template, or all of them."""
 
@@ -150,7 +144,7 @@ def _summary(
     courses: Courses | None,
     error: str,
 ) -> Iterable[tuple[str, str, Any]]:
-    """What a person asks first: the question, the answer, and what it links to."""
+    """What a person asks first: the question, the answer, and the template or question that it names."""
     names = _main_scores(facts, every)
     if names:
         yield "Score", "; ".join(_score_in_words(name, facts, every) for name in names), None
@@ -165,7 +159,7 @@ def _summary(
     for name in names:
         if lowest := _lowest(name, templates, courses):
             label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"
-            yield label, lowest[1], Template(lowest[0])
+            yield label, lowest[1], lowest[0]
     failures = failure_counts(facts["overall"])
     if failures:
         most = max(failures.values())
