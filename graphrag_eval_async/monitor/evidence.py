@@ -35,17 +35,11 @@ if TYPE_CHECKING:
 ROWS, COLUMNS, DOCUMENTS = 50, 12, 20
 """How much of a table or a list is shown."""
 
-CHARACTERS = 4000
-"""Maximum characters of a text."""
-
-CELL = CHARACTERS // 10
-"""Maximum characters of a cell."""
+CHARACTERS, CELL = 4000, 400
+"""Maximum characters of a text, and of a cell."""
 
 COMPARED_CELLS = 100_000
 """Larger tables are shown without marks."""
-
-CHECKSUM = "crc32"
-"""A key that a journal adds to a result."""
 
 MISSING, UNEXPECTED, HIT = "missing", "unexpected", "hit"
 """Marks: expected but absent; present but not expected; a document that was expected."""
@@ -119,11 +113,14 @@ class Pair(NamedTuple):
 
 def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
     """The expected steps of a result in order, then the other steps of the agent."""
-    steps = result.get("actual_steps")
-    actual = [
-        _as_compared(step) for step in (steps if isinstance(steps, list) else ()) if isinstance(step, Mapping)
+    # What a query returned when it was run comes before what the agent said.
+    run = {"output": "executed_output", "error": EXECUTION_ERROR}
+    actual: list[Mapping[str, Any]] = [
+        {**step, **{key: step[more] for key, more in run.items() if more in step}}
+        for step in _mappings(result.get("actual_steps"))
     ]
-    groups = [*_groups(result.get("reference_steps"))]
+    steps = result.get("reference_steps")
+    groups = [*map(_mappings, steps if isinstance(steps, list) else ())]
     expected = [step for group in groups for step in group]
     by_id = {step["id"]: step for step in actual if isinstance(step.get("id"), str)}
     found = [
@@ -146,17 +143,23 @@ def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
         left, right = _side_by_side(step, other, alike=is_same or place < scored)
         verdict = "earlier step" if place < scored else "missing" if other is None else "different"
         if is_match[place] and other is not None:
-            verdict = _documents_found(step, other) or ("matched in part" if differences else "matched")
+            wanted, present = ({_key(each) for each in _documents(one)} for one in (step, other))
+            verdict = "matched in part" if differences else "matched"
+            if not wanted <= present:
+                verdict = f"{len(wanted & present)} of {len(wanted)} documents found"
         pairs.append(Pair(left, right, verdict, differences))
     others = [step for step in actual if id(step) not in taken]
-    return pairs + [Pair(None, _step(step, None, []), "not expected") for step in others]
+    return pairs + [Pair(None, _step(step), "not expected") for step in others]
+
+
+def _mappings(items: Any) -> list[Mapping[str, Any]]:
+    """The mappings in a list: results may come from anywhere."""
+    return [each for each in items if isinstance(each, Mapping)] if isinstance(items, list) else []
 
 
 def _differences(step: Mapping[str, Any]) -> Iterator[Difference]:
-    """The differences in a step of a result, which may come from anywhere."""
-    diff = step.get("diff")
-    for each in diff[:MAX_DIFFERENCES] if isinstance(diff, list) else ():
-        if isinstance(each, Mapping) and isinstance(kind := each.get("kind"), str):
+    for each in _mappings(step.get("diff"))[:MAX_DIFFERENCES]:
+        if isinstance(kind := each.get("kind"), str):
             mark = {"missing": MISSING, "extra": UNEXPECTED}.get(kind.partition("_")[0], "")
             yield Difference(_cut(kind.replace("_", " "), CELL), _in_words(each), mark)
 
@@ -180,23 +183,6 @@ def _cell_text(text: Any) -> str:
     return "nothing" if text is None else _cut(str(text), CELL)
 
 
-def _as_compared(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An actual step with what its query returned when it was run, if it was."""
-    run = {"output": "executed_output", "error": EXECUTION_ERROR}
-    return {**step, **{key: step[more] for key, more in run.items() if more in step}}
-
-
-def _documents_found(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
-    """How many of the expected documents were found; empty if none is missing."""
-    wanted, found = ({_key(each) for each in _documents(step)} for step in (expected, actual))
-    return "" if wanted <= found else f"{len(wanted & found)} of {len(wanted)} documents found"
-
-
-def _groups(steps: Any) -> Iterator[list[Mapping[str, Any]]]:
-    for group in steps if isinstance(steps, list) else ():
-        yield [step for step in group if isinstance(step, Mapping)] if isinstance(group, list) else []
-
-
 def _closest(
     names: Collection[str], actual: Sequence[Mapping[str, Any]], taken: set[int]
 ) -> Mapping[str, Any] | None:
@@ -210,20 +196,20 @@ def _side_by_side(
     expected: Mapping[str, Any], actual: Mapping[str, Any] | None, *, alike: bool
 ) -> tuple[Step, Step | None]:
     """Both steps; nothing is marked if they are `alike`."""
-    own = _results(expected)
-    other = None if actual is None else _results(actual)
-    left, right = None if own is None else _table(own), None if other is None else _table(other)
-    if own is not None and other is not None and not alike:
+    wanted = _documents(expected)
+    if actual is None:
+        return _step(expected, None, [_document(each, MISSING) for each in wanted]), None
+    left = right = None
+    if not alike and (own := _results(expected)) is not None and (other := _results(actual)) is not None:
         left, right = _marked(own, other, required=expected.get("required_columns"))
-    wanted, found = _documents(expected), [] if actual is None else _documents(actual)
-    ids = {_key(each) for each in wanted}
+    found = _documents(actual)
+    ids, present = ({_key(each) for each in some} for some in (wanted, found))
     shown = [_document(each, HIT if _key(each) in ids else "") for each in found]
-    present = {_key(each) for each in found}
     lacking = [_document(each, "" if _key(each) in present else MISSING) for each in wanted]
-    return _step(expected, left, lacking), None if actual is None else _step(actual, right, shown)
+    return _step(expected, left, lacking), _step(actual, right, shown)
 
 
-def _step(step: Mapping[str, Any], table: Table | None, documents: list[Document]) -> Step:
+def _step(step: Mapping[str, Any], table: Table | None = None, documents: Sequence[Document] = ()) -> Step:
     if table is None and not documents:
         results = _results(step)
         table = None if results is None else _table(results)
@@ -234,7 +220,7 @@ def _step(step: Mapping[str, Any], table: Table | None, documents: list[Document
         args=_arguments(step.get("args", step.get(REFERENCE_QUERY))),
         error="" if step.get("error") is None else _text(step["error"]),
         table=table,
-        documents=documents[:DOCUMENTS],
+        documents=[*documents[:DOCUMENTS]],
         text=text,
         values=[*values_of(step, of_steps=True)],
     )
@@ -292,9 +278,7 @@ def _table(
     marks, headings = marks or {}, headings or {}
     rows = [
         [
-            Cell(_cut(column.texts[row] or "", CELL), marks[column.name][row])
-            if column.name in marks
-            else Cell(_cut(column.texts[row] or "", CELL))
+            Cell(_cut(column.texts[row] or "", CELL), marks[column.name][row] if column.name in marks else "")
             for column in columns
         ]
         for row in range(min(ROWS, results.row_count))
@@ -312,9 +296,10 @@ def _marked(expected: SparqlResults, actual: SparqlResults, *, required: Any) ->
     table does not have in this combination is marked as a whole.
     """
     if expected.boolean is not None or actual.boolean is not None:
-        answer = Table([Cell("answer")], [[Cell(str(expected.boolean).lower(), MISSING)]], "")
-        differs = expected.boolean is not None and expected.boolean is not actual.boolean
-        return (answer if differs else _table(expected)), _table(actual)
+        left = _table(expected)
+        if expected.boolean not in (None, actual.boolean):
+            left.rows[0][0] = left.rows[0][0]._replace(mark=MISSING)
+        return left, _table(actual)
     if sum(each.row_count * len(each.columns) for each in (expected, actual)) > COMPARED_CELLS:
         return _table(expected), _table(actual)
     wanted = expected.columns if not isinstance(required, list) else expected.named(required)
@@ -347,16 +332,13 @@ def _marks(
 ) -> dict[str, list[str]]:
     """The mark of each cell, by column, for the rows that the other table does not have."""
     rows = {*zip(*(other.values for other in others), strict=True)}
-    marks: dict[str, list[str]] = {column.name: [] for column in columns}
-    for row in range(results.row_count if columns else 0):
-        values = [column.values[row] for column in columns]
-        if tuple(values) in rows:
-            strange = [False] * len(values)
-        else:
-            strange = [value not in other.distinct for value, other in zip(values, others, strict=True)]
-            strange = strange if any(strange) else [True] * len(values)
-        for column, is_strange in zip(columns, strange, strict=True):
-            marks[column.name].append(mark if is_strange else "")
+    marks = {column.name: [""] * results.row_count for column in columns}
+    for row, values in enumerate(zip(*(column.values for column in columns), strict=True)):
+        if values not in rows:
+            cells = zip(columns, values, others, strict=True)
+            strange = [column.name for column, value, other in cells if value not in other.distinct]
+            for name in strange or marks:
+                marks[name][row] = mark
     return marks
 
 
@@ -390,18 +372,18 @@ def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Va
                 yield value
     if of_steps:
         return
-    for name in (name for name in OF_STEPS if name in item or f"{name}_error" in item):
-        yield _value(item, name, [name], [f"{name}_error"], known)
-    used = [key for key in RESOURCES if key in item]
-    if used:
+    for name in OF_STEPS:
+        if name in item or f"{name}_error" in item:
+            yield _value(item, name, [name], [f"{name}_error"], known)
+    if used := [key for key in RESOURCES if key in item]:
         yield _value(item, "used", used, [], known)
-    more = [key for key in item if key not in {*RESULT_KEYS, CHECKSUM} and key not in known]
-    outputs = [key for key in more if not key.endswith(("_reason", "_error", COST, BY, DISAGREEMENT))]
-    for key in outputs:
-        yield _value(item, key, [key], [f"{key}_error"], known)
-    for key in more:
-        if key not in outputs and key not in known:
-            yield _value(item, key, [key], [], known)
+    # A journal adds a checksum.
+    more = [key for key in item if key not in {*RESULT_KEYS, "crc32"} and key not in known]
+    # Outputs first, to which keys with these suffixes belong.
+    suffixes = ("_reason", "_error", COST, BY, DISAGREEMENT)
+    for key in sorted(more, key=lambda key: key.endswith(suffixes)):
+        if key not in known:
+            yield _value(item, key, [key], [f"{key}_error"], known)
 
 
 def _value(
