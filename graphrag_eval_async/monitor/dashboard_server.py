@@ -18,10 +18,9 @@ from graphrag_eval_async.monitor.board import RESULT_METRICS
 from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.counting import is_wrong
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
-from graphrag_eval_async.monitor.kept import KEPT
+from graphrag_eval_async.monitor.kept import KEPT, result_at, results_of_question
 from graphrag_eval_async.monitor.overview import result_metrics
 from graphrag_eval_async.monitor.rendering import STATIC, render, static
-from graphrag_eval_async.monitor.stored import result_at, results_of_question
 from graphrag_eval_async.monitor.worst import OF_TEMPLATE
 from graphrag_eval_async.sources.receiving import listen, server_of
 from graphrag_eval_async.threads import outlast

@@ -1,9 +1,13 @@
-"""Keeps the latest and the worst results of a run whole, for pages of their own."""
+"""Whole results for pages of their own: the latest and the worst ones, and those in the file of a run."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.monitor.counting import Selection, shorten
 from graphrag_eval_async.monitor.worst import Reasons
 from graphrag_eval_async.records.results import observe
@@ -18,6 +22,10 @@ QUESTION_CHARACTERS = 300
 
 MAX_CHARACTERS = 256 * 1024
 """Results whose steps have more text are listed, but not kept whole."""
+
+MAX_LINE_BYTES = 1 << 25
+MAX_FOUND = 200
+"""Maximum number of results of a question that are listed."""
 
 
 class KeptResults:
@@ -37,17 +45,15 @@ class KeptResults:
         """Keep a result, and the part of it that is shown, while it is among them."""
         self.count += 1
         whole = result if _is_small(result) else None
-        entry = {**with_question(short, result), "number": self.count, "result": whole}
+        entry = {**_with_question(short, result), "number": self.count, "result": whole}
         self.reasons.add(entry)
         self.latest.add(entry)
         self.worst.add(entry)
 
     def find(self, number: int) -> Mapping[str, Any] | None:
         """The entry of the result with this number, if it is kept."""
-        for entry in (*self.latest.facts(), *self.worst.facts()):
-            if entry["number"] == number:
-                return entry
-        return None
+        entries = (*self.latest.facts(), *self.worst.facts())
+        return next((each for each in entries if each["number"] == number), None)
 
     def of_question(self, question_id: str) -> Sequence[Mapping[str, Any]]:
         """The entries of the results of a question that are kept, the latest first."""
@@ -63,19 +69,51 @@ def in_short(result: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         AggregationError: it is not a result.
     """
-    return with_question(shorten(result, observe(result, include_errors=True).values), result)
+    return _with_question(shorten(result, observe(result, include_errors=True).values), result)
 
 
-def with_question(short: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result in short, with the text of its question, None if it has none."""
+def _with_question(short: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
     text = result.get("question_text")
     return {**short, "question": text[:QUESTION_CHARACTERS] if isinstance(text, str) else None}
 
 
 def _is_small(result: Mapping[str, Any]) -> bool:
-    """Whether a result is small enough to be kept."""
     size = 0
     for step in result.get("actual_steps") or ():
         output = step.get("output") if isinstance(step, dict) else None
         size += len(output) if isinstance(output, str) else 1000 if output is not None else 0
     return size <= MAX_CHARACTERS
+
+
+def result_at(path: str, offset: int) -> dict[str, Any] | None:
+    """The result in the line that begins at `offset` bytes; None if none does."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, offset - 1))
+            if offset and file.read(1) != b"\n":
+                return None
+            return _read(file.readline(MAX_LINE_BYTES))
+    except (OSError, OverflowError, ValueError):
+        return None
+
+
+def results_of_question(path: str, question_id: str) -> list[Mapping[str, Any]]:
+    """The short forms of the results of a question, the latest first, with the `number` of their page."""
+    found: list[Mapping[str, Any]] = []
+    wanted, offset = orjson.dumps(question_id), 0
+    with suppress(OSError), open(path, "rb") as file:
+        while line := file.readline(MAX_LINE_BYTES):
+            result = _read(line) if wanted in line else None
+            if result is not None and result.get("question_id") == question_id:
+                with suppress(AggregationError, KeyError):
+                    found.append(in_short(result) | {"number": f"at/{offset}"})
+            offset += len(line)
+    return found[: -MAX_FOUND - 1 : -1]
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    try:
+        result = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return result if isinstance(result, dict) else None
