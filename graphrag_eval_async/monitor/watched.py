@@ -7,8 +7,9 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.aggregates.exact import mean, to_units
+from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.monitor.alerts import NO_LINES
-from graphrag_eval_async.monitor.statistic import Mean, Quantile
 from graphrag_eval_async.records.conditions import OPERATORS
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
@@ -37,7 +38,8 @@ class Watched:
         # In the unit of positions.
         self._size = window.count if isinstance(window, Last) else window.seconds
         self._values: deque[tuple[float, float]] = deque()
-        self._statistic = Mean() if alert.quantile is None else Quantile(alert.quantile)
+        self._units = 0
+        self._ordered = None if alert.quantile is None else OrderedValues()
         self._added = 0
         self._begin = inf  # of the window, as it fills
         self._held = -inf
@@ -47,15 +49,22 @@ class Watched:
         self._begin = min(self._begin, self._position(now))
         self._added += 1
         self._values.append((self._position(now), value))
-        self._statistic.add(value)
+        if self._ordered is None:
+            self._units += to_units(value)
+        else:
+            self._ordered.extend([float(value)])
         return self.look(now)
 
     def look(self, now: float) -> Change | None:
         """Return what changed, if anything: time may also pass without values."""
         position = self._position(now)
         while self._values and self._values[0][0] <= position - self._size:
-            self._statistic.remove(self._values.popleft()[1])
-        value, alert = self._statistic.value, self.alert
+            _, gone = self._values.popleft()
+            if self._ordered is None:
+                self._units -= to_units(gone)
+            else:
+                self._ordered.remove(float(gone))
+        value, alert = self._value(), self.alert
         is_full = position - self._begin >= self._size
         if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
             self._held = position
@@ -94,7 +103,16 @@ class Watched:
 
     def change(self, state: Literal["started", "ended"]) -> Change:
         samples = len(self._values)
-        return self.alert.change(state, value=self._statistic.value, window=self._window, samples=samples)
+        return self.alert.change(state, value=self._value(), window=self._window, samples=samples)
+
+    def _value(self) -> float | None:
+        """The mean or quantile of the values, interpolated as in aggregates; None without values."""
+        share = self.alert.quantile
+        if not self._values:
+            return None
+        if self._ordered is None or share is None:
+            return mean(self._units, len(self._values), integral=False)
+        return self._ordered.quantile(share.numerator, share.denominator)
 
     def _position(self, now: float) -> float:
         """Return the position in units of the window: values or seconds."""
