@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra
-from graphrag_eval_async.monitor.otlp import (
-    EVENT,
-    INFO,
-    SCHEMA,
-    SCOPE,
-    captures_content,
-    evaluation_records,
-    resource_from_environment,
-)
+from graphrag_eval_async.monitor.otlp import EVENT, INFO, SCHEMA, SCOPE, recording, resource_from_environment
 from graphrag_eval_async.monitor.prometheus_metrics import MAX_TEMPLATES
 from graphrag_eval_async.records.metrics import counts_of, means_of
 from graphrag_eval_async.threads import run_abandonable
@@ -64,9 +56,7 @@ class OtelExport:
             UsageError: a package is missing, or the environment asks for a protocol that is not supported.
         """
         self.added = self.delivered = 0
-        self._metrics = frozenset(metrics)
-        self._met: set[str] = set()
-        self._content = captures_content()
+        self._records = recording(metrics)
         self._closers: list[Callable[[], object]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._logger: Any = None
@@ -151,7 +141,7 @@ class OtelExport:
         from opentelemetry._logs import LogRecord, SeverityNumber
         from opentelemetry.context import Context
 
-        for record in evaluation_records(result, self._metrics, content=self._content, met=self._met):
+        for record in self._records(result):
             self.added += 1
             context = _context(record.trace_id, record.span_id) if record.trace_id else Context()
             severity = SeverityNumber.WARN if record.failed else SeverityNumber(INFO)

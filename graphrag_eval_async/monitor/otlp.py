@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import orjson
 
+from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, JUDGED, is_score
 from graphrag_eval_async.records.outcomes import NO_ANSWER, OUTPUTS, REASON, RESPONSE_ERROR, TEXT, Tally
 from graphrag_eval_async.records.results import observe
@@ -51,11 +52,6 @@ class EvaluationRecord(NamedTuple):
     span_id: str
 
 
-def captures_content() -> bool:
-    """Whether explanations of judges, which quote answers, may be exported."""
-    return os.environ.get(CAPTURE, "").strip().lower() in {"true", "span_and_event", "event_only"}
-
-
 def evaluation_records(
     result: Mapping[str, Any],
     metrics: Collection[str] = (),
@@ -80,7 +76,7 @@ def evaluation_records(
     seen = observe(result, include_errors=True)
     about = _about(result)
     ids = _span_of(result)
-    for metric, value in zip(seen.metrics, seen.numbers, strict=True):
+    for metric, value in seen.values:
         if met is not None:
             met.add(metric)
         if is_score(metric) and (not metrics or metric in metrics):
@@ -91,15 +87,20 @@ def evaluation_records(
             yield EvaluationRecord(failed | about, True, *ids)
 
 
+def recording(metrics: Collection[str]) -> Callable[[Mapping[str, Any]], Iterator[EvaluationRecord]]:
+    """Return `evaluation_records` for the results of one run, with explanations if the environment allows."""
+    allowed = os.environ.get(CAPTURE, "").strip().lower() in {"true", "span_and_event", "event_only"}
+    return partial(evaluation_records, metrics=frozenset(metrics), content=allowed, met=set())
+
+
 def _scored(
     result: Mapping[str, Any], metric: str, value: float, *, content: bool
 ) -> dict[str, str | int | float]:
     scored: dict[str, str | int | float] = {"gen_ai.evaluation.name": metric}
     scored["gen_ai.evaluation.score.value"] = float(value)
     if metric in BOUNDED_METRICS:
-        scored["gen_ai.evaluation.score.label"] = (
-            "pass" if value == 1 else "fail" if value == 0 else "partial"
-        )
+        label = {0.0: "fail", 1.0: "pass"}.get(value, "partial")
+        scored["gen_ai.evaluation.score.label"] = label
     if explanation := _explanation(result, metric, content=content):
         scored["gen_ai.evaluation.explanation"] = explanation
     return scored
@@ -117,14 +118,14 @@ def _unscored(tallies: Iterable[Tally], met: set[str] | None) -> Iterator[Tally]
 
 
 def _about(result: Mapping[str, Any]) -> dict[str, str | int | float]:
-    found: dict[str, str | int | float] = {"graphrag_eval.template_id": _text(result["template_id"])}
+    found: dict[str, str | int | float] = {"graphrag_eval.template_id": in_utf8(result["template_id"])}
     for name in ("question_id", "status"):
         if isinstance(value := result.get(name), str):
-            found[f"graphrag_eval.{name}"] = _text(value)
+            found[f"graphrag_eval.{name}"] = in_utf8(value)
     if isinstance(sample := result.get("sample"), int):
         found["graphrag_eval.sample"] = sample
     if (response := result.get("response_id")) is not None:
-        found["gen_ai.response.id"] = _text(str(response))
+        found["gen_ai.response.id"] = in_utf8(str(response))
     return found
 
 
@@ -140,18 +141,11 @@ def _span_of(result: Mapping[str, Any]) -> tuple[str, str]:
 def _explanation(result: Mapping[str, Any], metric: str, *, content: bool) -> str:
     """Why the steps scored below 1, which quotes nothing; with `content`, what the judge said."""
     if metric == "steps_score":
-        reason = result.get(REASON)
-    elif content:
-        keys = _EXPLANATIONS.get(metric, (f"{metric}_reason",))
-        reason = next((result[key] for key in keys if isinstance(result.get(key), str)), None)
+        keys: Sequence[str] = (REASON,)
     else:
-        reason = None
-    return _text(reason)[:MAX_EXPLANATION] if isinstance(reason, str) and reason != NO_FAILURE else ""
-
-
-def _text(text: str) -> str:
-    """Text that can be encoded."""
-    return text.encode("utf-8", "backslashreplace").decode()
+        keys = _EXPLANATIONS.get(metric, (f"{metric}_reason",)) if content else ()
+    reason = next((result[key] for key in keys if isinstance(result.get(key), str)), NO_FAILURE)
+    return "" if reason == NO_FAILURE else in_utf8(reason)[:MAX_EXPLANATION]
 
 
 def otlp_line(records: Collection[EvaluationRecord], resource: Mapping[str, str]) -> bytes:
@@ -199,9 +193,9 @@ def resource_from_environment() -> dict[str, str]:
     for pair in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
         name, equals, value = pair.partition("=")
         if equals:
-            found[_text(name.strip())] = _text(unquote(value.strip()))
+            found[in_utf8(name.strip())] = in_utf8(unquote(value.strip()))
     if service := os.environ.get("OTEL_SERVICE_NAME"):
-        found["service.name"] = _text(service)
+        found["service.name"] = in_utf8(service)
     return found
 
 
@@ -215,10 +209,8 @@ class OtlpFile:
             OSError: it cannot be opened.
         """
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115  (closed by `close`)
-        self._metrics = frozenset(metrics)
         self._resource = resource_from_environment()
-        self._content = captures_content()
-        self._met: set[str] = set()
+        self._records = recording(metrics)
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Write the records of a result as one line.
@@ -226,11 +218,9 @@ class OtlpFile:
         Raises:
             OSError: it cannot be written.
         """
-        records = [*evaluation_records(result, self._metrics, content=self._content, met=self._met)]
-        rest = memoryview(otlp_line(records, self._resource))
+        rest = memoryview(otlp_line([*self._records(result)], self._resource))
         while rest:
             rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
