@@ -98,9 +98,7 @@ class Facts:
             **self._fixed,
             "not_found": not_found,
             **self._groups(detailed),
-            "comparison": None
-            if comparison is None
-            else {SUMS: comparison.live_snapshot(), **comparison.live_facts()},
+            "comparison": comparison and {SUMS: comparison.live_snapshot(), **comparison.live_facts()},
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
@@ -142,17 +140,13 @@ class Facts:
 def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | None:
     """The judge's model, limits and counts; None if no metric is judged."""
     model = judge_of(config)
-    if config is None or config.llm is None or model is None:
-        return (
-            usage.as_dict() | {"model": None, "max_concurrency": None, "budget_usd": None}
-            if usage.calls
-            else None
-        )
-    limits = config.llm.limits
+    limits = None if config is None or config.llm is None or model is None else config.llm.limits
+    if limits is None and not usage.calls:
+        return None
     return {
-        "model": model,
-        "max_concurrency": limits.max_concurrency,
-        "budget_usd": limits.budget_usd,
+        "model": model if limits else None,
+        "max_concurrency": limits and limits.max_concurrency,
+        "budget_usd": limits and limits.budget_usd,
         **usage.as_dict(),
     }
 
