@@ -17,8 +17,7 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.calibration import Calibration
-from graphrag_eval_async.inference.label_sample import LabelSample
-from graphrag_eval_async.inference.labels import UNUSED
+from graphrag_eval_async.inference.labels import UNUSED, LabelSample
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.text import mean_cell, name_cell, number, one_line, percent, tell
 

@@ -63,7 +63,7 @@ class Spread:
         if seen.pending is not None:
             return
         self.metrics.update(seen.metrics)
-        own = [value for name, value in zip(seen.metrics, seen.numbers, strict=True) if name == self._metric]
+        own = [value for name, value in seen.values if name == self._metric]
         if self._metric == ERROR_RATE:
             own = [float(seen.failed)]
         if own:

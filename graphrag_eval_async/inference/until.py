@@ -137,7 +137,7 @@ class Deciding:
         metric = self.condition.metric
         if self.condition.template not in {None, seen.template_id}:
             return None
-        found = [value for name, value in zip(seen.metrics, seen.numbers, strict=True) if name == metric]
+        found = [value for name, value in seen.values if name == metric]
         values = [value for value in found if 0 <= value <= 1]  # A journal may hold anything.
         failed = [name for name, _ in seen.tallies].count(metric) + len(found) - len(values)
         if not (found or failed or metric in RESULT_METRICS):

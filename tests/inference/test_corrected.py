@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 
-from graphrag_eval_async.inference.corrected import Pair, corrected_mean
+from graphrag_eval_async.inference.calibration import Pair, corrected_mean
 from graphrag_eval_async.inference.labels import Score
 from graphrag_eval_async.inference.one_look import student_quantile
 from tests.inference.labelled import judged_answers

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.label_sample import LabelSample
+from graphrag_eval_async.inference.labels import LabelSample
 from tests.inference.labelled import result
 
 RESULTS = [result(i, i / 100, question_text="Why?", answer_correctness_reason="no") for i in range(100)]
