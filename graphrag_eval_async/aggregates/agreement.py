@@ -39,7 +39,6 @@ class Agreement:
         self.sums[judge] = [known + more for known, more in zip(self.sums[judge], sums, strict=True)]
 
     def merge(self, other: Agreement) -> None:
-        """Add the counts of `other`."""
         for judge, sums in other.sums.items():
             self._add(judge, sums)
         for judges, apart in other.apart.items():

@@ -67,11 +67,6 @@ class Group:
     step names that are always counted by name.
     """
 
-    __slots__ = (
-        *("_detailed", "_expected", "_shown", "errors", "failed", "places", "series", "steps"),
-        *("successes", "tallies"),
-    )
-
     def __init__(self, expected: Collection[str] = ()) -> None:
         self._expected = expected
         self.errors = 0
@@ -110,7 +105,8 @@ class Group:
     def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
         """Add the values of results with these metrics, also to `micro`."""
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
-        places = self._places_of(map(name_of, questions))
+        known = self.places
+        places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
         columns = [packed(values) for values in zip(*numbers, strict=True)]
         for name, values in zip(metrics, columns, strict=True):
             own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
@@ -127,11 +123,6 @@ class Group:
                 if each.histogram is not None:
                     each.histogram.add(values)
 
-    def _places_of(self, questions: Iterable[str]) -> list[int]:
-        """Return the places of questions, adding those that are new."""
-        known = self.places
-        return [known.setdefault(question, len(known)) for question in questions]
-
     def add_counts(self, other: Group) -> None:
         """Add the contents of `other`, except for values of metrics."""
         self.touch()
@@ -141,15 +132,10 @@ class Group:
         self.trim_steps()
         self.tallies.update(other.tallies)
 
-    def fail(self, rows: Sequence[Row]) -> None:
-        """Count errors by question; `count` counts them all in all."""
-        self.failed.update([name_of(question) for _, question, _ in rows])
-
     def merge(self, other: Group) -> None:
-        """Add the contents of `other`."""
         self.add_counts(other)
         self.failed.update(other.failed)
-        places = self._places_of(other.places)
+        places = [self.places.setdefault(name, len(self.places)) for name in other.places]
         for name, series in other.series.items():
             own = metric(self.series, name, by_question=True)
             own.merge(series)
@@ -187,7 +173,6 @@ class Group:
 
     @property
     def trimmed_steps(self) -> StepCounts:
-        """The counts of steps to show and store."""
         return trimmed(self.steps, self._expected)
 
     def snapshot(self, detail: DetailOptions | None = None, groups: Collection[Group] = ()) -> dict[str, Any]:

@@ -39,7 +39,6 @@ class Histogram:
         self._waiting = array("d")
 
     def add(self, values: Iterable[float]) -> None:
-        """Add values."""
         self._waiting.extend(values)
         if len(self._waiting) > WAITING:
             self._settle()
@@ -49,13 +48,11 @@ class Histogram:
         self._count(values, -1)
 
     def merge(self, other: Histogram) -> None:
-        """Add the values of `other`."""
         for place, (count, units) in other.bins().items():
             self._move(place, count, units)
         self._outside += other.outside
 
     def copy(self) -> Histogram:
-        """Return an independent copy."""
         return Histogram(self.bins(), self._outside)
 
     def bins(self) -> dict[int, tuple[int, int]]:
@@ -65,7 +62,6 @@ class Histogram:
 
     @property
     def outside(self) -> int:
-        """The number of values outside [0, 1]."""
         self._settle()
         return self._outside
 

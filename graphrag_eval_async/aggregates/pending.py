@@ -25,8 +25,6 @@ class Pending:
         results: the pending metrics of each result.
     """
 
-    __slots__ = ("results",)
-
     def __init__(self) -> None:
         self.results: dict[Awaited, list[tuple[str, ...]]] = {}
 
@@ -45,7 +43,6 @@ class Pending:
                 del self.results[key]
 
     def merge(self, other: Pending) -> None:
-        """Add the pending results of `other`."""
         for key, expected in other.results.items():
             self.results[key] = sorted([*self.results.get(key, ()), *expected])
 

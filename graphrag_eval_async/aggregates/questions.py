@@ -81,7 +81,6 @@ class QuestionValues:
         self._count = 0
 
     def __len__(self) -> int:
-        """The number of questions with a value."""
         return self._count
 
     def __contains__(self, place: object) -> bool:

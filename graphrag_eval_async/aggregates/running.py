@@ -21,6 +21,7 @@ from graphrag_eval_async.aggregates.group import (
     replace_samples,
 )
 from graphrag_eval_async.aggregates.pending import Pending
+from graphrag_eval_async.aggregates.questions import name_of
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
@@ -29,7 +30,7 @@ from graphrag_eval_async.records.metrics import metric_position
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
@@ -60,20 +61,6 @@ class Aggregates:
     Raises:
         UsageError: an argument has an invalid value.
     """
-
-    __slots__ = (
-        *(
-            "_agreement",
-            "_expected",
-            "_fractions",
-            "_groups",
-            "_include_errors",
-            "_is_finished",
-            "_micro",
-            "_order",
-        ),
-        *("_pending", "_results", "_sliding", "_waiting"),
-    )
 
     def __init__(
         self,
@@ -174,9 +161,7 @@ class Aggregates:
         """
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
-        micro = self._total().snapshot()
-        macro = {metric: macro_of(metric, per_template) for metric in micro if metric in self._micro}
-        return {"per_template": per_template, "micro": micro, "macro": macro} | self._agreed()
+        return self._snapshot(per_template, self._total().snapshot(), self._micro)
 
     def question_scores(self, metric: str, template: str | None = None) -> Iterator[QuestionScore]:
         """Yield the mean of a score for each question, of one template or of all, if any has a value.
@@ -226,13 +211,16 @@ class Aggregates:
         detail = self._detail(intervals)
         per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
         micro = self._total().snapshot(detail, self._groups.values())
-        macro = {
-            metric: shown
-            for metric in micro
-            if metric in detail.metrics
-            if (shown := macro_of(metric, per_template))
-        }
-        return {"per_template": per_template, "micro": micro, "macro": macro} | self._agreed()
+        return self._snapshot(per_template, micro, detail.metrics)
+
+    def _snapshot(
+        self, per_template: dict[str, Any], micro: dict[str, Any], metrics: Container[str]
+    ) -> dict[str, Any]:
+        macro = {metric: macro_of(metric, per_template) for metric in micro if metric in metrics}
+        macro = {metric: shown for metric, shown in macro.items() if shown}
+        names = sorted(self._agreement, key=metric_position)
+        agreement = {"agreement": {name: self._agreement[name].snapshot() for name in names}} if names else {}
+        return {"per_template": per_template, "micro": micro, "macro": macro, **agreement}
 
     def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
@@ -240,13 +228,6 @@ class Aggregates:
         tallies = {tally for group in self._groups.values() for tally in group.tallies}
         metrics = covered_metrics(self._micro, tallies, pending)
         return DetailOptions(intervals, metrics, frozenset(self._fractions), pending)
-
-    def _agreed(self) -> dict[str, Any]:
-        """Return the agreement of judges by metric, if there are several judges."""
-        found = {
-            name: self._agreement[name].snapshot() for name in sorted(self._agreement, key=metric_position)
-        }
-        return {"agreement": found} if found else {}
 
     def _total(self) -> Group:
         """Return all groups as one, but for the values by question."""
@@ -310,15 +291,17 @@ class Aggregates:
         if self._sliding:
             raise UsageError("window: aggregates with a window cannot be converted to bytes")
         self._flush()
-        order, pending = self._order, self._pending
         return state.dump(
-            self._include_errors,
-            order,
-            self._groups,
-            pending,
-            self._fractions,
-            self._expected,
-            self._agreement,
+            state.Contents(
+                self._include_errors,
+                self._order,
+                self._groups,
+                self._micro,
+                self._pending,
+                self._fractions,
+                self._expected,
+                self._agreement,
+            )
         )
 
     @classmethod
@@ -348,7 +331,7 @@ class Aggregates:
             group.count(failed, steps, tallies, len(rows))
             group.trim_steps()
             if failed:
-                group.fail(rows)
+                group.failed.update([name_of(question) for _, question, _ in rows])
             if metrics:
                 group.add(metrics, rows, self._micro)
 

@@ -75,7 +75,6 @@ class Series:
             self._settle()
 
     def _settle(self) -> None:
-        """Process all waiting values."""
         if self._waiting:
             waiting, self._waiting = self._waiting, array("d")
             self._count(waiting)

@@ -25,7 +25,7 @@ from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.records.metrics import fits, may_be_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from graphrag_eval_async.aggregates.questions import QuestionValues, Several
 
@@ -83,8 +83,8 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     agreement: dict[_Name, _Agreement]
 
 
-class Loaded(NamedTuple):
-    """The output of `load`: the attributes of `RunningAggregates`."""
+class Contents(NamedTuple):
+    """The attributes of `RunningAggregates`."""
 
     include_errors: bool
     order: dict[str, int]
@@ -96,23 +96,16 @@ class Loaded(NamedTuple):
     agreement: dict[str, Agreement]
 
 
-def dump(
-    include_errors: bool,
-    order: Mapping[str, int],
-    groups: Mapping[str, Group],
-    pending: Pending,
-    fractions: Iterable[str],
-    expected: Iterable[str],
-    agreement: Mapping[str, Agreement],
-) -> bytes:
+def dump(contents: Contents) -> bytes:
     """Serialise aggregates; the bytes do not depend on the order of results."""
+    include_errors, order, groups, _, pending, fractions, expected, agreement = contents
     state = _State(
         include_errors,
         {_encode(name): place for name, place in sorted(order.items())},
         {_encode(name): _dump_group(group) for name, group in sorted(groups.items())},
         [
-            (_encode_all(key), [_encode_all(metrics) for metrics in sorted(expected)])
-            for key, expected in sorted(pending.results.items())
+            (_encode_all(key), [*map(_encode_all, sorted(metrics))])
+            for key, metrics in sorted(pending.results.items())
         ],
         [*_encode_all(sorted(fractions))],
         [*_encode_all(sorted(expected))],
@@ -122,7 +115,7 @@ def dump(
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
 
 
-def load(data: bytes) -> Loaded:
+def load(data: bytes) -> Contents:
     """Read the output of `dump`.
 
     Raises:
@@ -143,7 +136,7 @@ def load(data: bytes) -> Loaded:
         agreement = {_decode(name): _load_agreement(each) for name, each in state.agreement.items()}
     except (msgspec.MsgspecError, ValueError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
-    return Loaded(state.include_errors, order, groups, micro, pending, fractions, names, agreement)
+    return Contents(state.include_errors, order, groups, micro, pending, fractions, names, agreement)
 
 
 def _checked_body(data: bytes) -> memoryview:
@@ -168,8 +161,8 @@ def _dump_group(group: Group) -> _Group:
     places = [group.places[question] for question in questions]
     series = {_encode(name): _dump_series(series, places) for name, series in sorted(group.series.items())}
     tallies = [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.tallies.items())]
-    names = [*_encode_all(questions)]
     failed = {_encode(name): count for name, count in sorted(group.failed.items())}
+    names = [*_encode_all(questions)]
     return _Group(group.errors, failed, group.successes, by_name, other, tallies, names, series)
 
 
@@ -192,7 +185,9 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
         if not may_be_metric(name):
             raise ValueError(f"{name!r} is not a metric")
         wide = isinstance(series.values, list)
-        values, histogram = _load_values(series), _load_histogram(series)
+        values = _load_values(series)
+        bins = {place: (count, _load_int(units)) for place, (count, units) in series.bins.items()}
+        histogram = Histogram(bins, series.outside)
         for each in (metric(group.series, name, by_question=True), metric(micro, name)):
             each.extend(values, integral=series.integral, wide=wide)
             if each.histogram is not None:
@@ -200,11 +195,6 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
         if (questions := group.series[name].questions) is not None:
             _load_questions(questions, series, len(group.places))
     return group
-
-
-def _load_histogram(series: _Series) -> Histogram:
-    bins = {place: (count, _load_int(units)) for place, (count, units) in series.bins.items()}
-    return Histogram(bins, series.outside)
 
 
 def _load_questions(questions: QuestionValues, series: _Series, number: int) -> None:
@@ -246,9 +236,9 @@ def _load_int(data: bytes) -> int:
 
 
 def _dump_question(values: float | Several | None) -> float | tuple[bytes, int] | None:
-    if not isinstance(values, tuple):
-        return None if values is None else values + 0.0
-    return _dump_int(values[0]), values[1]
+    if isinstance(values, tuple):
+        return _dump_int(values[0]), values[1]
+    return None if values is None else values + 0.0
 
 
 def _dump_series(series: Series, places: Sequence[int]) -> _Series:

@@ -237,7 +237,6 @@ class RunningPairs:
             self.snapshots()
 
     def remove(self, question: Question) -> None:
-        """Undo `add`."""
         if question in self._waiting:
             del self._waiting[question]
         else:

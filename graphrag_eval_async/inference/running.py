@@ -25,8 +25,6 @@ Interval: TypeAlias = Literal["one_look", "anytime"]
 class RunningAggregates(Aggregates):
     __doc__ = Aggregates.__doc__
 
-    __slots__ = ()
-
     def snapshot(
         self, *, detail: bool = False, level: float = 0.95, interval: Interval | None = None
     ) -> dict[str, Any]:
