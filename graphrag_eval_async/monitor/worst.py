@@ -33,8 +33,6 @@ MAX_QUESTIONS = 10_000
 ERROR_CHARACTERS = 160
 """Maximum characters shown of an error."""
 
-NO_MESSAGE = "no message"
-
 ERROR = "error"
 """The reason of responses that are errors."""
 
@@ -44,29 +42,37 @@ def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[
 
     Errors count as 0, unless their metrics count.
     """
-    lowest = next(filter(None, (aggregates.lowest(metric, count) for metric in SCORES)), [])
-    return [each for each in lowest if each.mean < 1]
+    found: list[QuestionScore] = []
+    for _ in _finding(found, aggregates, None, count, below=1.0):
+        pass
+    return found
 
 
 async def questions_in_slices(
     aggregates: RunningAggregates, template: str | None = None
 ) -> list[QuestionScore]:
     """Return the same while others can run; of a template, also questions that are right."""
-    count, below = (LISTED, 1.0) if template is None else (OF_TEMPLATE, inf)
     found: list[QuestionScore] = []
-
-    def steps() -> Iterator[None]:
-        for metric in SCORES:
-            for each in aggregates.question_scores(metric, template):
-                if each.mean < below and (len(found) < count or each.rank < found[-1].rank):
-                    insort(found, each, key=attrgetter("rank"))
-                    del found[count:]
-                yield
-            if found:
-                return
-
-    await work_in_slices(steps())
+    count, below = (LISTED, 1.0) if template is None else (OF_TEMPLATE, inf)
+    await work_in_slices(_finding(found, aggregates, template, count, below))
     return found
+
+
+def _finding(
+    found: list[QuestionScore],
+    aggregates: RunningAggregates,
+    template: str | None,
+    count: int,
+    below: float,
+) -> Iterator[None]:
+    for metric in SCORES:
+        for each in aggregates.question_scores(metric, template):
+            if each.mean < below and (len(found) < count or each.rank < found[-1].rank):
+                insort(found, each, key=attrgetter("rank"))
+                del found[count:]
+            yield
+        if found:
+            return
 
 
 def score_in_words(score: QuestionScore) -> str:
@@ -105,7 +111,7 @@ class Reasons:
         reason = ERROR if short["status"] == "error" else short.get(REASON, NO_FAILURE)
         question = short["question_id"]
         if reason == ERROR:
-            self.error = one_line(str(short.get("error", NO_MESSAGE)), limit=ERROR_CHARACTERS)
+            self.error = one_line(str(short.get("error", "no message")), limit=ERROR_CHARACTERS)
         if reason == NO_FAILURE or not isinstance(question, str):
             return
         counts = self._counts.get(question)
