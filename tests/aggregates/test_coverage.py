@@ -15,7 +15,8 @@ from graphrag_eval_async import AggregationError, Last, RunningAggregates
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.results import observe
-from tests.aggregates.test_detail import bits, counted
+from tests.aggregates.made import aggregated
+from tests.aggregates.test_detail import bits
 from tests.inference.test_confidence import weights_of
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def outcomes_of_step(step: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @given(st.lists(results(), max_size=12), st.booleans())
 def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool) -> None:
-    shown = counted(results, include_errors=include_errors).snapshot(detail=True)
+    shown = aggregated(results, include_errors=include_errors).snapshot(detail=True)
     found = [
         (result["template_id"], *each) for result in results for each in outcomes(result, include_errors)
     ]
@@ -210,7 +211,7 @@ def test_a_plain_snapshot_does_not_change(results: list[dict[str, Any]], include
         }
         return {key: part for key, part in parts.items() if part != {}}
 
-    aggregates = counted(results, include_errors=include_errors)
+    aggregates = aggregated(results, include_errors=include_errors)
     plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True)
     detailed["per_template"] = {name: reduced(group) for name, group in detailed["per_template"].items()}
     detailed |= {part: reduced(detailed[part]) for part in ("micro", "macro")}
@@ -222,8 +223,8 @@ def test_results_may_be_read_before_they_are_counted(
     results: list[dict[str, Any]], include_errors: bool
 ) -> None:
     read = [observe(result, include_errors=include_errors) for result in results]
-    expected = counted(results, include_errors=include_errors)
-    assert bits(counted(read, include_errors=include_errors)) == bits(expected)
+    expected = aggregated(results, include_errors=include_errors)
+    assert bits(aggregated(read, include_errors=include_errors)) == bits(expected)
 
 
 @given(st.lists(results(), max_size=12), st.randoms(use_true_random=False))
@@ -233,10 +234,10 @@ def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], dra
         for i, result in enumerate(results)
     ]
     results = [*results, *draw.sample(parts, len(parts) // 2)]
-    expected = counted(results)
+    expected = aggregated(results)
     cut = draw.randint(0, len(results))
     mixed = draw.sample(results, len(results))
-    merged = counted(mixed[cut:]).merge(counted(mixed[:cut]))
+    merged = aggregated(mixed[cut:]).merge(aggregated(mixed[:cut]))
     assert bits(merged) == bits(expected)
     assert merged.to_bytes() == expected.to_bytes()
     assert bits(RunningAggregates.from_bytes(merged.to_bytes())) == bits(expected)
@@ -249,14 +250,14 @@ def test_windows(results: list[dict[str, Any]], size: int, include_errors: bool)
         window.add(result)
         if number % 3 == 0:
             window.snapshot()
-    assert bits(window) == bits(counted(results[-size:], include_errors=include_errors))
+    assert bits(window) == bits(aggregated(results[-size:], include_errors=include_errors))
 
 
 def test_outputs_that_are_fractions_may_be_known_late() -> None:
     """As where results of other programs come first."""
     judge = {"outputs": ["tone"]}
     values = [{"template_id": "a", "judge": judge, "tone": value} for value in (0.25, 1.0, 1, 0.5)]
-    aggregates = counted(values)
+    aggregates = aggregated(values)
     assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
     last = {
         "template_id": "a",
@@ -269,7 +270,7 @@ def test_outputs_that_are_fractions_may_be_known_late() -> None:
     low, high = confidence_sequence(weights_of([0.25, 1.0, 1, 0.5]))
     assert tone["confidence"] == {"level": 0.95, "low": low, "high": high}
     assert tone["bounds"] == {"low": 2.75 / 5, "high": 3.75 / 5}
-    assert bits(counted([last]).merge(counted(values))) == bits(aggregates)
+    assert bits(aggregated([last]).merge(aggregated(values))) == bits(aggregates)
     aggregates.add({**last, "tone": 1.5})
     assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
 
@@ -279,14 +280,14 @@ def test_an_output_that_is_a_text_only_is_no_metric() -> None:
     judge = {"outputs": ["tone", "why"], "texts": ["why"]}
     failed = {"template_id": "a", "judge": judge, "tone": None, "why": None, "x_error": "budget: spent"}
     unanswered = {"template_id": "a", "judge": judge, "actual_answer": ""}
-    aggregates = counted([failed, unanswered])
+    aggregates = aggregated([failed, unanswered])
     micro = aggregates.snapshot(detail=True)["micro"]
     assert micro["tone"]["coverage"]["failed"] == {"budget": 1, "no_answer": 1}
     assert "why" not in micro
     before = [*micro]
     aggregates.add({"template_id": "a", "judge": judge, "actual_answer": "so", "tone": 0.5, "why": "so"})
     assert [*aggregates.snapshot(detail=True)["micro"]] == before
-    assert "why" in counted([{**failed, "judge": {"outputs": ["why"]}}]).snapshot(detail=True)["micro"]
+    assert "why" in aggregated([{**failed, "judge": {"outputs": ["why"]}}]).snapshot(detail=True)["micro"]
     with pytest.raises(AggregationError, match=r"judge\.texts: must be a list of names"):
         aggregates.add({**failed, "judge": {**judge, "texts": "why"}})
 
@@ -295,7 +296,7 @@ def test_pending() -> None:
     whole = {"template_id": "a", "question_id": "q", "sample": 1, "actual_steps": [{"name": "retrieval"}]}
     done = {"name": "retrieval", "status": "success"}
     names = ["answer_correctness", "retrieval_context", "tone"]
-    aggregates = counted([{"template_id": "a", "actual_answer": "so"}])
+    aggregates = aggregated([{"template_id": "a", "actual_answer": "so"}])
     aggregates.add(
         {**whole, "actual_steps": [done, done], "steps_score": 1, "elapsed_sec": 2, "pending": names}
     )
@@ -333,8 +334,8 @@ def test_a_template_of_which_all_is_pending() -> None:
     """It is in a detailed snapshot, in its place; a plain one has no samples of it."""
     part = {"template_id": "b", "question_id": "q", "pending": ["answer_relevance"]}
     whole = {"template_id": "a", "question_id": "p", "elapsed_sec": 1}
-    first = counted([part], templates=["b"])
-    merged = counted([whole]).merge(first)
+    first = aggregated([part], templates=["b"])
+    merged = aggregated([whole]).merge(first)
     for aggregates in (merged, RunningAggregates.from_bytes(merged.to_bytes())):
         assert [*aggregates.snapshot()["per_template"]] == ["a"]
         assert aggregates.snapshot()["macro"] == {"elapsed_sec": {"mean": 1}}
@@ -352,7 +353,7 @@ def test_a_template_of_which_all_is_pending() -> None:
 
 def test_equal_results_of_two_runs_are_pending_both() -> None:
     part = {"template_id": "a", "question_id": "q", "sample": 1, "pending": ["answer_relevance"]}
-    one, two = counted([part]), counted([part])
+    one, two = aggregated([part]), aggregated([part])
     both = one.merge(two)
     assert both.snapshot(detail=True)["micro"]["answer_relevance"]["coverage"]["pending"] == 2
     both.merge(both)
@@ -361,5 +362,5 @@ def test_equal_results_of_two_runs_are_pending_both() -> None:
 
 @pytest.mark.parametrize("pending", [None, 3, "answer_relevance", [], [7], {}])
 def test_pending_that_names_no_metrics(pending: Any) -> None:
-    aggregates = counted([{"template_id": "a", "question_id": [], "pending": pending}])
+    aggregates = aggregated([{"template_id": "a", "question_id": [], "pending": pending}])
     assert aggregates.snapshot(detail=True)["macro"] == {}

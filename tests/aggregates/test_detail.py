@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Last, RunningAggregates, UsageError
 from graphrag_eval_async.inference.confidence import confidence_sequence
+from tests.aggregates.made import aggregated
 from tests.cases import each
 from tests.inference.test_confidence import weights_of
 
@@ -37,13 +38,6 @@ RESULTS = st.lists(
 )
 
 
-def counted(results: list[Any], **options: Any) -> RunningAggregates:
-    aggregates = RunningAggregates(**options)
-    for result in results:
-        aggregates.add(result)
-    return aggregates
-
-
 def bits(aggregates: RunningAggregates) -> str:
     return json.dumps([aggregates.snapshot(detail=True, interval=kind) for kind in ("anytime", "one_look")])
 
@@ -57,7 +51,7 @@ def quantile(values: list[float], percent: int) -> float:
 
 @given(RESULTS, st.sampled_from([0.5, 0.95]))
 def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: float) -> None:
-    aggregates = counted(results)
+    aggregates = aggregated(results)
     plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True, level=level)
     for place in ("micro", *plain["per_template"]):
         own = [result for result in results if place in ("micro", result["template_id"])]
@@ -95,7 +89,7 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
 
 @given(RESULTS)
 def test_rows_have_numbers_only(results: list[dict[str, Any]]) -> None:
-    rows = counted(results).to_rows(detail=True, interval="one_look")
+    rows = aggregated(results).to_rows(detail=True, interval="one_look")
     assert {type(row["value"]) for row in rows} <= {int, float}
     statistics_ = {row["statistic"] for row in rows if row["metric"] == "steps_score"}
     assert "interval.kind" not in statistics_
@@ -123,9 +117,9 @@ def check_questions(results: list[Any], extra: dict[str, Any], mean: float) -> N
 
 @given(RESULTS, st.randoms(use_true_random=False))
 def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], draw: random.Random) -> None:
-    expected = bits(counted(results))
+    expected = bits(aggregated(results))
     cut = draw.randint(0, len(results))
-    merged = counted(results[cut:]).merge(counted(results[:cut]))
+    merged = aggregated(results[cut:]).merge(aggregated(results[:cut]))
     assert bits(merged) == expected
     assert bits(RunningAggregates.from_bytes(merged.to_bytes())) == expected
     looked_at = RunningAggregates()
@@ -190,26 +184,26 @@ def intervals_made(groups: dict[str, Any]) -> dict[str, Any]:
     2,
 )
 @given(RESULTS, st.integers(1, 10))
-def test_a_window_is_as_if_nothing_else_had_ever_counted(results: list[dict[str, Any]], size: int) -> None:
+def test_a_window_is_as_if_nothing_else_had_ever_aggregated(results: list[dict[str, Any]], size: int) -> None:
     window = RunningAggregates(window=Last(size))
     for number, result in enumerate(results, 1):
         window.add(result)
         if number % 3 == 0:
             window.snapshot()
-    same = bits(window) == bits(counted(results[-size:]))
+    same = bits(window) == bits(aggregated(results[-size:]))
     assert same  # pytest would compare the texts for minutes.
 
 
 @pytest.mark.parametrize("value", [-1e-9, 1.0000001, 2, 1e308, -(2**63), 2**64 - 1])
 def test_values_that_no_score_can_have(value: float) -> None:
-    aggregates = counted(
+    aggregates = aggregated(
         [{"template_id": "a", "steps_score": 0.5}, {"template_id": "a", "steps_score": value}]
     )
     assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["steps_score"]
-    window = counted([{"template_id": "a", "steps_score": value}], window=Last(1))
+    window = aggregated([{"template_id": "a", "steps_score": value}], window=Last(1))
     window.snapshot()
     window.add({"template_id": "a", "steps_score": 0.5})
-    assert bits(window) == bits(counted([{"template_id": "a", "steps_score": 0.5}]))
+    assert bits(window) == bits(aggregated([{"template_id": "a", "steps_score": 0.5}]))
 
 
 def test_which_metrics_are_bounded() -> None:
@@ -217,7 +211,7 @@ def test_which_metrics_are_bounded() -> None:
     names = ["answer_recall", "answer_relevance", "ragas_answer_correctness", "input_tokens", "x_cost"]
     step = {"name": "retrieval", "retrieval_context_f1": 1.0}
     result = {"template_id": "a", **dict.fromkeys(names, 1.0), "actual_steps": [step]}
-    micro = counted([result]).snapshot(detail=True)["micro"]
+    micro = aggregated([result]).snapshot(detail=True)["micro"]
     bounded = {metric for metric, stats in micro.items() if isinstance(stats, dict) and "confidence" in stats}
     assert bounded == {"answer_recall", "retrieval_context_f1"}
 
@@ -230,7 +224,7 @@ def test_outputs_near_the_largest_double() -> None:
         {"template_id": "a", "question_id": f"q{i // 2}", "judge": judge, "size": size, "actual_steps": steps}
         for i, size in enumerate([1.7e308, 1.6e308, -1.7e308, 1.7e308, 1.7e308])
     ]
-    size = counted(some).snapshot(detail=True, interval="one_look")["micro"]["size"]
+    size = aggregated(some).snapshot(detail=True, interval="one_look")["micro"]["size"]
     assert {"se", "interval"} & {*size} == set()
     assert math.isfinite(size["mean_of_questions"])
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Last, RunningAggregates, Seconds
 from graphrag_eval_async.aggregates import ordered, running, window
+from tests.aggregates.made import aggregated
 from tests.aggregates.oracle import batch_aggregates
 from tests.aggregates.strategies import TEMPLATES, results
 
@@ -30,10 +31,7 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def aggregate(some: Iterable[Mapping[str, Any]], *, include_errors: bool = False) -> RunningAggregates:
-    aggregates = RunningAggregates(templates=TEMPLATES, include_errors=include_errors)
-    for result in some:
-        aggregates.add(result)
-    return aggregates
+    return aggregated(some, templates=TEMPLATES, include_errors=include_errors)
 
 
 def text(aggregates: RunningAggregates) -> str:

@@ -13,6 +13,7 @@ import yaml
 
 from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import AggregationError, UsageError
+from tests.aggregates.made import aggregated, result
 from tests.cases import each
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
@@ -26,19 +27,8 @@ class Seconds(float):
     pass
 
 
-def result(template: str = "t", **keys: Any) -> dict[str, Any]:
-    return {"template_id": template, "question_id": "q1", "status": "success", **keys}
-
-
-def kind(value: Any) -> str:
-    return type(value).__name__
-
-
 def snapshot(*results: Any, **options: Any) -> dict[str, Any]:
-    aggregates = RunningAggregates(**options)
-    for item in results:
-        aggregates.add(item)
-    return aggregates.snapshot()
+    return aggregated(results, **options).snapshot()
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"{GOLDEN} is absent")
@@ -216,9 +206,7 @@ def test_outputs_of_custom_evaluations_that_are_numbers_are_metrics() -> None:
     ]
     means = {name: stats["mean"] for name, stats in snapshot(*results)["macro"].items()}
     assert means == {"share": 0.5, "why": 1.5, "count": 3}
-    running = RunningAggregates()
-    for result in results:
-        running.add(result)
+    running = aggregated(results)
     assert RunningAggregates.from_bytes(running.to_bytes()).snapshot() == snapshot(*results)
 
 

@@ -15,6 +15,7 @@ from graphrag_eval_async import Last, Reference, RunningAggregates, evaluate_str
 from graphrag_eval_async.aggregates import group, running, steps
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import evaluation
+from tests.aggregates.made import aggregated
 from tests.cpu import affordable
 
 LONG = "x" * 201
@@ -80,10 +81,7 @@ def rank(name: str) -> bytes:
 
 
 def aggregate(some: list[dict[str, Any]], **options: Any) -> RunningAggregates:
-    aggregates = RunningAggregates(steps=EXPECTED, **options)
-    for result in some:
-        aggregates.add(result)
-    return aggregates
+    return aggregated(some, steps=EXPECTED, **options)
 
 
 def steps_of(aggregates: RunningAggregates) -> dict[str, Any]:

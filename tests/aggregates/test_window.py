@@ -16,6 +16,7 @@ from graphrag_eval_async import Last, RunningAggregates, Seconds
 from graphrag_eval_async.aggregates import running, window
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.errors import AggregationError, UsageError
+from tests.aggregates.made import aggregated, result
 from tests.cases import each
 
 
@@ -23,15 +24,8 @@ class Step(dict[str, Any]):
     """One that can be referred to weakly."""
 
 
-def result(template: str = "t", **keys: Any) -> dict[str, Any]:
-    return {"template_id": template, "question_id": "q1", "status": "success", **keys}
-
-
 def aggregate(*results: dict[str, Any], **options: Any) -> RunningAggregates:
-    aggregates = RunningAggregates(**options)
-    for item in results:
-        aggregates.add(item)
-    return aggregates
+    return aggregated(results, **options)
 
 
 def text(aggregates: RunningAggregates) -> str:
