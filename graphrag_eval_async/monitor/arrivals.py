@@ -78,5 +78,4 @@ class Arrivals:
         return True
 
     def marks(self) -> list[tuple[float, int]]:
-        """The marks to be kept."""
         return [*self._marks]

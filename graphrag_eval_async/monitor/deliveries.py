@@ -67,7 +67,6 @@ class Deliveries:
             self._say(f"{self._name}: not all were finished at the end")
 
     async def aclose(self) -> None:
-        """Cancel deliveries, and begin no more."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)

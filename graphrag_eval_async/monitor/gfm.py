@@ -26,7 +26,6 @@ class Section(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of characters, with line breaks."""
         return sum(len(line) + 1 for line in chain(self.head, self.rows, self.tail))
 
     def cut(self, room: int) -> str:
@@ -83,5 +82,4 @@ def table(
 
 
 def row(cells: Sequence[str]) -> str:
-    """A row of a table."""
     return f"| {' | '.join(cells)} |"

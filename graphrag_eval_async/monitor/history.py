@@ -75,7 +75,6 @@ class Course(NamedTuple):
 
     @property
     def results(self) -> int:
-        """The number of results."""
         return round(self.points[-1][0])
 
     @property

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
-
-Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
+from typing import Literal, NamedTuple
 
 
 class ExportedMetric(NamedTuple):
     """A metric family: its name after `PREFIX`, its type, its labels and its description."""
 
     name: str
-    kind: Kind
+    kind: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
     help: str
 

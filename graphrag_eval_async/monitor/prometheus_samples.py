@@ -113,7 +113,8 @@ def _closed(counts: Mapping[str, int], known: Iterable[str]) -> Samples:
 
 def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[str, Samples]:
     overall, metrics = state.overall, [*_by_metric(state.groups)]
-    coverage = {name: each["coverage"] for name, each in overall.items() if _is_covered(each)}
+    detailed = {name: each for name, each in overall.items() if isinstance(each, dict)}
+    coverage = {name: each["coverage"] for name, each in detailed.items() if "coverage" in each}
     return {
         "results_total": [
             ((label, status), sum(group[f"number_of_{status}_samples"] for group in groups))
@@ -153,10 +154,6 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
 
 def _single(value: float | None) -> Samples:
     return [] if value is None else [((), value)]
-
-
-def _is_covered(stats: Any) -> bool:
-    return isinstance(stats, dict) and "coverage" in stats
 
 
 def _judge_samples(usage: Mapping[str, Any]) -> dict[str, Samples]:

@@ -70,7 +70,6 @@ class MetricsServer:
             self.close()
 
     def close(self) -> None:
-        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -89,5 +89,4 @@ def ago(time: str) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign."""
     return f"{value:+.0f}" if abs(value) >= 1000 else f"{value:+.3g}"

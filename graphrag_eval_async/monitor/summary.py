@@ -68,7 +68,6 @@ class Summary:
 
     @property
     def failed_gates(self) -> list[CheckedGate]:
-        """The gates that do not hold."""
         return [gate for gate in self.gates if not gate.holds]
 
     @property
