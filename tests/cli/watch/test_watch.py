@@ -240,18 +240,24 @@ def test_an_alert_that_was_on_at_a_kill_ends_after_it(folder: Folder, window: st
     finish(process)
     process = start(*command)
     shown = next_facts(process, lambda facts: facts["journal"] and facts["alerts"])
-    assert len(shown["alerts"]) == 2
-    assert window == "1s" or shown["alerts"][0]["samples"] == 2
+    if window == "2":
+        assert [alert["samples"] for alert in shown["alerts"]] == [2, 2]
+
+    def states_of(metric: str) -> list[str]:
+        return [change["state"] for change in folder.read("told") if change["alert"].startswith(metric)]
+
     end = monotonic() + DEADLINE_SECONDS
-    while told.read_bytes().count(b"\n") < 3:
+    while "ended" not in states_of("steps_score"):
         assert monotonic() < end, "the alert has not ended"
         append(folder, response("q1"))
         next_line(process)
     process.kill()
     finish(process)
-    changes = [(change["alert"][:11], change["state"]) for change in folder.read("told")]
-    assert sorted(changes[:2]) == [("error_rate ", "started"), ("steps_score", "started")]
-    assert changes[2:] == [("steps_score", "ended")]
+    if window == "2":
+        assert (states_of("steps_score"), states_of("error_rate")) == (["started", "ended"], ["started"])
+    for metric in ("steps_score", "error_rate"):  # On a busy machine, a second may pass without a response.
+        states = states_of(metric)
+        assert states == (["started", "ended"] * len(states))[: len(states)]
 
 
 @pytest.mark.parametrize(
