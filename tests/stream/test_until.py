@@ -509,7 +509,7 @@ async def test_responses_without_anything_to_judge_take_no_calls(tmp_path: Path)
         [*TEMPLATES, bare], path, judge=judge, config=CONFIG, until=CONDITION, max_in_flight=256
     )
     consumer = asyncio.ensure_future(collect(stream))
-    while len(judge.asked) < 20 and not consumer.done():
+    while len(judge.asked) < 10 and not consumer.done():
         await settle()
     for number in judge.asked:  # It grows meanwhile.
         doors.open(number)
