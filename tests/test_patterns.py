@@ -104,6 +104,13 @@ def used() -> Iterator[Use]:
 USES = {(name, method, pattern.pattern): (name, method, pattern) for name, method, pattern in used()}
 
 
+@pytest.mark.parametrize("use", USES.values(), ids=lambda use: use[0][:20])
+def test_no_group_is_repeated_possessively(use: Use) -> None:
+    """Python 3.11.0 to 3.11.4 match ``(?:...)*+`` wrongly; ``(?>(?:...)*)`` does the same."""
+    text = use[2].pattern if isinstance(use[2].pattern, str) else use[2].pattern.decode("latin-1")
+    assert not re.search(r"(?<!\\)\)(?:[*+?]|\{[\d,]+\})\+", text)
+
+
 def alphabet(pattern: re.Pattern[Any]) -> list[str]:
     """The characters that stand in the pattern, and some that its classes may take."""
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")

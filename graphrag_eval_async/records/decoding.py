@@ -156,7 +156,7 @@ def _is_infinite(value: Any) -> bool:
 
 # Consumes the strings, which may be unterminated, and other text before each bracket, so that no text is
 # searched twice.
-_NEXT_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"?)*+([\[\]{}]|\Z)', re.DOTALL)
+_NEXT_BRACKET = re.compile(rb'(?>(?:[^"\[\]{}]++|"(?>(?:[^"\\]++|\\.)*)"?)*)([\[\]{}]|\Z)', re.DOTALL)
 
 
 def _text_nests_deeper(data: bytes, limit: int) -> bool:

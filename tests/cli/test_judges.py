@@ -79,9 +79,10 @@ def test_results_and_report(folder: Folder, names: list[str], capfd: pytest.Capt
     out, err = capfd.readouterr()
     assert not err
     assert sum(line.count("0.667") for line in out.splitlines() if line.startswith("all results")) == 3
-    assert out.splitlines()[-5:] == [
+    assert out.splitlines()[-6:] == [
         "results: 4, rejected lines: 0, questions without a response: 0 of 4",
         "failure: 1 no_answer",
+        "worst questions by answer_f1: q0 (0.667), q1 (0.667), q2 (0.667)",
         f"judge {MODEL}: 3 calls, 3 attempts, 0 cached, {dollars(money(server))}",
         f"tokens: {seen.input_tokens} in, {seen.output_tokens} out, 0 embedded",
         "metrics: 3 ok, 1 skipped, 0 failed",

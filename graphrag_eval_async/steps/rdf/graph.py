@@ -14,7 +14,7 @@ Link: TypeAlias = "tuple[str, int, int]"
 
 # Strings are matched so that nothing within them is.
 # A text without an end takes all that follows, so that its end is looked for only once.
-_BLANK = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|(?<!\S)_:(\S+)', re.DOTALL)
+_BLANK = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?:"|\\?\Z)|(?<!\S)_:(\S+)', re.DOTALL)
 
 _FEW = 16
 

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 MAX_QUERY_CHARACTERS = 100_000
 """Maximum length, in characters, of a query whose tokens are read: a fraction of a second."""
 
-# Quantifiers with a + after them never backtrack. A broken string takes all that follows, so that its end is
-# looked for only once. A prefix is limited, since what begins like one is read again if no colon follows.
+# Quantifiers with a + after them and groups with ?> never backtrack. A broken string takes all that follows,
+# so that its end is looked for only once. A prefix is limited, since it is read again if no colon follows.
 _TOKEN = re.compile(
     r"""
     \s++ | \#[^\r\n]*+
-    | (?P<iri> <(?:[^<>"{}|^`\\\x00-\x20]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*+> )
-    | (?P<string> \"{3}(?:[^"\\]|\\.|"(?!""))*+\"{3} | '{3}(?:[^'\\]|\\.|'(?!''))*+'{3}
-      | (?!\"{3})"(?:[^"\\\r\n]|\\.)*+" | (?!'{3})'(?:[^'\\\r\n]|\\.)*+' )
+    | (?P<iri> <(?>(?:[^<>"{}|^`\\\x00-\x20]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*)> )
+    | (?P<string> \"{3}(?>(?:[^"\\]|\\.|"(?!""))*)\"{3} | '{3}(?>(?:[^'\\]|\\.|'(?!''))*)'{3}
+      | (?!\"{3})"(?>(?:[^"\\\r\n]|\\.)*)" | (?!'{3})'(?>(?:[^'\\\r\n]|\\.)*)' )
     | (?P<broken> \"{3}.*+ | '{3}.*+ | ["'][^\r\n]*+ )
     | (?P<variable> [?$]\w++ )
-    | (?P<blank> _:\w(?:[\w\-\u00b7]|\.++(?=[\w\-\u00b7]))*+ )
-    | (?P<name> (?:[^\W\d_][\w.\-\u00b7]{0,63}+)?+ :
-      (?:(?:[\w:]|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?\#@%])
-      (?:[\w:\-\u00b7]|\.++(?=[\w:\-\u00b7%\\])|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?\#@%])*+)?+ )
-    | (?P<number> [+\-]?(?:\d++(?:\.\d*+(?=[eE][+\-]?\d)|\.\d++)?+|\.\d++)(?:[eE][+\-]?\d++)?+ )
-    | (?P<language> @[a-zA-Z]++(?:-+[a-zA-Z0-9]++)*+ )
+    | (?P<blank> _:\w(?>(?:[\w\-\u00b7]|\.++(?=[\w\-\u00b7]))*) )
+    | (?P<name> (?>(?:[^\W\d_][\w.\-\u00b7]{0,63}+)?) :
+      (?>(?:(?:[\w:]|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*,+;=/?\#@%])
+      (?:[\w:\-\u00b7]|\.++(?=[\w:\-\u00b7%\\])|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*,+;=/?\#@%])*)?) )
+    | (?P<number> [+\-]?(?:\d++(?>(?:\.\d*+(?=[eE][+\-]?\d)|\.\d++)?)|\.\d++)(?>(?:[eE][+\-]?\d++)?) )
+    | (?P<language> @[a-zA-Z]++(?>(?:-+[a-zA-Z0-9]++)*) )
     | (?P<word> [^\W\d]\w*+ )
     | (?P<symbol> \^\^ | \|\| | && | != | <= | >= | << | >> | \{\| | \|\} | . )
     """,
