@@ -36,6 +36,7 @@ class Breaker:
         self._in_progress = 0
         self._failed = 0  # In a row.
         self._is_proven = False
+        self._is_over = False
         self._since: float | None = None
         self._longest_pause = 0.0
         self._is_probing = False
@@ -44,11 +45,16 @@ class Breaker:
     @property
     def is_open(self) -> bool:
         """Whether one call at a time may send requests."""
-        return self._is_proven and self._failed >= self._most_failed
+        return self._is_proven and self._failed >= self._most_failed and not self._is_over
+
+    def _is_full(self) -> bool:
+        """Whether no further call may be in progress."""
+        is_free = self._is_over or self._is_proven
+        return not is_free and self._in_progress + self._failed >= self._most_failed
 
     async def admit(self) -> None:
         """Wait until a call may be made; report its end by `succeeded` or `failed`."""
-        while not self._is_proven and self._in_progress + self._failed >= self._most_failed:
+        while self._is_full():
             await self._change.wait()
         self._in_progress += 1
 
@@ -60,6 +66,7 @@ class Breaker:
         return self.is_open
 
     def probed(self) -> None:
+        """Let another call send requests."""
         self._is_probing = False
         self._wake()
 
@@ -98,7 +105,7 @@ class Breaker:
 
     def close(self) -> None:
         """Admit all calls, since they will fail without a request."""
-        self._most_failed = inf
+        self._is_over = True
         self._wake()
 
     def _finish(self) -> None:

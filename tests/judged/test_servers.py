@@ -401,6 +401,15 @@ async def test_a_judge_that_does_not_work_ends_the_run(name: str) -> None:
 
 
 @without_waiting
+async def test_a_spent_budget_hides_no_dead_judge() -> None:
+    """The first calls are in flight when their estimates have spent it, and all fail."""
+    async with serving(DEAD["never"]) as server:
+        limits = {"max_failed_calls": 4, "max_attempts": 1, "call_timeout_sec": 1, "budget_usd": 0.0001}
+        with pytest.raises(JudgeUnavailable, match="none of the first 4 calls succeeded; the last: no reply"):
+            await collect(judged(server, 100, **limits))
+
+
+@without_waiting
 async def test_nobody_listens() -> None:
     async with serving() as server:
         stream = judged(server, 100)
