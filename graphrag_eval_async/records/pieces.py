@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,9 +17,12 @@ LARGE_BYTES = 1 << 18
 PIECE_BYTES = 1 << 16
 """Approximate size of a piece. A longer string or number is one piece."""
 
-MAX_LEVELS = 8
+MAX_LEVELS = 64
 """Levels of lists and objects that are taken apart. Each is scanned once, at about 1 GB a second; what is
 large and nests deeper is one piece."""
+
+MIN_BYTES_PER_VALUE = 4
+"""Text with shorter values is one piece: decoding them takes less time than telling them apart."""
 
 _MEMBERS = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 
@@ -26,8 +30,8 @@ _MEMBERS = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 def count_values(text: bytes) -> int:
     """Number of lists, objects and commas in JSON text, including those in strings. Estimates its values."""
     count = 0
-    for start in range(0, len(text), LARGE_BYTES):  # Other threads run in between.
-        piece = text[start : start + LARGE_BYTES]
+    for start in range(0, len(text), 1 << 18):  # Other threads run in between.
+        piece = text[start : start + (1 << 18)]
         count += len(piece) - len(piece.translate(None, b"[{,"))
     return count
 
@@ -40,12 +44,13 @@ def loads(text: bytes | str, decode: Callable[[bytes | str], Any] = orjson.loads
     Raises:
         ValueError: the text is not JSON; `orjson.JSONDecodeError` with the default `decode`.
     """
-    if len(text) >= LARGE_BYTES:
-        try:
-            return _in_pieces(text if isinstance(text, bytes) else text.encode(), decode, MAX_LEVELS)
-        except (ValueError, RecursionError):
-            pass  # `decode` tells what is wrong and where; and it reads long strings and what nests deeply.
-    return decode(text)
+    if len(text) < LARGE_BYTES:
+        return decode(text)
+    data = text if isinstance(text, bytes) else text.encode()
+    if count_values(data) * MIN_BYTES_PER_VALUE <= len(data):
+        with suppress(ValueError, RecursionError):
+            return _in_pieces(data, decode, MAX_LEVELS)
+    return decode(data)  # It tells what is wrong and where; and it reads long strings and what nests deeply.
 
 
 def _in_pieces(text: bytes | msgspec.Raw, decode: Callable[[bytes], Any], levels: int) -> Any:

@@ -39,6 +39,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """Texts are large, and pieces are of a few bytes."""
     monkeypatch.setattr(pieces, "LARGE_BYTES", 0)
     monkeypatch.setattr(pieces, "PIECE_BYTES", request.param)
+    monkeypatch.setattr(pieces, "MIN_BYTES_PER_VALUE", 0)
 
 
 def text_of_some_value(rng: random.Random, depth: int) -> str:
@@ -137,6 +138,20 @@ def test_nothing_recurses() -> None:
         (value,) = value
     assert len(value) == 1_250_001
     assert sys.getrecursionlimit() <= 1000
+
+
+@pytest.mark.parametrize("depth", [1, 60])
+def test_no_piece_is_large(depth: int) -> None:
+    """But for what nests deeper still."""
+    sizes = []
+
+    def decode(text: bytes | str) -> Any:
+        sizes.append(len(text))
+        return orjson.loads(text)
+
+    text = b'[1,{"a":' * (depth // 2) + b"[" + members(b'{"a": [1, "text"]},') + b"1]" + b"}]" * (depth // 2)
+    assert pieces.loads(text, decode) == orjson.loads(text)
+    assert max(sizes) < 2 * pieces.PIECE_BYTES
 
 
 def test_text_and_bytes_are_alike() -> None:
