@@ -14,8 +14,8 @@ from graphrag_eval_async.records.metrics import (
     RESOURCES,
     RESULT_KEYS,
     RESULT_METRICS,
-    RETRIEVAL_METRICS,
     is_metric,
+    metric_position,
 )
 from graphrag_eval_async.records.shapes import ReferenceShape, did_you_mean
 from graphrag_eval_async.steps.differences import KINDS, MAX_DIFFERENCES
@@ -23,7 +23,7 @@ from graphrag_eval_async.steps.differences import KINDS, MAX_DIFFERENCES
 Status = Literal["success", "error"]
 Number = Annotated[float, Meta(description="a finite number of at most 64 bits")]
 Count = Annotated[float, Meta(ge=0, description="a number of 0 or more")]
-_METRICS = sorted(filter(is_metric, RESULT_KEYS), key=(*RESULT_METRICS, *RETRIEVAL_METRICS).__contains__)
+_METRICS = sorted(filter(is_metric, RESULT_KEYS), key=metric_position)
 
 
 class ActualStepShape(Struct, kw_only=True):
