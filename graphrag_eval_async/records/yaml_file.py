@@ -73,6 +73,8 @@ def _without_quotations(error: yaml.YAMLError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error)
     problem, mark = str(error.problem), error.problem_mark
+    if "maximum nesting depth" in problem:  # libyaml reads ahead, so its own limit may come first.
+        problem = f"nests more than {MAX_DEPTH} deep"
     if type(error) is not yaml.MarkedYAMLError:  # raised by PyYAML, not made by `_error`
         problem = _QUOTATION.sub(lambda found: found[0] if len(found[0]) == 3 else "...", problem)
     return f"{problem}, in line {mark.line + 1}, column {mark.column + 1}"
