@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.errors import SourceError, describe_exception
 from graphrag_eval_async.records import FileId, Line, LongLine
 from graphrag_eval_async.records.line import Unwritable
+from graphrag_eval_async.records.reject import reject_long
 from graphrag_eval_async.scale.ranges import Cutter, Range, RangeLines
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.lines import long_line
@@ -169,14 +170,16 @@ def tables(rows: Iterable[Row]) -> Iterator[Any]:
 
 def _row(record: Record, piece: Mapping[str, Any] | None) -> Row:
     offset = record.offset
+    why: tuple[str | None, str | None] = (None, None)
     if isinstance(record, LongLine):
         content, digest, length = record.head, record.sha256, record.length
-        message = f"{length} bytes, more than max_line_bytes={record.limit}; raise it, or shorten the line"
-        why: tuple[str | None, str | None] = ("too_long", message)
+        reject = reject_long(record)
+        why = reject.reason, reject.message
     else:
         content, length = record.data, len(record.data)
         digest = sha256(content).hexdigest()
-        why = (record.reason, record.message) if isinstance(record, Unwritable) else (None, None)
+        if isinstance(record, Unwritable):
+            why = record.reason, record.message
     if piece is None:
         return Row(bytes.fromhex(digest), content, None, 0, *why, length, digest, token_bytes(8))
     id_ = sha256(f"{piece['file']}\0{offset}\0{digest}".encode(errors="surrogateescape")).digest()

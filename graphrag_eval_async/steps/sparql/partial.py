@@ -1,15 +1,14 @@
 """Partial credit for SPARQL results: F1 over rows and cells tells a nearly right query from a wrong one.
 
 Each required column is paired with an actual column of its own, whatever the names. Module `row_pairs` pairs
-the rows. Let k be the number of required columns, m and n the numbers of expected and actual rows,
-and c the number of cells in which paired rows agree. A row that matches in every cell adds k to c, a row that
-matches in part the number of its cells that agree, and a row without partner nothing. Then
+the rows. With k required columns, m expected rows, n actual rows, and c cells in which paired rows agree,
 
-    precision = c / (k n),   recall = c / (k m),   F1 = 2 c / (k (m + n)),
+    precision = c / (k n),   recall = c / (k m),   F1 = 2 c / (k (m + n)).
 
-where F1 is the harmonic mean of the others: https://en.wikipedia.org/wiki/F-score. Cells agree as `compare`
-has it. If duplicates are ignored, equal rows of the paired columns count once. A required column without
-partner agrees in no row; other columns of the actual results cost nothing, as in `compare`.
+A row without a partner adds nothing to c. F1 is the harmonic mean of the other two:
+https://en.wikipedia.org/wiki/F-score. Cells agree as in `compare`. If duplicates are ignored, equal rows of
+the paired columns count once. A required column without a partner agrees in no row; other columns of the
+actual results cost nothing, as in `compare`.
 
 The score is that of the pairing of columns with the greatest F1, and 1 if and only if `compare` says 1. If
 columns are so alike that `SEARCH_STEPS` do not suffice to try all pairings that may be better, it is that of
