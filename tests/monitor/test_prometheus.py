@@ -198,10 +198,10 @@ async def test_another_thread_scrapes_while_the_stream_runs() -> None:
             scraped.append(scrape(collector))
 
     async def source() -> AsyncIterator[Any]:
-        for each in responses(3000):
+        for i, each in enumerate(responses(3000)):
             yield each
-            if not len(scraped) % 10:
-                await asyncio.sleep(0)
+            while len(scraped) < i // 500:
+                await asyncio.sleep(0.001)
 
     stream = evaluate_stream(REFERENCE, source())
     collector = PrometheusCollector(stream)
@@ -215,7 +215,7 @@ async def test_another_thread_scrapes_while_the_stream_runs() -> None:
         await asyncio.to_thread(thread.join)
     scraped.append(await asyncio.to_thread(scrape, collector))
     check_scrapes(scraped)
-    assert len(scraped) > 2
+    assert len(scraped) > 5
     check_groups(scraped[-1], stream.aggregates.snapshot(detail=True), {"per_template": {}})
 
 
