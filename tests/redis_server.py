@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SECONDS = 20.0
+SECONDS = 60.0
 """Until it must answer."""
-
-
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody uses at this moment."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 class RedisServer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import pytest
 from tests.cli.support import DEADLINE_SECONDS, failed, finish, response, start, to_jsonl, told
 from tests.monitor import hostile
 from tests.monitor.test_report import report_of
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,12 +73,6 @@ class Page:
         found = axe.Axe().run(self.page).response["violations"]
         serious = [each for each in found if each["impact"] in {"serious", "critical"}]
         assert not serious, [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def watching(folder: Folder, port: int, *options: str) -> Any:

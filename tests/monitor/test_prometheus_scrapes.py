@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
@@ -24,6 +23,7 @@ from graphrag_eval_async.monitor.prometheus_server import MetricsServer
 from tests.deadlines import WAIT_SECONDS, in_time
 from tests.monitor.test_grafana import expressions, printed
 from tests.monitor.test_prometheus import judged
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +36,7 @@ def prometheus(tmp_path: Path) -> Iterator[tuple[str, MetricsServer]]:
     """A server of Prometheus that scrapes metrics, and the server of these."""
     if PROMETHEUS is None:
         pytest.skip("prometheus is not installed: apt-get install prometheus")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with MetricsServer("127.0.0.1", 0) as server:
         target = urllib.parse.urlsplit(server.address).netloc
         (tmp_path / "prometheus.yml").write_text(

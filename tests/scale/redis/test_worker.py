@@ -16,7 +16,8 @@ from graphrag_eval_async.scale.redis.results import watch_redis
 from graphrag_eval_async.scale.redis.source import redis_stream, stream_at
 from tests.cases import each
 from tests.conftest import templates
-from tests.redis_server import RedisServer, free_port, redis_server
+from tests.ports import free_port
+from tests.redis_server import RedisServer, redis_server
 from tests.scale.redis.support import (
     GROUP,
     SECONDS,
