@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 # On a busy machine the time of an example says nothing about the code. All other settings stay, also in CI.
+# A test that names health checks itself would bring back those that are named here.
 _settings = hypothesis.settings()
+_check = hypothesis.HealthCheck
 hypothesis.settings.register_profile(
     "any machine",
     _settings,
     deadline=None,
-    suppress_health_check=[*_settings.suppress_health_check, hypothesis.HealthCheck.too_slow],
+    suppress_health_check=[*_settings.suppress_health_check, _check.too_slow, _check.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("any machine")
 

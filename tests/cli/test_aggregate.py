@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
@@ -39,7 +39,7 @@ def aggregates(folder: Folder, *arguments: str) -> tuple[int, dict[str, Any]]:
     order=st.permutations(range(len(RESPONSES))),
     errors=st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(max_examples=25)
 def test_shards_of_any_cut_give_the_same(
     tmp_path: Path, cuts: list[int], order: list[int], errors: bool
 ) -> None:

@@ -5,7 +5,7 @@ import io
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.cli.tsv import (
@@ -26,7 +26,7 @@ HEADER = "Question\tReference answer\tActual answer\n"
 TEXTS = st.text(st.sampled_from('ab"\t\n\r ,\ufeff\x85\u2028\x00é\U0001f600'), max_size=6) | st.text(
     max_size=3
 )
-SMALL = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SMALL = settings(max_examples=150)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import JournalError
@@ -68,7 +68,6 @@ def test_closing_twice_closes_nothing_else(tmp_path: Path) -> None:
     st.integers(0, 60) | st.none(),
     st.integers(1, 7) | st.none(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_line_is_there_whole_or_not_at_all(
     tmp_path: Path, faults: Faults, lines: list[bytes], room: int | None, most: int | None
 ) -> None:

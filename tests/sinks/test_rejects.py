@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Journal, Reject, UsageError, evaluate_stream
@@ -63,7 +63,6 @@ def test_lone_surrogates_in_a_message(tmp_path: Path) -> None:
 
 
 @given(content=st.binary(max_size=40) | st.text(max_size=20).map(str.encode), spooled=st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_content_comes_back_whole(tmp_path: Path, content: bytes, spooled: bool) -> None:
     (record,) = written(tmp_path / "r", make_reject(BytesIO(content) if spooled else content))
     assert ("content" in record) != ("content_base64" in record)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import EvaluationStream, JournalError
@@ -294,7 +294,6 @@ LINE = st.sampled_from([*GOOD, seal(b"[5]\n")[:-1], b'{"a": 1}', b"5", b"", b"{"
 
 
 @given(st.lists(LINE, max_size=12), st.sampled_from([b"", b"{", b'{"a": 1}']), st.integers(1, 40))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_lines_in_pieces_of_any_size(
     tmp_path: Path,
     threads: ThreadPoolExecutor,
