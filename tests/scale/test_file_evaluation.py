@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import multiprocessing
 import operator
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +38,12 @@ def deadly(_: Any, actual: Any) -> float:
     if actual["output"] == "die":
         os.kill(os.getpid(), 9)
     return 1.0
+
+
+def endless(*_: Any) -> float:
+    """A comparator that never finds out."""
+    while True:
+        signal.pause()
 
 
 @pytest.fixture
@@ -101,12 +109,15 @@ async def test_a_killed_worker_is_told_with_its_range(
 
 
 async def test_nothing_is_left_running_when_cancelled(path: Path) -> None:
-    task = asyncio.ensure_future(evaluate_file(REFERENCE, path, jobs=2))
-    await asyncio.sleep(0.05)
-    task.cancel()
+    comparators = {"calculator": endless}
+    task = asyncio.ensure_future(evaluate_file(templates(), path, jobs=2, comparators=comparators))
     async with asyncio.timeout(SECONDS):
+        while not multiprocessing.active_children():  # noqa: ASYNC110  (they tell nobody)
+            await asyncio.sleep(0.01)
+        task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+    assert not multiprocessing.active_children()
 
 
 async def test_only_so_many_ranges_are_out(path: Path) -> None:

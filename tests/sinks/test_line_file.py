@@ -11,6 +11,7 @@ import pytest
 
 from graphrag_eval_async.sinks import LineFile, write_report
 from tests.conftest import settle
+from tests.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,10 @@ LINE = bytes(range(11, 256)) * 4000 + b"\n"
 
 @pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("blocking", [False, True])
-async def test_a_slow_reader_gets_whole_lines(pipe: Pipe, blocking: bool, cancelled: bool) -> None:
+async def test_a_slow_reader_gets_whole_lines(
+    pipe: Pipe, blocking: bool, cancelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sinks.line_file.PATIENCE_SECONDS", WAIT_SECONDS)
     with LineFile(pipe.path) as lines:
         os.set_blocking(lines._descriptor, blocking)
         await lines.send(b"one\n")
