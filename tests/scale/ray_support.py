@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 from pathlib import Path
@@ -18,12 +19,24 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """Appends a line to a file for each call; kills its process when it finds the file `kill`."""
+    """Appends a line to a file for each call; kills its process when it finds the file `kill`.
+
+    After about `answers` calls, it answers no more.
+    """
 
     model = "scripted"
 
-    def __init__(self, folder: Path, delay: float = 0.0, *, poison: int = -1, refuses: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        delay: float = 0.0,
+        *,
+        poison: int = -1,
+        refuses: bool = False,
+        answers: float = math.inf,
+    ) -> None:
         self.folder, self.delay, self.poison, self.refuses = str(folder), delay, poison, refuses
+        self.answers = answers
 
     async def complete(
         self, messages: Sequence[Mapping[str, str]], _: Mapping[str, Any]
@@ -39,6 +52,8 @@ class Judge:
                 os.unlink(kill)
             os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(self.delay)
+        if self.answers < math.inf and Path(self.folder, "calls").read_text().count("\n") > self.answers:
+            await asyncio.Event().wait()
         return reply(number)
 
     async def embed(self, _: Any) -> Any:
@@ -55,7 +70,7 @@ def start() -> None:
 
 
 def drive(given: Mapping[str, str]) -> None:
-    """Evaluate slowly, until killed."""
+    """Evaluate some responses slowly, until killed."""
     start()
     evaluate_dataset(
         REFERENCE,
@@ -64,5 +79,5 @@ def drive(given: Mapping[str, str]) -> None:
         concurrency=2,
         batch_size=20,
         config=CONFIG,
-        judge=Judge(Path(given["folder"]), 0.2),
+        judge=Judge(Path(given["folder"]), 0.2, answers=200),
     )
