@@ -13,7 +13,7 @@ import pytest
 from graphrag_eval_async.cli import answer_correctness
 from tests.cli.judged import KEY, MODEL, blocks, claims, config, failing, honest, serving
 from tests.cli.support import ROOT, finish, run, start, terminal_output, until
-from tests.judge_server import FAULTS, Never, Reply, completion, error
+from tests.judge_server import FAULTS, Never, Once, Reply, completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,8 +140,11 @@ def test_columns_in_any_order_and_line_ends_of_any_kind(folder: Folder) -> None:
 
 
 def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
+    def script(request: Request) -> Fault:
+        return Once(honest(request), lambda: server.counts.most_in_flight >= 20)
+
     write(folder.path / "in.tsv", numbered(40))
-    with serving(latency=0.3) as server:
+    with serving(script) as server:
         path = config(folder.path, server, llm={"limits": {"max_concurrency": 20}})
         assert run("answer-correctness", "-i", "in.tsv", "-o", "out", "-c", path) == 0
         assert server.counts.most_in_flight == 20
@@ -149,10 +152,9 @@ def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
 
 
 def test_slow_rows_do_not_change_the_order(folder: Folder) -> None:
-    def script(request: Request) -> Reply:
-        delay = 0.2 if "riddle 0000" in blocks(request)["question"] else 0.0
-        reply = honest(request)
-        return Reply(reply.body, usage=reply.usage, latency=delay)
+    def script(request: Request) -> Reply | Fault:
+        is_first = "riddle 0000" in blocks(request)["question"]
+        return Once(honest(request), lambda: server.counts.replies == 9) if is_first else honest(request)
 
     write(folder.path / "in.tsv", numbered(10))
     with serving(script) as server:
@@ -356,11 +358,12 @@ def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_goes_on_there(
         number = int(blocks(request)["question"].split()[1])
         if number == 7 and fatal:
             return FAULTS["401"](request)
-        return honest(request) if number < 7 or not fatal else Never()
+        # Fewer than the calls at a time, so that those of the other rows are made.
+        return honest(request) if number < 17 or not fatal else Never()
 
     fatal = True
     with serving(script) as server:
-        path = config(folder.path, server, llm={"limits": {"max_concurrency": 8, "call_timeout_sec": 2}})
+        path = config(folder.path, server, llm={"limits": {"max_concurrency": 8}})
         command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path]
         assert run(*command) == 4
         err = capfd.readouterr().err
@@ -378,12 +381,12 @@ def test_rows_behind_the_one_that_ended_it_are_not_written(folder: Folder) -> No
     rows = numbered(8)
     write(folder.path / "in.tsv", rows)
 
-    def script(request: Request) -> Reply:
+    def script(request: Request) -> Reply | Fault:
         if "riddle 0000" not in blocks(request)["question"]:
             return honest(request)
         refusal = FAULTS["401"](request)
         assert isinstance(refusal, Reply)
-        return Reply(refusal.body, 401, latency=0.3)
+        return Once(refusal, lambda: server.counts.replies == 7)
 
     with serving(script) as server:
         path = config(folder.path, server)
@@ -418,12 +421,13 @@ def test_ctrl_c_leaves_finished_rows(folder: Folder) -> None:
 
 def test_a_killed_process_can_be_followed_by_another(folder: Folder) -> None:
     write(folder.path / "in.tsv", numbered(300))
-    with serving(latency=0.005) as server:
+    with serving() as server:
         path = config(folder.path, server, llm={"limits": {"max_concurrency": 8}})
         command = ["answer-correctness", "-i", "in.tsv", "-c", path]
         assert run(*command, "-o", "undisturbed.tsv") == 0
         whole, output = (folder.path / "undisturbed.tsv").read_bytes(), folder.path / "out.tsv"
         enough = len(whole) // 3
+        server.script = failing("riddle 0299", Never())  # It must not end before it is killed.
         process = start(*command, "-o", "out.tsv")
         until(process, lambda: output.exists() and output.stat().st_size >= enough, "a third of the rows")
         process.kill()
@@ -431,6 +435,7 @@ def test_a_killed_process_can_be_followed_by_another(folder: Folder) -> None:
         left = output.read_bytes()
         assert whole.startswith(left)
         assert enough <= len(left) < len(whole)
+        server.script = honest
         before = server.counts.requests
         assert run(*command, "-o", "out.tsv") == 0
         assert server.counts.requests - before < 210

@@ -13,7 +13,7 @@
 """
 
 from tests.judge_server.faults import CHAT_FAULTS, EMBEDDING_FAULTS, FAULTS, HTTP_FAULTS, random_faults
-from tests.judge_server.messages import CutOff, Drip, Fault, Never, Reply, Request, Reset
+from tests.judge_server.messages import CutOff, Drip, Fault, Never, Once, Reply, Request, Reset
 from tests.judge_server.replies import completion, embeddings, error, json_reply, reply_to, sample
 from tests.judge_server.server import Counts, JudgeServer, Script
 
@@ -28,6 +28,7 @@ __all__ = [
     "Fault",
     "JudgeServer",
     "Never",
+    "Once",
     "Reply",
     "Request",
     "Reset",

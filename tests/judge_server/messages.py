@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 REASONS = {status.value: status.phrase for status in HTTPStatus}
 
@@ -97,4 +100,12 @@ class Drip:
     interval: float = 1.0
 
 
-Fault: TypeAlias = Reset | CutOff | Never | Drip
+@dataclass(frozen=True, slots=True)
+class Once:
+    """The reply comes once a condition is true, or after `WAIT_SECONDS`: it is for the test to check it."""
+
+    reply: Reply
+    condition: Callable[[], bool]
+
+
+Fault: TypeAlias = Reset | CutOff | Never | Drip | Once

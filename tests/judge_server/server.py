@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import orjson
 
-from tests.judge_server.messages import CutOff, Drip, Never, Reply, Request, Reset
+from tests.deadlines import WAIT_SECONDS
+from tests.judge_server.messages import CutOff, Drip, Never, Once, Reply, Request, Reset
 from tests.judge_server.replies import error, json_reply, reply_to
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ AT_ONCE = struct.pack("ii", 1, 0)
 
 MID_BODY_PAUSE = 0.02
 """In seconds, so that the client reads what came before the reset."""
+
+LOOK_SECONDS = 0.005
+"""Between two looks at the condition of a reply."""
 
 
 @dataclass(slots=True)
@@ -240,6 +244,8 @@ class _Connection(asyncio.Protocol):
             case Drip(reply):
                 self.transport.write(reply.head)
                 self._drip(answer, 0)
+            case Once():
+                self._send_once(answer, asyncio.get_running_loop().time() + WAIT_SECONDS)
             case Never():
                 pass
 
@@ -255,6 +261,12 @@ class _Connection(asyncio.Protocol):
         self._answering = False
         if self._buffer:
             self._next()
+
+    def _send_once(self, answer: Once, end: float) -> None:
+        if answer.condition() or asyncio.get_running_loop().time() > end:
+            self._send(answer.reply)
+        else:
+            self._after(LOOK_SECONDS, self._send_once, answer, end)
 
     def _drip(self, drip: Drip, sent: int) -> None:
         self.transport.write(drip.reply.body[sent : sent + 1])
