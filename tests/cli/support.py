@@ -29,8 +29,8 @@ ODD = "a:b=c"
 
 COLOURS = "colours"
 
-DEADLINE_SECONDS = 30
-"""How long a test waits for one step of a process."""
+DEADLINE_SECONDS = 60
+"""How long a test waits for one step of a process; more than a run has to finish after a signal."""
 
 _started: list[subprocess.Popen[bytes]] = []
 """The processes of the current test."""

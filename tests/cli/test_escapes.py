@@ -354,7 +354,7 @@ finally:
     logging.getLogger("graphrag_eval_async.follow").warning("%s: is\\ngone", {path!r})
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=30, cwd=ROOT, check=False
+        [sys.executable, "-c", code], capture_output=True, timeout=100, cwd=ROOT, check=False
     )
     text = done.stderr.decode()
     assert r"owned\x07" in text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.cli.support import REFERENCE, failed, next_line, question, response, run, start
+from tests.cli.support import DEADLINE_SECONDS, REFERENCE, failed, next_line, question, response, run, start
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
@@ -72,7 +72,7 @@ def test_unread_lines_are_not_missing(folder: Folder, end: str) -> None:
         process.stdin.flush()
         assert b"invalid_json" in next_line(process, "a reject")
         process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == (130 if end == "Ctrl-C" else 4)
     assert b"no response" not in out
     assert b"without a response" not in out
