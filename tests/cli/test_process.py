@@ -30,14 +30,15 @@ from tests.cli.support import (
     start,
     terminal_output,
     to_jsonl,
+    until,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PIPE = subprocess.PIPE
-FULL_SECONDS = 0.05
-"""A pipe is full if for so long nothing more came from a process that sleeps."""
+FULL_LOOKS = 20
+"""A pipe is full if for so many looks, one after the other, nothing more came from a process that sleeps."""
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
 
 
@@ -82,11 +83,12 @@ def interrupted_while_nobody_reads(arguments: Sequence[str]) -> tuple[int, bytes
     """
     reader, writer = os.pipe()
     process = start(*arguments, stdout=writer)
-    before, changed = -1, monotonic()
-    deadline = changed + DEADLINE_SECONDS
-    while select.select([], [writer], [], 0)[1] or monotonic() < changed + FULL_SECONDS:
+    before, looks = -1, 0
+    deadline = monotonic() + DEADLINE_SECONDS
+    while select.select([], [writer], [], 0)[1] or looks < FULL_LOOKS:
+        looks += 1
         if before < unread(reader) or not sleeps(process):
-            before, changed = unread(reader), monotonic()
+            before, looks = unread(reader), 0
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.01)
         assert process.poll() is None, "the process ended before the pipe was full"
@@ -142,7 +144,8 @@ def test_ctrl_c_writes_computed_results(
 
 def test_ctrl_c_in_the_middle_of_a_file(folder: Folder) -> None:
     responses = folder.lines(*[response("q1", note="n" * 300)] * 20_000)
-    process = start("evaluate", folder.reference, responses, "--aggregates", folder.file("a.json"))
+    command = ["evaluate", folder.reference, responses, "--aggregates", folder.file("a.json")]
+    process = start(*command, module="tests.cli.patient")
     received = [receive(process) for _ in range(300)]
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
@@ -194,7 +197,9 @@ def test_a_later_ctrl_c_stops_at_once(folder: Folder) -> None:
     process = start(*command, stdin=PIPE, stderr=writer)
     send(process, response("q1"))
     receive(process)
-    interrupt(process)  # The first lets it write the aggregates, and then wait to show them.
+    process.send_signal(signal.SIGINT)  # It writes the aggregates, and then waits to show them.
+    until(process, lambda: (folder.path / "a.json").exists(), "the aggregates")
+    interrupt(process)
     assert finish(process)[0] == 130
     assert aggregated(folder) == 1
     os.close(reader)

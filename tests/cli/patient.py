@@ -1,0 +1,13 @@
+"""The command line, which waits longer for its readers: on a busy machine, a test may be slow to read.
+
+python -m tests.cli.patient
+"""
+
+from __future__ import annotations
+
+from graphrag_eval_async.cli import exits, main
+from graphrag_eval_async.sinks import line_file
+
+if __name__ == "__main__":
+    exits.PATIENCE_SECONDS = line_file.PATIENCE_SECONDS = 60.0
+    main()
