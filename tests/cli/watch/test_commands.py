@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from graphrag_eval_async.cli.watch import commands as commands_module
 from graphrag_eval_async.cli.watch.commands import ShellCommand
 from graphrag_eval_async.monitor.deliveries import MAX_WAITING, Deliveries
 from tests.conftest import leaving_nothing
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Change
 
 LOW, HIGH = "x < 1", "a b: x > 2"
+SECONDS = 1000.0
+"""More than a command takes, however slow the machine is."""
 
 
 def change(alert: str = LOW, state: str = "started", value: float | None = 0.5) -> Change:
@@ -26,11 +30,15 @@ def change(alert: str = LOW, state: str = "started", value: float | None = 0.5) 
 
 
 @asynccontextmanager
-async def running(command: str, **more: Any) -> AsyncIterator[tuple[Deliveries, list[str]]]:
-    """Commands, and what they say."""
+async def running(
+    command: str, *, seconds: float = SECONDS, waits: float = SECONDS
+) -> AsyncIterator[tuple[Deliveries, list[str]]]:
+    """Commands, each of which has `seconds`, while the end `waits` for them, and what they say."""
     said: list[str] = []
     async with leaving_nothing():
-        commands = Deliveries("--on-alert", ShellCommand(command, **more), said.append, **more)
+        commands = Deliveries(
+            "--on-alert", ShellCommand(command, seconds=seconds), said.append, seconds=waits
+        )
         yield commands, said
         await commands.aclose()
 
@@ -60,11 +68,22 @@ async def test_a_command_need_not_read() -> None:
     assert not said
 
 
-async def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_a_command_that_hangs_is_killed_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "pipe")
+    timeouts: list[asyncio.Timeout] = []
+
+    def timeout(_seconds: float) -> asyncio.Timeout:
+        timeouts.append(asyncio.Timeout(None))
+        return timeouts[-1]
+
+    monkeypatch.setattr(commands_module, "asyncio", SimpleNamespace(**vars(asyncio) | {"timeout": timeout}))
     async with running(f"sleep 1000 > {tmp_path}/pipe & wait", seconds=1) as (commands, said):
         commands.add(change())
         with await asyncio.to_thread(open, tmp_path / "pipe", "rb") as pipe:
+            [its] = timeouts
+            its.reschedule(asyncio.get_running_loop().time())
             assert await asyncio.to_thread(pipe.read) == b""
         await commands.finish()
     assert said == ["--on-alert took more than 1 s, and was killed: x < 1, started"]
@@ -93,7 +112,7 @@ async def test_one_that_cannot_run_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_admission_is_bounded() -> None:
-    async with running("exec sleep 1000", seconds=0.3) as (commands, said):
+    async with running("exec sleep 1000", waits=0.3) as (commands, said):
         commands.add(change())
         await asyncio.sleep(0)
         for _ in range(MAX_WAITING + 2):

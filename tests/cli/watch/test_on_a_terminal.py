@@ -161,9 +161,11 @@ def test_a_stopped_terminal_delays_nothing(folder: Folder) -> None:
 def test_a_dumb_terminal_gets_plain_lines(folder: Folder) -> None:
     """The view as text, without a sequence that moves the cursor or colours."""
     log = folder.lines(response("q1"), response("q2", False))
-    options = ["--until-idle", "300ms", "--interval", "50ms", "--alert", "steps_score < 1 over 1"]
+    options = ["--interval", "50ms", "--alert", "steps_score < 1 over 1"]
     with Session("watch", folder.reference, log, *options, term="dumb") as session:
-        assert session.finish() == 0
+        session.until(lambda _: session.written.count("watching ") > 1)
+        session.process.send_signal(signal.SIGINT)
+        assert session.finish() == 130
     assert "\x1b" not in session.written
     views = session.written.split("watching ")[1:]
     assert len(views) >= 2
