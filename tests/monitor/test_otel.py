@@ -11,6 +11,7 @@ import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream
 from tests.cli.support import REFERENCE, Folder, failed, finish, response, start
+from tests.deadlines import WAIT_SECONDS
 from tests.monitor.test_otlp import NAME, SPAN, TRACE, VALUE, attributes_of
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Collector:
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     collector = Collector()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
+    for name in ("CLOSING_SECONDS", "READ_SECONDS"):
+        monkeypatch.setattr(f"graphrag_eval_async.monitor.otel.{name}", WAIT_SECONDS)
     yield collector
     collector.close()
 

@@ -70,15 +70,15 @@ def ask(address: str, path: str, **parameters: str) -> Any:
     return None
 
 
-async def until_scraped(address: str, times: int) -> None:
+async def found_by(address: str, query: str) -> list[dict[str, Any]]:
+    """Wait for a query to find something: a scrape that took too long leaves nothing until the next."""
     end = monotonic() + WAIT_SECONDS
     while True:
-        found = await asyncio.to_thread(
-            ask, address, "query", query="count_over_time(graphrag_eval_info[1h])"
-        )
-        if found and found["result"] and int(found["result"][0]["value"][1]) >= times:
-            return
-        assert monotonic() < end, f"waited {WAIT_SECONDS} s for a scrape"
+        found = await asyncio.to_thread(ask, address, "query", query=query)
+        if found and found["result"]:
+            result: list[dict[str, Any]] = found["result"]
+            return result
+        assert monotonic() < end, f"waited {WAIT_SECONDS} s: nothing is found by {query}"
         await asyncio.sleep(0.05)
 
 
@@ -95,16 +95,15 @@ async def test_prometheus_scrapes_and_answers_the_dashboard(
     }
 
     async def check() -> None:
-        await until_scraped(address, 3)
-        found = await asyncio.to_thread(ask, address, "query", query="graphrag_eval_score_sum")
-        shown = {each["metric"]["metric"]: float(each["value"][1]) for each in found["result"]}
+        await found_by(address, "count_over_time(graphrag_eval_info[1h]) >= 3")
+        found = await found_by(address, "graphrag_eval_score_sum")
+        shown = {each["metric"]["metric"]: float(each["value"][1]) for each in found}
         assert {name: shown[name] for name in sums} == sums
         for expression in expressions(printed(capfd)):
             query = expression.replace("$__rate_interval", "1m")
             for name in ("instance", "template", "metric"):
                 query = query.replace(f'"${name}"', '".*"')
-            found = await asyncio.to_thread(ask, address, "query", query=query)
-            assert found["result"], f"nothing is found by {query}"
+            await found_by(address, query)
 
     await server.run(check(), lambda: collector)
 

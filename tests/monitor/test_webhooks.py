@@ -80,9 +80,9 @@ def test_final_failures(status: int) -> None:
 
 @in_time
 async def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    problem = await posted(f"http://127.0.0.1:{port}/T0KEN")
+    with socket.socket() as taken:  # So that nobody else can listen, nor a client be given the port.
+        taken.bind(("127.0.0.1", 0))
+        problem = await posted(f"http://127.0.0.1:{taken.getsockname()[1]}/T0KEN")
     assert problem == f"cannot be reached: Connection refused (attempt {ATTEMPTS} of {ATTEMPTS})"
 
 
