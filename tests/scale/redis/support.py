@@ -41,19 +41,28 @@ def fill(server: RedisServer, entries: Iterable[Any]) -> None:
 
 
 class Judge:
-    """Appends a line to a file for each call, which takes a moment."""
+    """Appends a line to a file for each call, which takes a moment.
+
+    From the number `held_from` on, it answers once there is a file `go` beside that one.
+    """
 
     model = "scripted"
 
-    def __init__(self, calls: Path) -> None:
+    def __init__(self, calls: Path, *, seconds: float | None = None, held_from: int | None = None) -> None:
+        """Each call takes `seconds`, or by its number up to 0.09 s."""
         self._calls = os.open(calls, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._go = calls.with_name("go")
+        self._seconds, self._held_from = seconds, held_from
 
     async def complete(
         self, messages: Sequence[Mapping[str, str]], _: Mapping[str, Any]
     ) -> tuple[Any, TokenUsage]:
         number = number_in(messages)
         os.write(self._calls, b"%d\n" % number)
-        await asyncio.sleep(number % 10 / 100)
+        await asyncio.sleep(number % 10 / 100 if self._seconds is None else self._seconds)
+        if self._held_from is not None and number >= self._held_from:
+            while not self._go.exists():  # noqa: ASYNC110  (another process makes it)
+                await asyncio.sleep(0.02)
         return reply(number)
 
     async def embed(self, _: Any) -> Any:
@@ -64,10 +73,12 @@ def source_at(server: RedisServer, **options: Any) -> RedisStream:
     return redis_stream(server.url, "responses", group="eval", **options)
 
 
-async def work(server: RedisServer, *, calls: Path | None = None, **options: Any) -> list[dict[str, Any]]:
-    """The results that one worker commits until the stream is drained."""
+async def work(
+    server: RedisServer, *, calls: Path | None = None, judge: dict[str, Any] | None = None, **options: Any
+) -> list[dict[str, Any]]:
+    """The results that one worker commits until the stream is drained; `judge` has options of a `Judge`."""
     options = {"drain": True, "claim_after_sec": 1.0} | options
-    judged: dict[str, Any] = {} if calls is None else {"config": CONFIG, "judge": Judge(calls)}
+    judged: dict[str, Any] = {} if calls is None else {"config": CONFIG, "judge": Judge(calls, **judge or {})}
     async with asyncio.timeout(SECONDS):
         stream = evaluate_stream(REFERENCE, source_at(server, **options), on_reject=_ignore, **judged)
         async with stream:
