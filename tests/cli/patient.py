@@ -9,5 +9,6 @@ from graphrag_eval_async.cli import exits, main
 from graphrag_eval_async.sinks import line_file
 
 if __name__ == "__main__":
-    exits.PATIENCE_SECONDS = line_file.PATIENCE_SECONDS = 60.0
+    for module in (exits, line_file):
+        vars(module)["PATIENCE_SECONDS"] = 60.0
     main()

@@ -29,7 +29,7 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
 )
 from graphrag_eval_async.monitor.prometheus_samples import LABEL_CHARACTERS
 from tests.cli.support import REFERENCE, failed, response
-from tests.deadlines import in_time, wait
+from tests.deadlines import WAIT_SECONDS, in_time, wait
 from tests.judge.support import ScriptedJudge
 from tests.monitor.test_facts import CONFIG, VERDICT, with_answers
 
@@ -189,7 +189,8 @@ def check_scrapes(scraped: list[Values]) -> None:
 
 
 @in_time
-async def test_another_thread_scrapes_while_the_stream_runs() -> None:
+async def test_another_thread_scrapes_while_the_stream_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "SCRAPE_SECONDS", WAIT_SECONDS)
     is_over = threading.Event()
     scraped: list[Values] = []
 

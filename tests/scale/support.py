@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async import Reject
 
-SECONDS = 60
+SECONDS = 90
 """How long anything may take that starts processes."""
 
 REFERENCE = load_reference(templates())

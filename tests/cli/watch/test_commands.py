@@ -74,7 +74,9 @@ async def test_a_command_that_hangs_is_killed_with_all_that_it_started(
     os.mkfifo(tmp_path / "pipe")
     timeouts: list[asyncio.Timeout] = []
 
-    def timeout(_seconds: float) -> asyncio.Timeout:
+    def timeout(seconds: float) -> asyncio.Timeout:
+        """One that ends when the test says so."""
+        assert seconds == 1
         timeouts.append(asyncio.Timeout(None))
         return timeouts[-1]
 
