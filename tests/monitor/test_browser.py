@@ -25,6 +25,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), None)
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.timeout(300),
     pytest.mark.skipif(EXECUTABLE is None, reason="needs chromium-headless-shell or chromium"),
 ]
 
