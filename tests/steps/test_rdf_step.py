@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
+import threading
 from typing import Any
 
 import pytest
 
 from graphrag_eval_async import Evaluator
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps import Budget, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
-from graphrag_eval_async.steps.rdf.comparison import MAX_STATEMENT, overlap
+from graphrag_eval_async.steps.rdf import step as step_module
+from graphrag_eval_async.steps.rdf.comparison import MAX_STATEMENT, isomorphic, overlap
 from graphrag_eval_async.steps.rdf.step import GraphStep
+from tests.conftest import settle
+from tests.deadlines import wait
 from tests.steps.graphs import PREFIXES, read, turtle
 
 EXPECTED = turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 2 ; :r 'x' ]")
@@ -161,36 +165,61 @@ def templates(step: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"template_id": "t", "questions": [question]}]
 
 
-async def test_large_graphs_are_compared_without_holding_up_the_loop() -> None:
+async def test_large_graphs_are_compared_without_holding_up_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [f":a :p _:n{index} . _:n{index} :q 'value {index}'" for index in range(40_000)]
     evaluator = Evaluator(templates(reference(turtle(*nodes))))
     response = {"question_id": "q", "actual_steps": [actual(turtle(*nodes[::-1]))]}
-    turns = 0
+    score, comparing, turned = GraphStep.score, threading.Event(), threading.Event()
 
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
+    def held(step: GraphStep, other: ActualStep) -> float:
+        comparing.set()
+        wait(turned, "turns of the event loop")
+        return score(step, other)
+
+    async def turn() -> None:
+        await asyncio.to_thread(wait, comparing, "the comparison")
+        for _ in range(10):
             await asyncio.sleep(0.001)
-            turns += 1
+        turned.set()
 
-    counting = asyncio.create_task(count_turns())
-    result = await evaluator.evaluate(response)
-    counting.cancel()
+    monkeypatch.setattr(GraphStep, "score", held)
+    result, _ = await asyncio.gather(evaluator.evaluate(response), turn())
     assert result["steps_score"] == 1
-    assert turns > 10
 
 
-async def test_a_cancelled_comparison_ends() -> None:
+async def test_a_cancelled_comparison_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"_:n{index} :p _:n{(index + 1) % 20_000}" for index in range(20_000)]
     evaluator = Evaluator(templates(reference(turtle(*lines))))
     response = {"question_id": "q", "actual_steps": [actual(turtle(*lines[::-1]))]}
+    spend, errors = Budget.spend, []
+    comparing, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def held(budget: Budget, steps: int) -> None:
+        comparing.set()
+        wait(go_on, "the cancellation")
+        spend(budget, steps)
+
+    def compared(*arguments: Any) -> bool:
+        monkeypatch.setattr(Budget, "spend", held)
+        try:
+            return isomorphic(*arguments)
+        except ComparisonBudgetExceeded as error:
+            errors.append(str(error))
+            raise
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(step_module, "isomorphic", compared)
     evaluating = asyncio.create_task(evaluator.evaluate(response))
-    await asyncio.sleep(0.2)
+    await asyncio.to_thread(wait, comparing, "the comparison")
     evaluating.cancel()
-    start = monotonic()
+    await settle()
+    assert not evaluating.done()
+    go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await evaluating
-    assert monotonic() - start < 10  # The deadline of such a wait; usually some milliseconds.
+    await asyncio.to_thread(wait, ended, "the end of the comparison")
+    assert errors == ["graphs of 20000 statements: undecided: stopped"]
 
 
 async def test_a_small_and_a_large_way_give_the_same_result() -> None:
