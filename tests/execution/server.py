@@ -11,10 +11,14 @@ from urllib.parse import parse_qs
 
 import pyoxigraph
 
+from tests.deadlines import WAIT_SECONDS, wait
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
     from typing import Self
+
+    from tests.execution.support import Clock
 
     Script = Callable[["Handler", str], bool]
 
@@ -78,6 +82,7 @@ class EndpointServer:
         scripts: called with each request; the first that returns True has answered it.
         queries: all that came.
         headers: of all requests.
+        released: set when the server is left, for scripts that wait.
     """
 
     def __init__(self, turtle: str, *scripts: Script) -> None:
@@ -87,6 +92,7 @@ class EndpointServer:
         self.queries: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.lock = threading.Lock()
+        self.released = threading.Event()
         self.in_flight = self.most_in_flight = 0
         handler = type("_Handler", (Handler,), {"endpoint": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -109,6 +115,7 @@ class EndpointServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        self.released.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -135,5 +142,29 @@ def slow(seconds: float, part: str = "") -> Script:
         if query != "ASK {}" and part in query:
             time.sleep(seconds)
         return False
+
+    return script
+
+
+def together(count: int, part: str) -> Script:
+    """Answer queries that contain `part` when so many of them are there."""
+    barrier = threading.Barrier(count)
+
+    def script(_: Handler, query: str) -> bool:
+        if part in query:
+            barrier.wait(WAIT_SECONDS)
+        return False
+
+    return script
+
+
+def never(part: str, clock: Clock) -> Script:
+    """Never answer queries that contain `part`, for which half a minute passes at once."""
+
+    def script(handler: Handler, query: str) -> bool:
+        if part in query:
+            clock.skip(31)
+            wait(handler.endpoint.released)
+        return part in query
 
     return script

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async.execution.processes import _Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    import pytest
+
+    from graphrag_eval_async.execution.engine import Reply, Request
 
 TURTLE = """\
 @prefix cim: <urn:cim#> .
@@ -41,6 +48,32 @@ HOSTILE = {
     + " }",
 }
 """Queries that take all time, memory or stack there is."""
+
+
+class Clock:
+    """Makes the running event loop believe that more time went by."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._skipped = 0.0
+        self._loop.time = lambda: monotonic() + self._skipped  # type: ignore[method-assign]
+
+    def skip(self, seconds: float) -> None:
+        """May be called in any thread."""
+        self._loop.call_soon_threadsafe(self._skip, seconds)
+
+    def _skip(self, seconds: float) -> None:
+        self._skipped += seconds
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch, seconds: float, *queries: str) -> None:
+    """Give only queries that begin like one of these so little time; others get what they need."""
+    call = _Process.call
+
+    async def timed(process: _Process, request: Request, limit: float) -> Reply:
+        return await call(process, request, seconds if request.query.startswith(queries) else limit)
+
+    monkeypatch.setattr(_Process, "call", timed)
 
 
 def templates(*steps: dict[str, Any], count: int = 1) -> list[dict[str, Any]]:

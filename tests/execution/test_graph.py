@@ -20,6 +20,7 @@ from graphrag_eval_async import (
     evaluate_stream,
     run_evaluation,
 )
+from tests.deadlines import WAIT_SECONDS
 from tests.execution.support import (
     HOSTILE,
     NAMES,
@@ -28,6 +29,7 @@ from tests.execution.support import (
     STEP,
     WRONG,
     graph,
+    hurry,
     ran,
     results_of,
     templates,
@@ -168,13 +170,15 @@ async def test_what_slips_through_cannot_open_a_socket(tmp_path: Path) -> None:
         assert server.queries == []
 
 
-async def test_hostile_queries_end_and_the_next_one_runs(tmp_path: Path) -> None:
-    config = graph(tmp_path, timeout_sec=1.5, max_memory_bytes=200 << 20, max_rows=1000)
+async def test_hostile_queries_end_and_the_next_one_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch, 1.5, *HOSTILE.values())
+    config = graph(tmp_path, max_memory_bytes=200 << 20, max_rows=1000)
     responses = [
         ran(query) for query in HOSTILE.values() for query in (query, RIGHT + " " * (len(query) % 50))
     ]
-    async with asyncio.timeout(100):
-        results = await results_of(responses, config)
+    results = await results_of(responses, config)
     for name, bad, good in zip(HOSTILE, results[::2], results[1::2], strict=True):
         assert (bad["steps_score"], bad["failure"]) == (0, "step_error"), name
         assert bad["actual_steps"][0]["execution_error"].startswith("failed: "), name
@@ -197,12 +201,12 @@ async def test_a_reference_query_that_fails_leaves_the_score_out(tmp_path: Path)
     bad = {**STEP, "reference_query": HOSTILE["cross join"]}
     invalid = {**STEP, "reference_query": "SELECT ?n { ?s no:such ?n }"}
     columns = {**STEP, "required_columns": ["none"]}
-    for step, error in [
-        (bad, "failed: reference_steps[0][0]: it took more than 0.5 s"),
-        (invalid, "invalid_request: reference_steps[0][0]: error at 1:23: a prefix is not declared"),
-        (columns, "invalid_reply: reference_steps[0][0]: required_columns"),
+    for step, limits, error in [
+        (bad, {"timeout_sec": 0.5}, "failed: reference_steps[0][0]: it took more than 0.5 s"),
+        (invalid, {}, "invalid_request: reference_steps[0][0]: error at 1:23: a prefix is not declared"),
+        (columns, {}, "invalid_reply: reference_steps[0][0]: required_columns"),
     ]:
-        [result] = await results_of([ran(RIGHT)], graph(tmp_path, timeout_sec=0.5), templates(step))
+        [result] = await results_of([ran(RIGHT)], graph(tmp_path, **limits), templates(step))
         assert result["execution_error"].startswith(error)
         assert not {"steps_score", "failure"} & {*result}
         steps_score = compute_aggregates([result], detail=True)["micro"]["steps_score"]
@@ -248,7 +252,7 @@ async def test_cancelling_kills_the_queries(tmp_path: Path) -> None:
     )
     async with stream:
         task = asyncio.ensure_future(anext(stream))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             while not engines():  # noqa: ASYNC110  (only the system knows)
                 await asyncio.sleep(0.01)
         task.cancel()
@@ -332,8 +336,11 @@ async def test_pages_show_what_the_queries_returned(tmp_path: Path) -> None:
     assert (pair.actual.text, pair.actual.error) == ("mine", "refused: updates are not run")
 
 
-async def test_a_graph_that_vanishes_is_not_the_agents_fault(tmp_path: Path) -> None:
-    config = graph(tmp_path, timeout_sec=0.3)
+async def test_a_graph_that_vanishes_is_not_the_agents_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch, 0.3, HOSTILE["cross join"])
+    config = graph(tmp_path)
     responses = [ran(RIGHT), ran(HOSTILE["cross join"]), ran(RIGHT + " ")]
     async with evaluate_stream(templates(), responses, config=config, max_in_flight=1) as stream:
         results = [await anext(stream)]
@@ -374,12 +381,14 @@ async def test_blank_nodes_have_the_same_labels_in_all_processes(tmp_path: Path)
     assert [result["steps_score"] for result in results] == [1] * 12
 
 
-async def test_slow_queries_of_one_response_end_it_soon(tmp_path: Path) -> None:
+async def test_slow_queries_of_one_response_end_it_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow = "SELECT * { ?a ?b ?c . " + " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20)) + " }"
     steps = [ran(f"{slow} # {i}")["actual_steps"][0] | {"id": f"c{i}"} for i in range(40)]
-    settings = graph(tmp_path, timeout_sec=0.5, max_in_flight=4, max_rows=10**9)
-    async with asyncio.timeout(60):
-        [result] = await results_of([{"question_id": "q0", "actual_steps": steps}], settings)
+    hurry(monkeypatch, 0.5, slow)
+    settings = graph(tmp_path, max_in_flight=4, max_rows=10**9)
+    [result] = await results_of([{"question_id": "q0", "actual_steps": steps}], settings)
     errors = [step.get("execution_error", "") for step in result["actual_steps"]]
     assert sum("not run, as" in error for error in errors) >= 30
     assert result["steps_score"] == 0
