@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TEST_SECONDS = 100
+TEST_SECONDS = 500
 """How long an asynchronous test may take: less than pytest-timeout gives it, which ends the process."""
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 100
 """How long one step may be waited for; far longer than a busy machine takes."""
 
 
