@@ -81,7 +81,9 @@ async def test_two_caches_of_one_file(tmp_path: Path) -> None:
 
 def test_the_module_is_light() -> None:
     script = "import sys; import graphrag_eval_async.judge.cache; print('sqlite3' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, timeout=60) == b"False\n"
+    assert (
+        subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, timeout=WAIT_SECONDS) == b"False\n"
+    )
 
 
 # Files that cannot be used

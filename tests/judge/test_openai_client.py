@@ -318,7 +318,7 @@ open_judge(llm)
 print("openai" in sys.modules)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, check=True, text=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True, timeout=WAIT_SECONDS
     )
     assert done.stdout == "set()\nTrue\n"
 
@@ -393,13 +393,15 @@ async def test_the_default_transport(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError
 
     monkeypatch.setattr("openai.DefaultAioHttpClient", missing)
-    async with JudgeServer(latency=0.01) as server, leaving_nothing():
+    async with JudgeServer(FAULTS["never"]) as server, leaving_nothing():
         llm = LLMConfig(
             generation=generation(base_url=server.base_url), limits=LimitsConfig(max_concurrency=20)
         )
         judge = open_judge(llm)
-        assert await asyncio.gather(*(asked(judge) for _ in range(20))) == [VERDICT] * 20
+        await cancelled_in_flight(server, judge, 20)
         assert server.counts.most_in_flight == 20
+        server.script = reply_to
+        assert await asyncio.gather(*(asked(judge) for _ in range(20))) == [VERDICT] * 20
         server.script = FAULTS["reset mid-body"]
         with pytest.raises(JudgeError, match="unavailable"):
             await asked(judge)

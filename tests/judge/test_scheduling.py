@@ -7,6 +7,7 @@ import pytest
 
 from graphrag_eval_async.judge.scheduling import Throttle
 from tests.conftest import LoopClock, leaving_nothing, settle
+from tests.deadlines import WAIT_SECONDS
 
 
 @pytest.mark.parametrize("a_turn", [1, 3])
@@ -61,5 +62,5 @@ async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> N
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_SECONDS):
         await turns.acquire(0)

@@ -17,6 +17,7 @@ from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
 from graphrag_eval_async.judge.protocol import ResponseFormat, TryAgain
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
+from tests.deadlines import WAIT_SECONDS
 from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
 
@@ -718,7 +719,7 @@ async def test_cancelling_while_the_judge_is_opened() -> None:
 
     def open_judge() -> Any:
         loop.call_soon_threadsafe(opening.set)
-        asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(WAIT_SECONDS)
         return judge
 
     one = session(judge)

@@ -1,49 +1,97 @@
-"""An event loop whose clock jumps to the next timer as soon as nothing else is to be done."""
+"""An event loop whose clock jumps to the next timer as soon as nothing else is to be done.
+
+No real time counts: neither that of computing, nor that of a thread, during which the clock stands still.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
+from unittest.mock import patch
+
+import anyio.to_thread
+
+from tests.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
 T = TypeVar("T")
 
 
-class _Selector(selectors.DefaultSelector):
+class VirtualSelector(selectors.DefaultSelector):
+    """Pretends that all of the time until the next timer went by.
+
+    Attributes:
+        now: the time in seconds.
+        threads: how many work.
+    """
+
     now = 0.0
+    threads = 0
 
     def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:  # No timers: a thread may still call.
-            events = super().select(10)
+        if timeout is not None and timeout <= 0:
+            return super().select(0)
+        if timeout is None or self.threads:
+            events = super().select(WAIT_SECONDS)
             assert events, "every task waits for something that never comes"
+            return events
+        if events := self.arriving(timeout):
             return events
         self.now += timeout
         return super().select(0)
 
-
-class PatientLoop(asyncio.SelectorEventLoop):
-    """One that gives its threads all the time they need at its end: its minutes may be very short."""
-
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109
-        await super().shutdown_default_executor()
+    def arriving(self, timeout: float) -> Any:  # noqa: ARG002
+        """What comes without a timer, though it is not there yet."""
+        return super().select(0)
 
 
-class _Loop(PatientLoop):
-    def __init__(self) -> None:
-        self._clock = _Selector()
-        super().__init__(self._clock)
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Counts the threads that it starts, and gives them all the time they need at its end."""
+
+    def __init__(self, clock: VirtualSelector) -> None:
+        self._clock = clock
+        super().__init__(clock)
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
         return self._clock.now
 
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
+        future = super().run_in_executor(executor, func, *args)
+        self._clock.threads += 1
+        future.add_done_callback(self._thread_is_done)
+        return future
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+    def _thread_is_done(self, _: object) -> None:
+        self._clock.threads -= 1
+
+    @contextmanager
+    def counting_threads(self) -> Iterator[None]:
+        """Count the threads that anyio starts without the loop, too."""
+        run_sync = anyio.to_thread.run_sync
+
+        async def counted(*args: Any, **options: Any) -> Any:
+            self._clock.threads += 1
+            try:
+                return await run_sync(*args, **options)
+            finally:
+                self._clock.threads -= 1
+
+        with patch.object(anyio.to_thread, "run_sync", counted):
+            yield
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109
+        await super().shutdown_default_executor()
+
+
+def run(main: Coroutine[Any, Any, T], clock: VirtualSelector | None = None) -> T:
     """Run to the end without waiting."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
+    loop = VirtualLoop(clock or VirtualSelector())
+    with loop.counting_threads(), asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(main)
 
 

@@ -8,20 +8,19 @@ import json
 import os
 import re
 import selectors
-from contextlib import asynccontextmanager, contextmanager, suppress
-from time import monotonic
+import socket
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
-from unittest.mock import patch
-
-import anyio.to_thread
 
 from graphrag_eval_async import evaluate_stream
 from tests.conftest import leaving_nothing
-from tests.judge.virtual_time import PatientLoop
+from tests.deadlines import WAIT_SECONDS
+from tests.judge import virtual_time
+from tests.judge.virtual_time import VirtualSelector
 from tests.judge_server import JudgeServer, Reply, completion, reply_to
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 
     from graphrag_eval_async import EvaluationStream
     from tests.judge_server import Fault, Request, Script
@@ -322,64 +321,40 @@ def dollars(server: JudgeServer) -> float:
 # The loop
 
 QUIET_SECONDS = 0.002
+HOPS = 4
+"""More than it takes to connect."""
+
 HARD_DEADLINE = 1e6
 """In seconds of the loop that does not wait."""
 
-HANGING_SECONDS = 10
-"""How long nothing may happen, in real time, before the loop skips to that deadline."""
 
+class _Clock(VirtualSelector):
+    """Time stands still while anything is on its way from one end of a connection to the other.
 
-class _Selector(selectors.DefaultSelector):
-    """Where nothing happens for a moment, it pretends that all of the time until the next timer went by.
-
-    Both ends of every connection are in this process, and what one sends is there for the other at once:
-    after a moment's silence nothing is on its way. While a thread works, time is real.
+    Both ends of every connection are in this process, and what one sends is there for the other at once; on a
+    busy machine, once what is sent later is there.
     """
 
-    skipped = 0.0
-    threads = 0
-
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None or timeout <= QUIET_SECONDS or self.threads:
-            return super().select(timeout)
-        quiet = QUIET_SECONDS if timeout < HARD_DEADLINE / 2 else HANGING_SECONDS
-        events = super().select(quiet)
-        if not events:
-            self.skipped += timeout - quiet
-        return events
-
-
-class _Loop(PatientLoop):
     def __init__(self) -> None:
-        self._clock = _Selector()
-        super().__init__(self._clock)
+        super().__init__()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self._ends = [socket.create_connection(server.getsockname()), server.accept()[0]]
+        for end in self._ends:
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            end.settimeout(WAIT_SECONDS)
 
-    def time(self) -> float:
-        return monotonic() + self._clock.skipped
+    def arriving(self, timeout: float) -> Any:
+        for _ in range(HOPS):
+            self._ends[0].sendall(b".")
+            self._ends[1].recv(1)
+            self._ends.reverse()
+        is_hanging = timeout > HARD_DEADLINE / 2
+        return selectors.DefaultSelector.select(self, WAIT_SECONDS if is_hanging else QUIET_SECONDS)
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
-        future = super().run_in_executor(executor, func, *args)
-        self._clock.threads += 1
-        future.add_done_callback(self._thread_is_done)
-        return future
-
-    def _thread_is_done(self, _: object) -> None:
-        self._clock.threads -= 1
-
-    @contextmanager
-    def counting_threads(self) -> Iterator[None]:
-        """Count the threads that anyio starts without the loop, too."""
-        run_sync = anyio.to_thread.run_sync
-
-        async def counted(*args: Any, **options: Any) -> Any:
-            self._clock.threads += 1
-            try:
-                return await run_sync(*args, **options)
-            finally:
-                self._clock.threads -= 1
-
-        with patch.object(anyio.to_thread, "run_sync", counted):
-            yield
+    def close(self) -> None:
+        for end in self._ends:
+            end.close()
+        super().close()
 
 
 def without_waiting(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -391,8 +366,6 @@ def without_waiting(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
             async with asyncio.timeout(HARD_DEADLINE):
                 await test(*args, **kwargs)
 
-        loop = _Loop()
-        with loop.counting_threads(), asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(main())
+        virtual_time.run(main(), _Clock())
 
     return run
