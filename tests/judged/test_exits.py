@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -22,7 +23,7 @@ import uvloop
 from graphrag_eval_async import EvaluationStream, Evaluator, evaluate_stream, load_reference
 from graphrag_eval_async.judge import openai_client
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import join, wait
+from tests.deadlines import TEST_SECONDS, WAIT_SECONDS, join, wait
 from tests.judge_server import JudgeServer, Never
 from tests.judged.support import config, open_files, response, sensible, steps_only, templates
 
@@ -269,14 +270,22 @@ async def while_the_judge_is_being_opened(calls: int) -> None:
         return open_judge(*arguments)
 
     async def leave(stream: EvaluationStream, how: str) -> None:
+        """Only then the judge may open."""
         if how == "close":
-            await stream.aclose()
+            closing = asyncio.ensure_future(stream.aclose())
+            await settle()
+            go_on.set()
+            await closing
         elif how == "cancel":
             task = asyncio.ensure_future(anext(stream))
             await settle()
             task.cancel()
+            await settle()
+            closing = asyncio.ensure_future(stream.aclose())
+            await settle()
+            go_on.set()
             await expect_cancelled(task)
-            await stream.aclose()
+            await closing
 
     for how in ("close", "cancel", "drop"):
         opening.clear()
@@ -286,9 +295,10 @@ async def while_the_judge_is_being_opened(calls: int) -> None:
                 stream = stream_of(server, calls)
                 await anext(stream)
                 await asyncio.to_thread(wait, opening)
-                asyncio.get_running_loop().call_later(0.001, go_on.set)
                 await leave(stream, how)
                 del stream
+                await settle()
+                go_on.set()
                 await finished()
             assert server.counts.requests == 0
 
@@ -312,8 +322,8 @@ async def guarded(name: str, calls: int) -> None:
     complaints: list[Any] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: complaints.append(context))
-    loop.slow_callback_duration = 10  # Else a debugging loop complains of a slow machine.
-    async with asyncio.timeout(30):
+    loop.slow_callback_duration = inf  # Else a debugging loop complains of a slow machine.
+    async with asyncio.timeout(TEST_SECONDS):
         await SCENARIOS[name](calls)
     gc.collect()
     await settle()
@@ -352,10 +362,10 @@ def serving_in_a_thread(script: Script) -> Iterator[tuple[JudgeServer, Callable[
         return asyncio.run_coroutine_threadsafe(step, loop)
 
     try:
-        start(server.__aenter__()).result(10)
+        start(server.__aenter__()).result(WAIT_SECONDS)
         yield server, lambda count: start(server.until(lambda: server.counts.in_flight == count))
-        start(server.until(lambda: server.counts.connections == 0)).result(10)
-        start(server.__aexit__(None, None, None)).result(10)
+        start(server.until(lambda: server.counts.connections == 0)).result(WAIT_SECONDS)
+        start(server.__aexit__(None, None, None)).result(WAIT_SECONDS)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         join(thread)
@@ -404,7 +414,12 @@ def test_one_evaluator_in_two_loops() -> None:
 def test_nothing_is_said_on_the_way() -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.judged.test_exits"]
     done = subprocess.run(
-        command, capture_output=True, cwd=Path(__file__).parents[2], text=True, check=False, timeout=100
+        command,
+        capture_output=True,
+        cwd=Path(__file__).parents[2],
+        text=True,
+        check=False,
+        timeout=TEST_SECONDS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
