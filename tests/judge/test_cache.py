@@ -347,12 +347,22 @@ async def test_closing_keeps_what_is_queued(tmp_path: Path) -> None:
 
 # Several processes
 
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As are the other processes."""
+    monkeypatch.setattr(module, "BUSY_SEC", 100)
+
+
 ROOT = Path(__file__).parents[2]
 
 WORKER = """
 import asyncio, sys
 from contextlib import aclosing
+from graphrag_eval_async.judge import cache as module
 from graphrag_eval_async.judge.cache import CallCache, digest
+
+module.BUSY_SEC = 100  # Locks go to anyone, so on a busy machine one may have to wait long.
 
 async def work(path, worker, count):
     async with aclosing(await CallCache.open(path)) as cache:
@@ -383,6 +393,7 @@ async def check(path: Path, worker: int, numbers: list[int]) -> None:
         assert cache.failures == 0
 
 
+@pytest.mark.usefixtures("patient")
 async def test_processes_share_a_file(tmp_path: Path) -> None:
     path, count = tmp_path / "cache", 600
     processes = [start(path, worker, count) for worker in range(5)]
@@ -392,6 +403,7 @@ async def test_processes_share_a_file(tmp_path: Path) -> None:
         await check(path, worker, numbers)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("lines", [1, 200, 400])
 async def test_processes_that_are_killed(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "cache"

@@ -28,6 +28,7 @@ from graphrag_eval_async.metrics.ragas_bridge import (
     together,
 )
 from tests.conftest import leaving_nothing
+from tests.deadlines import TEST_SECONDS
 from tests.metrics.ragas_support import PROMPTS, ScriptedMetricJudge, WaitingMetricJudge, fixed
 
 pytestmark = pytest.mark.ragas
@@ -73,7 +74,7 @@ for name in ("answer_relevance", "retrieval_answer", "ragas_answer_correctness")
     assert keys and not any(key.endswith("error") for key in keys), keys
 
 from ragas import _analytics
-_analytics._analytics_batcher._flush_thread.join(10)
+_analytics._analytics_batcher._flush_thread.join(100)
 assert not _analytics._analytics_batcher._flush_thread.is_alive()
 event = _analytics.EvaluationEvent(
     user_id="u", metrics=[], num_rows=1, evaluation_type="SINGLE_TURN", language="english"
@@ -91,7 +92,7 @@ def test_ragas_sends_nothing_and_leaves_nothing(before: str, tmp_path: Path) -> 
     environment = os.environ | home | {"RAGAS_DO_NOT_TRACK": "false"}
     command = [sys.executable, "-W", "error", "-c", SILENT, before]
     done = subprocess.run(
-        command, capture_output=True, check=False, cwd=ROOT, env=environment, text=True, timeout=100
+        command, capture_output=True, check=False, cwd=ROOT, env=environment, text=True, timeout=TEST_SECONDS
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(tmp_path.rglob("*"))
@@ -107,7 +108,9 @@ for name, section in SECTIONS.items():
 print(sorted({"ragas", "pydantic", "numpy", "openai"} & {*sys.modules}))
 """
     command = [sys.executable, "-W", "error", "-c", script]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT, text=True, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, check=False, cwd=ROOT, text=True, timeout=TEST_SECONDS
+    )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
