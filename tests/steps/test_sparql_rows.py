@@ -26,6 +26,9 @@ def number(steps: int) -> Cell:
     return float, steps * 0.45e-8, f"{steps}"
 
 
+SEVERAL = settings(deadline=None, derandomize=True, max_examples=200)
+"""By chance, no examples may pair off, or all may."""
+
 OTHERS: list[Cell] = [(str, "3", "3"), (int, 0, "0"), (tuple, (False,), "0"), (tuple, (False,), "false")]
 
 
@@ -76,7 +79,7 @@ STEPS = st.lists(st.integers(-2, 2) | st.integers(-3, 3), min_size=40, max_size=
 def test_rows_pair_as_by_kuhns_algorithm(width: int, most: int) -> None:
     seen = set()
 
-    @settings(deadline=None, derandomize=True)  # Else, now and then, no examples pair off.
+    @SEVERAL
     @given(tables(width, most), STEPS)
     def check(left: list[Row], steps: list[int]) -> None:
         right = moved(left, steps)
@@ -92,7 +95,7 @@ def test_rows_pair_as_by_kuhns_algorithm(width: int, most: int) -> None:
 def test_rows_cover_each_other_as_by_checking_all_pairs(width: int, most: int) -> None:
     seen = set()
 
-    @settings(deadline=None)
+    @SEVERAL
     @given(tables(width, most), STEPS, tables(width, most))
     def check(left: list[Row], steps: list[int], more: list[Row]) -> None:
         right = moved(left, steps) + more[:3]
@@ -129,7 +132,7 @@ def test_a_single_column_pairs_as_by_kuhns_algorithm(
     moves = st.integers(-2, 2) | st.integers(-3, 3)
     steps = st.lists(st.tuples(st.integers(0, most), moves), max_size=40)
 
-    @settings(deadline=None)
+    @SEVERAL
     @given(steps, st.randoms())
     def check(steps: list[tuple[int, int]], rng: random.Random) -> None:
         left = [(0, cell(step, rng.choice(left_kinds))) for step, _ in steps]
