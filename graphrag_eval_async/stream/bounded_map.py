@@ -98,6 +98,7 @@ class BoundedMap(Generic[R]):
         self.stop = work.stop
         self.is_exhausted = work.is_exhausted
         self.abort = work.abort
+        self._is_closing_source = work.is_closing_source
         self._owner: asyncio.Task[None] | None = None
 
     @property
@@ -145,8 +146,9 @@ class BoundedMap(Generic[R]):
             return
         if owner.done():
             return
-        if not owner.cancelling():
-            owner.cancel()  # Once only: another would cut short the source's own clean-up.
+        # Another cancellation, or one after `stop`, would cut short the source's own clean-up.
+        if not owner.cancelling() and not self._is_closing_source():
+            owner.cancel()
         if owner is not asyncio.current_task():
             await outlast(owner, CLOSING_SECONDS)
 
@@ -172,7 +174,7 @@ class _Work(Generic[T, R]):
         self._source = source
         self._commit = commit
         self._finish = finish
-        self._stopped = self._aborted = self._read_all = False
+        self._stopped = self._aborted = self._read_all = self._is_closing = False
         self._reading: asyncio.Timeout | None = None
 
     def stop(self) -> None:
@@ -183,6 +185,10 @@ class _Work(Generic[T, R]):
     def is_exhausted(self) -> bool:
         """Whether the source was read to its end, and nobody asked to stop."""
         return self._read_all and not self._stopped
+
+    def is_closing_source(self) -> bool:
+        """Whether the reading has ended, but not yet the source's clean-up."""
+        return self._is_closing
 
     def abort(self, error: BaseException | None) -> None:
         self._exchange.fail(error)
@@ -236,9 +242,14 @@ class _Work(Generic[T, R]):
     async def _read(self) -> None:
         try:
             async with aclosing(self._source) as source:
-                await self._admit_all(source)
+                try:
+                    await self._admit_all(source)
+                finally:
+                    self._is_closing = True
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
+        finally:
+            self._is_closing = False
 
     async def _admit_all(self, source: Source[T]) -> None:
         if self._stopped:

@@ -392,12 +392,14 @@ async def test_stopping_lets_the_source_clean_up() -> None:
         assert source.cleaned
 
 
-async def test_closing_while_the_source_cleans_up() -> None:
+@pytest.mark.parametrize("limit", [1, 2, 10])
+async def test_closing_while_the_source_cleans_up(limit: int) -> None:
+    """Whether it was stopped where it waits, or at a batch that the limit has no room for."""
     gates, source = Gates(), Cleaning()
     async with leaving_nothing():
-        results = mapped(source, gates)
-        gates.gate(0).set()
-        assert await anext(results) == 0
+        results = mapped(source, gates, limit=limit)
+        waiting = asyncio.create_task(anext(results, None))
+        await settle()
         results.stop()
         await source.cleaning.wait()
         closing = asyncio.create_task(results.aclose())
