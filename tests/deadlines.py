@@ -7,6 +7,7 @@ import functools
 import subprocess
 import threading
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ TEST_SECONDS = 500
 
 WAIT_SECONDS = 100
 """How long one step may be waited for; far longer than a busy machine takes."""
+
+PROCESS_SECONDS = 300
+"""How long a process may take that imports much, or starts such processes one after the other."""
 
 
 def in_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -36,6 +40,14 @@ def in_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[
 def wait(event: threading.Event, awaited: str = "an event") -> None:
     """Wait for an event that another thread sets."""
     assert event.wait(WAIT_SECONDS), f"waited {WAIT_SECONDS} s for {awaited}"
+
+
+async def until(condition: Callable[[], object], awaited: str = "a condition") -> None:
+    """Wait for what tasks and threads bring about."""
+    end = monotonic() + WAIT_SECONDS
+    while not condition():
+        assert monotonic() < end, f"waited {WAIT_SECONDS} s for {awaited}"
+        await asyncio.sleep(0.001)
 
 
 def join(thread: threading.Thread) -> None:

@@ -30,7 +30,7 @@ from graphrag_eval_async import (
 from graphrag_eval_async.stream import asking
 from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
 from tests.conftest import HEAVY_BYTES, answer, leaving_nothing, settle, templates
-from tests.deadlines import wait
+from tests.deadlines import PROCESS_SECONDS, until, wait
 from tests.journals import CONFIG, Gates, Judge, names_of, results_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class Agent:
         try:
             if not self._opened:
                 await self.gate(question.id).wait()
-            await asyncio.sleep(self._pause)
+            if self._pause:  # Else an answer is there before any timeout.
+                await asyncio.sleep(self._pause)
             return self.answer(question)
         except asyncio.CancelledError:
             self.cancelled.append(question.id)
@@ -272,10 +273,11 @@ async def test_a_timeout_is_an_error_and_frees_the_slot() -> None:
 
 
 async def test_a_plain_function_that_timed_out_keeps_its_slot(caplog: pytest.LogCaptureFixture) -> None:
-    release, asked = threading.Event(), []
+    begun, release, asked = threading.Event(), threading.Event(), []
 
     def agent(question: Question) -> Any:
         asked.append(question.id)
+        begun.set()
         if question.id == "q0":
             wait(release)
         return STEPS
@@ -284,6 +286,7 @@ async def test_a_plain_function_that_timed_out_keeps_its_slot(caplog: pytest.Log
         stream = evaluate_agent(REFERENCE, agent, max_concurrency=1, timeout=0.05, journal=None)
         first = await anext(stream)
         assert first["error"] == "TimeoutError: the agent gave no answer within 0.05 s"
+        await asyncio.to_thread(wait, begun)
         await settle()
         assert asked == ["q0"]
         assert "all 1 slots are taken" in caplog.text
@@ -348,7 +351,7 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("TimeoutError: the agent gave no answer within 0.01 s") == 3
@@ -359,9 +362,21 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])
 async def test_so_many_calls_at_a_time(concurrency: int) -> None:
-    agent = Agent(pause=0.005)  # So that calls overlap.
+    """The first calls wait for each other; later ones pause, so that they overlap."""
+    together = asyncio.Event()
+
+    class Meeting(Agent):
+        async def __call__(self, question: Question) -> Any:
+            if self.running == concurrency - 1:
+                together.set()
+            return await super().__call__(question)
+
+        def gate(self, question_id: str) -> asyncio.Event:
+            return together
+
+    agent = Meeting(opened=False, pause=0.005)
     results, _ = await ask(agent, max_concurrency=concurrency, repeats=10)
-    assert agent.most == min(concurrency, 30)
+    assert agent.most == concurrency
     assert Counter(agent.asked) == dict.fromkeys(["q0", "q1", "q2"], 10)
     assert sorted((r["question_id"], r["sample"]) for r in results) == [
         (f"q{i}", repeat) for i in range(3) for repeat in range(1, 11)
@@ -414,7 +429,8 @@ async def test_large_answers_count_by_their_size() -> None:
 
     stream = evaluate_agent(REFERENCE, agent, repeats=20, max_in_flight=8, max_concurrency=2)
     await anext(stream)
-    for _ in range(50):  # Answers are read in threads.
+    await until(lambda: stream.in_flight >= 8)  # Answers are read in threads.
+    for _ in range(50):
         await asyncio.to_thread(int)
         await settle()
     assert 8 <= stream.in_flight <= 8 + 2 * 4
@@ -429,6 +445,7 @@ async def test_leaving_cancels_the_calls(way: str) -> None:
     async with leaving_nothing():
         stream = evaluate_agent(REFERENCE, agent)
         await anext(stream)
+        await until(lambda: len(agent.asked) == 3)
         assert (agent.asked, agent.running) == (["q0", "q1", "q2"], 2)
         if way == "close":
             await stream.aclose()

@@ -24,7 +24,7 @@ from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import append_file
 from graphrag_eval_async.sinks.journal.lines import seal
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import WAIT_SECONDS, in_time, killing, running
+from tests.deadlines import WAIT_SECONDS, in_time, join, killing, running, until, wait
 from tests.journals import (
     CONFIG,
     Gates,
@@ -92,15 +92,8 @@ async def leaving_no_trace() -> AsyncGenerator[None]:
         await settle()
     for thread in set(threading.enumerate()) - threads:
         if "journal" in thread.name:
-            await asyncio.to_thread(thread.join, 10)
-            assert not thread.is_alive()
+            await asyncio.to_thread(join, thread)
     assert len(os.listdir("/dev/fd")) == files
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await settle()
 
 
 async def outcome(stream: EvaluationStream) -> tuple[list[dict[str, Any]], BaseException | None]:
@@ -302,7 +295,7 @@ async def test_a_disk_that_forgets_while_the_stream_waits(path: Path, faults: Fa
 async def test_a_disk_that_forgets_at_the_end(path: Path, faults: Faults) -> None:
     async with leaving_no_trace():
         faults.errors["fdatasync"] = errno.EIO
-        results, error = await outcome(stream_of(LINES, path))
+        results, error = await outcome(stream_of(LINES, Journal(path, fsync_interval=1e6)))
         assert len(results) == len(lines_of(path)) == 26
         assert isinstance(error, JournalError)
 
@@ -407,13 +400,16 @@ async def leave_by_error(stream: EvaluationStream) -> None:
 
 
 async def leave_by_cancellation(stream: EvaluationStream) -> None:
+    taken = asyncio.Event()
+
     async def consume() -> None:
         async with stream:
             async for _ in stream:
+                taken.set()
                 await asyncio.Event().wait()
 
     task = asyncio.create_task(consume())
-    await until(lambda: stream.usage.calls >= 5)
+    await until(lambda: stream.usage.calls >= 5 and taken.is_set())
     task.cancel()
     await settle()
     task.cancel()
@@ -478,15 +474,15 @@ async def test_closing_waits_for_the_disk(path: Path, faults: Faults) -> None:
     def hold(name: str) -> None:
         if name == "fdatasync":
             waiting.set()
-            assert go_on.wait(30)
+            wait(go_on)
 
     faults.before = hold
     async with leaving_no_trace():
         source = Source(LINES)
-        stream = stream_of(source(), path)
+        stream = stream_of(source(), Journal(path, fsync_interval=1e6))
         await anext(stream)
         closing = asyncio.create_task(stream.aclose())
-        await asyncio.to_thread(waiting.wait)
+        await asyncio.to_thread(wait, waiting)
         closing.cancel()
         await settle()
         assert not closing.done()
