@@ -12,6 +12,7 @@ import yaml
 
 from graphrag_eval_async import RunningAggregates, load_reference, run_evaluation
 from graphrag_eval_async.records.metrics import counts_of
+from tests.deadlines import PROCESS_SECONDS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -91,7 +92,13 @@ def test_tasks_of_a_scheduler_evaluate_all(scheduler: str, tmp_path: Path) -> No
             command = [*container["command"], *container["args"]]
             numbers = {"JOB_COMPLETION_INDEX": str(index)}
         done = subprocess.run(
-            command, cwd=tmp_path, env=path | numbers, capture_output=True, text=True, timeout=60, check=False
+            command,
+            cwd=tmp_path,
+            env=path | numbers,
+            capture_output=True,
+            text=True,
+            timeout=PROCESS_SECONDS,
+            check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
     lines = [
@@ -112,7 +119,7 @@ def test_script_runs(script: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PROCESS_SECONDS,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == SCRIPTS[script]

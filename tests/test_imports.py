@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tests.cases import each
+from tests.deadlines import PROCESS_SECONDS
 
 PACKAGE = "graphrag_eval_async"
 ROOT = Path(__file__).parents[1] / PACKAGE
@@ -105,5 +106,7 @@ import {PACKAGE}
 print(sorted({{*"{heavy}".split(", ")}} & {{*sys.modules}}))
 """
     command = [sys.executable, "-W", "error", "-c", script]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT.parent, text=True, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, check=False, cwd=ROOT.parent, text=True, timeout=PROCESS_SECONDS
+    )
     assert (done.stdout, done.stderr) == ("[]\n", "")

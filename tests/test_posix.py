@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from tests.deadlines import PROCESS_SECONDS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -68,7 +70,7 @@ def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
         check=False,
         cwd=folder,
         text=True,
-        timeout=120,
+        timeout=PROCESS_SECONDS,
     )
 
 

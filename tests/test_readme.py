@@ -17,6 +17,7 @@ import yaml
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
+from tests.deadlines import PROCESS_SECONDS
 from tests.redis_server import redis_server
 
 ROOT = Path(__file__).parents[1]
@@ -87,7 +88,13 @@ def _run(command: list[str], folder: Path, **variables: str) -> str:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **variables}
     environment["OTEL_SDK_DISABLED"] = "true"  # There is no collector.
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PROCESS_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

@@ -20,6 +20,7 @@ from graphrag_eval_async.records import Line, LongLine
 from graphrag_eval_async.sources.files import CHUNK_BYTES, Gunzip
 from graphrag_eval_async.sources.lines import PIECE_BYTES
 from tests.conftest import answer, templates
+from tests.deadlines import PROCESS_SECONDS
 from tests.sources.followed import open_files
 
 LINES = [b'{"a":1}', b"", "é\u2028".encode(), b"x" * 100]
@@ -275,7 +276,9 @@ def test_standard_input(tmp_path: Path, kind: str) -> None:
         file.seek(8)
         os.lseek(file.fileno(), 8, os.SEEK_SET)
         given: Any = {"stdin": file} if kind == "file" else {"input": b"1\n2"}
-        done = subprocess.run(command, capture_output=True, check=True, cwd=root, timeout=60, **given)
+        done = subprocess.run(
+            command, capture_output=True, check=True, cwd=root, timeout=PROCESS_SECONDS, **given
+        )
     size = 3 if kind == "file" else None
     lines = [Line(1, 0, b"1"), Line(2, 2, b"2")]
     assert done.stdout.decode() == f"{size} {lines} 3 0\n"

@@ -21,7 +21,7 @@ import uvloop
 
 from graphrag_eval_async import EvaluationStream, Question, evaluate_agent, evaluate_stream, load_reference
 from tests.conftest import answer, heavy, leaving_nothing, settle, templates
-from tests.deadlines import WAIT_SECONDS, in_time, wait
+from tests.deadlines import PROCESS_SECONDS, WAIT_SECONDS, in_time, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -482,7 +482,12 @@ def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoo
 def test_nothing_is_said_on_the_way() -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.stream.test_exits"]
     done = subprocess.run(
-        command, capture_output=True, cwd=Path(__file__).parents[2], text=True, check=False, timeout=100
+        command,
+        capture_output=True,
+        cwd=Path(__file__).parents[2],
+        text=True,
+        check=False,
+        timeout=PROCESS_SECONDS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

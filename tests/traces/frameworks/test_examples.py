@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.deadlines import PROCESS_SECONDS
 from tests.test_examples import EXAMPLES, ROOT, WITH_FRAMEWORKS
 
 pytest.importorskip("agents", reason="needs the extra examples")
@@ -21,6 +22,8 @@ SCORED = "settings-lindau          success  0.5"
 def test_script_runs(script: str) -> None:
     command = [sys.executable, EXAMPLES / script]
     environment = {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=PROCESS_SECONDS
+    )
     assert done.stdout.splitlines()[-1] == SCORED
     assert len(done.stdout.splitlines()) == WITH_FRAMEWORKS[script]
