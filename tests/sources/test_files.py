@@ -13,6 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, read_descriptor
+from tests.deadlines import WAIT_SECONDS, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -134,7 +135,7 @@ def test_a_file_is_not_closed_while_a_thread_reads_it(
     class Slow(io.FileIO):
         def read(self, size: int | None = -1) -> bytes:
             reading.set()
-            assert go_on.wait(30)
+            wait(go_on)
             data = super().read(size)
             assert isinstance(data, bytes)
             chunks.append(data)
@@ -142,14 +143,14 @@ def test_a_file_is_not_closed_while_a_thread_reads_it(
 
     async def main() -> None:
         task = asyncio.ensure_future(anext(read_file(tmp_path / "data")))
-        assert await asyncio.to_thread(reading.wait, 30)
+        await asyncio.to_thread(wait, reading)
         for _ in range(times):
             task.cancel()
             for _ in range(5):
                 await checkpoint()
         assert not task.done()
         go_on.set()
-        await asyncio.wait([task], timeout=30)
+        await asyncio.wait([task], timeout=WAIT_SECONDS)
         assert task.cancelled()
 
     chunks: list[bytes] = []
@@ -162,9 +163,9 @@ def test_a_file_is_not_closed_while_a_thread_reads_it(
 async def test_files_are_read_while_all_threads_of_the_loop_wait(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x")
     loop, go_on = asyncio.get_running_loop(), threading.Event()
-    waiting = [loop.run_in_executor(None, go_on.wait, 30) for _ in range(64)]
+    waiting = [loop.run_in_executor(None, go_on.wait, WAIT_SECONDS) for _ in range(64)]
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             assert await read(tmp_path / "data") == [b"x"]
     finally:
         go_on.set()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import follow_jsonl
+from tests.deadlines import until
 from tests.sources.followed import open_files
 
 ROOT = Path(__file__).parents[2]
@@ -75,12 +76,11 @@ async def follow_writer(
 
 
 async def until_read(received: Received, reading: asyncio.Task[None], written: Any) -> None:
-    waited = 0
     for file, (count, truncated) in enumerate(written):
-        while not truncated and len(received.lines[file]) < count:
+        if not truncated:
+            lines = received.lines[file]
+            await until(lambda: len(lines) >= count or reading.done(), f"{count} lines of file {file}")  # noqa: B023
             assert not reading.done(), reading.result()
-            await asyncio.sleep(0.001)
-            assert (waited := waited + 1) < 20_000, f"line {len(received.lines[file])} of file {file}"
 
 
 @pytest.mark.parametrize("lines", COUNTS)

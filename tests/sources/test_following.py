@@ -18,7 +18,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import tails
 from tests.cases import each
 from tests.conftest import answer, leaving_nothing, settle, templates
-from tests.deadlines import in_time, wait
+from tests.deadlines import in_time, join, until, wait
 from tests.sources.followed import append, known, open_files, text
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ async def log(tmp_path: Path) -> AsyncIterator[Path]:
     await settle()
     for thread in threading.enumerate():
         if thread.name.startswith("graphrag-eval-async-follow"):
-            thread.join(10)
-            assert not thread.is_alive()
+            join(thread)
     assert open_files() == before
 
 
@@ -215,7 +214,7 @@ async def test_an_error_of_the_disk_does_not_end_it(log: Path, monkeypatch: pyte
         patch.setattr(os, "pread", fail)
         append(log, "b\n")
         waiting = asyncio.ensure_future(anext(lines))
-        await asyncio.to_thread(failed.wait)
+        await asyncio.to_thread(wait, failed)
     assert text(await waiting) == "b"
     await lines.aclose()
 
@@ -302,10 +301,7 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert follower.lag.bytes == 24
     assert follower.lag.seconds > 0
     append(log, " done\n")
-    for _ in range(1000):
-        if follower.lag.bytes != 24:
-            break
-        await asyncio.sleep(POLL)
+    await until(lambda: follower.lag.bytes != 24)
     assert follower.lag.bytes == 30
     await take(lines, 10)
     assert (await asyncio.to_thread(lambda: follower.lag)).bytes == 0
@@ -327,10 +323,7 @@ async def test_the_lag_is_that_of_the_oldest_line_while_lines_keep_coming(
         await asyncio.sleep(POLL)
         began = monotonic()
         append(log, "line\n")
-        for _attempt in range(1000):
-            if follower.lag.bytes:
-                break
-            await asyncio.sleep(POLL)
+        await until(lambda: follower.lag.bytes)
         assert 0 < follower.lag.seconds <= monotonic() - began
         await take(lines, 1)
     await lines.aclose()

@@ -15,6 +15,7 @@ import pytest
 
 from graphrag_eval_async import TraceFormat, UsageError, evaluate_stream
 from graphrag_eval_async.sources.receiving import receive_otlp
+from tests.deadlines import WAIT_SECONDS
 from tests.stream.test_spans import IDS, spans
 from tests.traces.otlp import line
 from tests.traces.test_formats import REFERENCE
@@ -24,7 +25,6 @@ pytest.importorskip("starlette")
 
 QUICK = TraceFormat(name="otlp", grace=0.02)
 JSON = {"Content-Type": "application/json"}
-DEADLINE = 20
 HALF = (
     b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 )
@@ -34,7 +34,7 @@ HALF = (
 def post(
     port: int, body: bytes, headers: dict[str, str] = JSON, path: str = "/v1/traces"
 ) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
     try:
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
@@ -44,7 +44,7 @@ def post(
 
 
 async def sent(port: int, body: bytes, *more: Any) -> tuple[int, dict[str, str], bytes]:
-    return await asyncio.wait_for(asyncio.to_thread(post, port, body, *more), DEADLINE)
+    return await asyncio.wait_for(asyncio.to_thread(post, port, body, *more), WAIT_SECONDS)
 
 
 def body_of(number: int) -> bytes:
@@ -109,7 +109,7 @@ async def test_refused_requests(body: bytes, headers: dict[str, str], status: in
     found, _, answer = await sent(receiver.port, body, headers)
     assert (found, words in answer) == (status, True), answer
     last = asyncio.create_task(sent(receiver.port, b"{}"))
-    assert await asyncio.wait_for(coming, DEADLINE) == b'{"resourceSpans":[]}'
+    assert await asyncio.wait_for(coming, WAIT_SECONDS) == b'{"resourceSpans":[]}'
     await lines.aclose()
     assert (await last)[0] == 503
 
@@ -133,11 +133,11 @@ async def test_too_many_requests_are_told_to_retry() -> None:
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
     first = asyncio.create_task(sent(receiver.port, b"{}"))
-    await asyncio.wait_for(coming, DEADLINE)  # The consumer has it, and asks for no more.
+    await asyncio.wait_for(coming, WAIT_SECONDS)  # The consumer has it, and asks for no more.
     others = [asyncio.create_task(sent(receiver.port, b"{}")) for _ in range(3)]
-    done, waiting = await asyncio.wait(others, timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED)
+    done, waiting = await asyncio.wait(others, timeout=WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     while len(done) < 2:
-        more, waiting = await asyncio.wait(waiting, timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED)
+        more, waiting = await asyncio.wait(waiting, timeout=WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         done |= more
     for task in done:
         status, headers, _ = task.result()
@@ -171,7 +171,7 @@ async def test_a_client_that_goes_away(caplog: pytest.LogCaptureFixture) -> None
     receiver = receive_otlp(port=0)
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(WAIT_SECONDS):
         _, writer = await asyncio.open_connection("127.0.0.1", receiver.port)
         writer.write(HALF)
         await writer.drain()
@@ -193,7 +193,7 @@ async def test_a_body_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> No
     receiver = receive_otlp(port=0)
     lines = aiter(receiver)
     coming = asyncio.ensure_future(anext(lines))
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(WAIT_SECONDS):
         reader, writer = await asyncio.open_connection("127.0.0.1", receiver.port)
         writer.write(HALF)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")

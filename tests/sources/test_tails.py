@@ -673,18 +673,18 @@ def test_excluded_patterns(tmp_path: Path) -> None:
 
 def test_files_that_are_older_are_ignored_until_they_are_written_to(tmp_path: Path) -> None:
     now = time()
-    for name, age in (("old", 101), ("young", 99)):
+    for name, age in (("old", 3601), ("young", 2400)):
         (tmp_path / f"{name}.jsonl").write_text(f"{name}\nhalf")
         os.utime(tmp_path / f"{name}.jsonl", (now - age, now - age))
-    with Reader(tmp_path, ignore_older=100) as reader:
+    with Reader(tmp_path, ignore_older=3600) as reader:
         assert reader.texts() == ["young"]
         append(tmp_path / "old.jsonl", " done\nmore\n")
         assert reader.texts() == ["half done", "more"]
         known, origins = reader.known(), reader.origins
     assert [*origins.values()] == [4]
-    os.utime(tmp_path / "old.jsonl", (now - 200, now - 200))
+    os.utime(tmp_path / "old.jsonl", (now - 7200, now - 7200))
     append(tmp_path / "young.jsonl", "\n")
-    with Reader(tmp_path, ignore_older=100, known=known) as reader:
+    with Reader(tmp_path, ignore_older=3600, known=known) as reader:
         assert reader.texts() == ["half"]
 
 

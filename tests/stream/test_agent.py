@@ -371,7 +371,7 @@ async def test_so_many_calls_at_a_time(concurrency: int) -> None:
                 together.set()
             return await super().__call__(question)
 
-        def gate(self, question_id: str) -> asyncio.Event:
+        def gate(self, _: str) -> asyncio.Event:
             return together
 
     agent = Meeting(opened=False, pause=0.005)

@@ -259,7 +259,7 @@ async def test_rejected_items_make_room() -> None:
 
 
 async def test_an_item_may_turn_out_to_be_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # Else a busy machine may pause it between two.
+    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # A busy machine may make it pause.
     gates = Gates()
 
     def function(item: int) -> Later[int]:
@@ -860,7 +860,7 @@ class Ledger:
 
 
 async def test_no_result_before_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # Else a busy machine may pause it between two.
+    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # A busy machine may make it pause.
     ledger = Ledger()
     async with leaving_nothing():
         results = mapped(Source("abcdef"), ready, limit=3, commit=ledger)
@@ -904,7 +904,7 @@ async def test_each_result_is_committed_once(kinds: list[str], limit: int, order
 
 
 async def test_a_commit_that_fails_ends_all_work_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # Else a busy machine may pause it between two.
+    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # A busy machine may make it pause.
     gates, ledger = Gates(), Ledger()
     ledger.error = ValueError("full")
     ledger.gate.set()

@@ -121,7 +121,7 @@ def test_results_are_committed_before_delivery(
 async def test_results_that_are_ready_together_are_committed_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # Else a busy machine may pause it between two.
+    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # A busy machine may make it pause.
     commit = Commit()
     assert await collect(mapped(Source(range(20)), ready, limit=100, commit=commit)) == list(range(20))
     assert commit.batches == [list(range(20))]

@@ -134,13 +134,16 @@ async def test_a_trace_that_is_open_at_the_stop_is_left_to_the_next_run(
 
 
 async def test_closing_while_a_trace_is_open(caplog: pytest.LogCaptureFixture) -> None:
+    read = asyncio.Event()
+
     async def endless() -> Any:
         yield lines(1)[0]
+        read.set()
         await asyncio.Event().wait()
 
     async with evaluate_stream(REFERENCE, endless(), format="otlp") as stream:
         task = asyncio.create_task(anext(stream))
-        await asyncio.sleep(0.02)
+        await read.wait()
     with pytest.raises(StopAsyncIteration):
         await task
     assert "1 traces that were open at the stop" in caplog.text
