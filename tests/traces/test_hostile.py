@@ -72,7 +72,7 @@ def test_time_is_linear_in_the_calls(name: str, history: Any) -> None:
     took = process_time() - began
     assert len(response["actual_steps"]) == COUNT
     assert "trace_problems" not in response
-    assert took < 1.5
+    assert took < 3, "ten times what it takes"
 
 
 @pytest.mark.parametrize("calls", [5, "x", {"a": 1}, True])
