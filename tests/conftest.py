@@ -19,17 +19,21 @@ from tests.deadlines import in_time
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-# On a busy machine the time of an example says nothing about the code. All other settings stay, also in CI.
+# On a busy machine the time of an example says nothing about the code. Everywhere the examples are the same, or
+# a test could fail once on another machine; `--hypothesis-profile random` looks for new ones.
 # A test that names health checks itself would bring back those that are named here.
-_settings = hypothesis.settings()
 _check = hypothesis.HealthCheck
-hypothesis.settings.register_profile(
-    "any machine",
-    _settings,
+_settings = hypothesis.settings(
     deadline=None,
-    suppress_health_check=[*_settings.suppress_health_check, _check.too_slow, _check.function_scoped_fixture],
+    suppress_health_check=[
+        *hypothesis.settings().suppress_health_check,
+        _check.too_slow,
+        _check.function_scoped_fixture,
+    ],
 )
-hypothesis.settings.load_profile("any machine")
+hypothesis.settings.register_profile("same", _settings, derandomize=True, database=None)
+hypothesis.settings.register_profile("random", _settings, derandomize=False)
+hypothesis.settings.load_profile("same")
 
 SOAK_SECONDS = 3600
 """How long a test with the mark soak may take."""

@@ -47,7 +47,7 @@ WORDS = [
     "\ud800",
     "\x1b[2J",
 ]
-LIMITS = {"call_timeout_sec": 5, "result_timeout_sec": 1e5, "max_attempts": 3}
+LIMITS = {"call_timeout_sec": 1e3, "result_timeout_sec": 1e5, "max_attempts": 3}
 
 COSINES = {"answer_relevance", "ragas_answer_correctness", "ragas_answer_correctness_similarity"}
 """They, or parts of them: from -1 to 1."""
