@@ -14,6 +14,7 @@ from anyio.lowlevel import checkpoint
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, read_descriptor
 from tests.deadlines import WAIT_SECONDS, wait
+from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -46,10 +47,6 @@ async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
 
 async def read(path: str | os.PathLike[str]) -> list[bytes]:
     return [chunk async for chunk in read_file(path)]
-
-
-def open_files() -> int:
-    return len(os.listdir("/dev/fd"))
 
 
 @LOOPS

@@ -22,6 +22,7 @@ import uvloop
 from graphrag_eval_async import EvaluationStream, Question, evaluate_agent, evaluate_stream, load_reference
 from tests.conftest import answer, heavy, leaving_nothing, settle, templates
 from tests.deadlines import PROCESS_SECONDS, WAIT_SECONDS, in_time, wait
+from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -379,7 +380,7 @@ async def streams_and_files_are_closed() -> None:
     await settle()
     assert send.statistics().open_receive_streams == 0
     send.close()
-    before = len(os.listdir("/dev/fd"))
+    before = open_files()
     reader, writer = os.pipe()
     os.write(writer, b'{"question_id": "q0"}\n{"question_')
     async with evaluate_stream(REFERENCE, f"/dev/fd/{reader}") as stream:
@@ -390,7 +391,7 @@ async def streams_and_files_are_closed() -> None:
         os.close(writer)
         assert [result["question_id"] async for result in stream] == ["q1"]
     os.close(reader)
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_files() == before
 
 
 @scenario

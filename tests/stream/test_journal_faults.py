@@ -40,6 +40,7 @@ from tests.journals import (
     stream_of,
 )
 from tests.sinks.faults import Faults
+from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -85,7 +86,7 @@ class Source:
 @asynccontextmanager
 async def leaving_no_trace() -> AsyncGenerator[None]:
     """Within it, no task, thread or open file may come to be that is still there afterwards."""
-    files, threads = len(os.listdir("/dev/fd")), set(threading.enumerate())
+    files, threads = open_files(), set(threading.enumerate())
     async with leaving_nothing():
         yield
         gc.collect()
@@ -93,7 +94,7 @@ async def leaving_no_trace() -> AsyncGenerator[None]:
     for thread in set(threading.enumerate()) - threads:
         if "journal" in thread.name:
             await asyncio.to_thread(join, thread)
-    assert len(os.listdir("/dev/fd")) == files
+    assert open_files() == files
 
 
 async def outcome(stream: EvaluationStream) -> tuple[list[dict[str, Any]], BaseException | None]:
