@@ -13,7 +13,7 @@ from graphrag_eval_async import evaluate_stream, follow_jsonl
 EXAMPLES = Path(__file__).parent
 
 
-async def run_agent(log: Path, lines: list[str]) -> None:
+async def run_agent(log: Path, lines: list[str], done: asyncio.Event) -> None:
     """Stands for your agent: writes each line in two pieces, and begins a new file after three."""
     for number, line in enumerate(lines):
         if number == 3:
@@ -21,6 +21,7 @@ async def run_agent(log: Path, lines: list[str]) -> None:
         append(log, line[:500])
         await asyncio.sleep(0.02)
         append(log, line[500:])
+    done.set()
 
 
 def append(log: Path, text: str) -> None:
@@ -28,8 +29,8 @@ def append(log: Path, text: str) -> None:
         file.write(text)
 
 
-async def evaluate(log: Path, journal: Path) -> None:
-    source = follow_jsonl(log, idle_timeout=1)
+async def evaluate(log: Path, journal: Path, done: asyncio.Event) -> None:
+    source = follow_jsonl(log, stop=done)
     async with evaluate_stream(EXAMPLES / "reference.yaml", source, journal=journal) as stream:
         async for result in stream:
             print(result["question_id"], result.get("steps_score"), "at byte", result["source"]["offset"])
@@ -43,8 +44,9 @@ async def main() -> None:
     lines = (EXAMPLES / "responses.jsonl").read_text().splitlines(keepends=True)
     with tempfile.TemporaryDirectory() as folder:
         log, journal = Path(folder, "agent.jsonl"), Path(folder, "results.jsonl")
-        await asyncio.gather(run_agent(log, lines[:5]), evaluate(log, journal))
-        await asyncio.gather(run_agent(log, lines[5:]), evaluate(log, journal))
+        for part in (lines[:5], lines[5:]):
+            done = asyncio.Event()
+            await asyncio.gather(run_agent(log, part, done), evaluate(log, journal, done))
 
 
 if __name__ == "__main__":
