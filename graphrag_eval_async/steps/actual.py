@@ -12,7 +12,13 @@ from graphrag_eval_async.steps.rdf.reading import Source
 from graphrag_eval_async.steps.rdf.reading import steps_to_read as steps_to_read_graph
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document, results_of
-from graphrag_eval_async.steps.sparql.tables import Table, read_csv, read_table, steps_to_read
+from graphrag_eval_async.steps.sparql.tables import (
+    Table,
+    read_csv,
+    read_table,
+    results_of_table,
+    steps_to_read,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -125,7 +131,7 @@ class ActualStep:
         table = self.output(read)
         if strict and self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")
-        return self._read({"output": table.document}, results_of)
+        return self._read({"output": table}, results_of_table)
 
     def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
         """Return `compute()`, cached for the `owner`, such as a comparator, unless it raises."""

@@ -199,3 +199,92 @@ def test_the_media_types_are_known(recwarn: pytest.WarningsRecorder) -> None:
     assert {*FORMATS} < {*MEDIA_TYPES}
     load_reference(templates([step_of(kind, write(TABLE, NAMES)) for kind, write in FORMATS.items()]))
     assert not [each for each in recwarn if issubclass(each.category, GraphragEvalWarning)]
+
+
+EMPTY: Table = [
+    [{"type": "literal", "value": "Bergheim"}, {"type": "literal", "value": ""}],
+    [{"type": "literal", "value": "Lindau"}, None],
+    [{"type": "literal", "value": "Selb"}, {"type": "literal", "value": "old"}],
+]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(("ours", "theirs"), [*product(FORMATS, FORMATS)])
+async def test_empty_cells_of_csv_are_unbound_or_empty_texts(ours: str, theirs: str, exact: bool) -> None:
+    reference = step_of(ours, FORMATS[ours](EMPTY, "ab")) | ({} if exact else {"score": "f1"})
+    assert (await score(reference, FORMATS[theirs](EMPTY, "ab")))["steps_score"] == 1
+    swapped = [[row[0], other[1]] for row, other in zip(EMPTY, [EMPTY[1], EMPTY[0], EMPTY[2]], strict=True)]
+    result = await score(reference, FORMATS[theirs](swapped, "ab"))
+    if CSV in (ours, theirs):
+        assert result["steps_score"] == 1
+    else:
+        assert result["steps_score"] == (0 if exact else 2 / 3)
+
+
+async def test_differences_from_csv_are_those_that_count() -> None:
+    output = to_csv([EMPTY[1], [EMPTY[2][0], EMPTY[1][1]]], "ab")
+    result = await score(step_of(SPARQL_RESULTS, encode(EMPTY, "ab"), score="f1"), output)
+    assert result["steps_score"] == pytest.approx(3 / 5)
+    assert result["reference_steps"][0][0]["diff"] == [
+        {"kind": "missing_row", "row": {"a": "Bergheim", "b": None}},
+        {"kind": "wrong_value", "row": 1, "column": "b", "expected": "old", "actual": None},
+    ]
+
+
+@pytest.mark.parametrize("keys", [{}, {"required_columns": ["b"]}, {"ordered": True}])
+async def test_a_column_of_empty_texts_equals_an_empty_one_of_csv(keys: dict[str, Any]) -> None:
+    table: Table = [[row[0], EMPTY[0][1]] for row in EMPTY]
+    for ours, theirs in ((SPARQL_RESULTS, CSV), (CSV, TSV), (CSV, CSV)):
+        for more in ({}, {"score": "f1"}):
+            reference = step_of(ours, FORMATS[ours](table, "ab"), **keys, **more)
+            assert (await score(reference, FORMATS[theirs](table, "xy")))["steps_score"] == 1
+            if "required_columns" not in keys:
+                narrow = [row[:1] for row in table]
+                found = (await score(reference, FORMATS[theirs](narrow, "x")))["steps_score"]
+                assert found == (0.5 if more else 0)
+
+
+ROWS: Table = [[{"type": "literal", "value": "x"}, {"type": "literal", "value": "1\r\n2"}]]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('?a,?b\r\nx,"1\r\n2"\r\n', {}),
+        ('\ufeff?a,$b\nx,"1\r\n2"\n\n', {"output_media_type": CSV}),
+        ('```csv\n"a","b"\n"x","1\r\n2"\n```', {}),
+    ],
+)
+async def test_spellings_of_csv(text: str, keys: dict[str, Any]) -> None:
+    assert (await score(step_of(SPARQL_RESULTS, encode(ROWS, "ab")), text, **keys))["steps_score"] == 1
+    if "```" not in text:
+        assert (await score(step_of(CSV, text), encode(ROWS, "ab")))["steps_score"] == 1
+
+
+async def test_one_column_with_a_question_mark_is_csv_if_the_step_says_so() -> None:
+    reference = step_of(SPARQL_RESULTS, encode([[ROWS[0][0]]], "a"))
+    assert (await score(reference, "?a\nx\n", output_media_type=CSV))["steps_score"] == 1
+    assert (await score(reference, '?a\n"x"\n', output_media_type=CSV))["steps_score"] == 1
+    assert (await score(reference, "?a\nx\n"))["steps_score"] == 0
+
+
+async def test_blank_nodes_of_csv_have_the_labels_of_typed_results() -> None:
+    table: Table = [[{"type": "bnode", "value": "b0"}]]
+    for ours, theirs in product((SPARQL_RESULTS, XML, TSV), repeat=2):
+        text = "a\r\n_:b0\r\n"
+        assert (await score(step_of(ours, FORMATS[ours](table, "a")), text))["steps_score"] == 1
+        assert (await score(step_of(CSV, text), FORMATS[theirs](table, "a")))["steps_score"] == 1
+
+
+ASK = '{"head": {}, "boolean": true}'
+
+
+@pytest.mark.parametrize("true", ["true", "TRUE\r\n", "_askResult\r\ntrue\r\n", "```\ntrue\n```", True])
+async def test_ask_in_csv(true: Any) -> None:
+    for keys in ({}, {"output_media_type": CSV}):
+        result = await score(step_of(SPARQL_RESULTS, ASK), true, **keys)
+        assert result["steps_score"] == 1
+        assert (await score(step_of(SPARQL_RESULTS, ASK.replace("true", "false")), true))["steps_score"] == 0
+    if isinstance(true, str) and "```" not in true:
+        assert (await score(step_of(CSV, true), ASK))["steps_score"] == 1
+        assert (await score(step_of(CSV, true), "false"))["steps_score"] == 0

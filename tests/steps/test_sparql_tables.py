@@ -208,7 +208,6 @@ def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
         "[" * 200,
         7,
         None,
-        True,
         {"a": 1},
         "<",
         "<html/>",

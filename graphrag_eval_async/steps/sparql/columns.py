@@ -84,6 +84,12 @@ class Column:
         """The cells in some of the rows."""
         return Column(self.name, [self.texts[row] for row in rows], [self.values[row] for row in rows])
 
+    def blanked(self) -> Column:
+        """The cells with empty texts unbound."""
+        texts = [text or None for text in self.texts]
+        cells = zip(texts, self.values, strict=True)
+        return Column(self.name, texts, [None if text is None else value for text, value in cells])
+
     def cells(self) -> Iterator[Cell]:
         """Type, value and text of each cell."""
         return zip(map(type, self.values), self.values, self.texts, strict=True)

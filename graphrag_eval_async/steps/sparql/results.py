@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, repeat
 from operator import itemgetter
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -37,7 +38,8 @@ class SparqlResults:
     """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows.
 
     `columns` has a column for each of the `variables` that is bound in at least one row; others would waste
-    memory. `flaw` describes a mistake that was tolerated in reading, if any.
+    memory. `flaw` describes a mistake that was tolerated in reading, if any. `has_blanks`: whether unbound
+    cells may be empty texts, which formats such as CSV cannot tell from them.
     """
 
     variables: Collection[str] = ()
@@ -45,7 +47,9 @@ class SparqlResults:
     row_count: int = 0
     boolean: bool | None = None
     flaw: str | None = None
+    has_blanks: bool = False
     _distinct: SparqlResults | None = field(default=None, init=False)
+    _blanked: SparqlResults | None = field(default=None, init=False)
 
     def named(self, names: Iterable[str]) -> list[Column]:
         """The columns of these variables, except variables without a column."""
@@ -60,6 +64,15 @@ class SparqlResults:
             columns = [column.at(rows) for column in self.columns]
             self._distinct = SparqlResults(self.variables, columns, len(rows))
         return self._distinct
+
+    def blanked(self) -> SparqlResults:
+        """The results with empty texts unbound, as CSV has them, computed on first use."""
+        if self._blanked is None:
+            columns = [column.blanked() if "" in column.texts else column for column in self.columns]
+            bound = [column for column in columns if column.types != {NoneType}]
+            changed = any(one is not other for one, other in zip(columns, self.columns, strict=True))
+            self._blanked = replace(self, columns=bound) if changed else self
+        return self._blanked
 
 
 def read_document(output: Any) -> dict[str, Any]:

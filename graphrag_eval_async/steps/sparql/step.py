@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class SparqlStep:
     """Compares with reference results, which are decoded and laid out as columns on first use."""
 
-    __slots__ = ("_document", "_is_typed", "_read", "_reference", "_step")
+    __slots__ = ("_blanked", "_document", "_is_typed", "_read", "_reference", "_step")
 
     def __init__(self, step: Mapping[str, Any]) -> None:
         self._step = step
@@ -41,6 +41,7 @@ class SparqlStep:
         self._is_typed = media_type != CSV
         self._document: dict[str, Any] | None = None
         self._reference: SparqlReference | None = None
+        self._blanked: SparqlReference | None = None
 
     def document(self) -> dict[str, Any]:
         if self._document is None:
@@ -49,18 +50,32 @@ class SparqlStep:
 
     def reference(self) -> SparqlReference:
         if self._reference is None:
-            step, document = self._step, self.document()
             try:
-                results = read_output({"output": document}, results_of)
+                results = read_output({"output": self.document()}, results_of)
             except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
                 raise MalformedStep(f"output: {error}") from None
-            self._reference = prepare_reference(
-                results,
-                required_columns=step.get("required_columns"),
-                ordered=bool(step.get("ordered")),
-                ignore_duplicates=step.get("ignore_duplicates") is not False,
-            )
+            results.has_blanks = not self._is_typed
+            self._reference = self._prepared(results)
         return self._reference
+
+    def _prepared(self, results: SparqlResults) -> SparqlReference:
+        step = self._step
+        return prepare_reference(
+            results,
+            required_columns=step.get("required_columns"),
+            ordered=bool(step.get("ordered")),
+            ignore_duplicates=step.get("ignore_duplicates") is not False,
+        )
+
+    def sides(self, actual: ActualStep) -> tuple[SparqlReference, SparqlResults]:
+        """The reference and the actual results, with empty texts unbound if either cannot tell them apart."""
+        reference, results = self.reference(), self.results(actual)
+        if not (reference.results.has_blanks or results.has_blanks):
+            return reference, results
+        if self._blanked is None:
+            blanked = reference.results.blanked()
+            self._blanked = reference if blanked is reference.results else self._prepared(blanked)
+        return self._blanked, results.blanked()
 
     def results(self, actual: ActualStep) -> SparqlResults:
         """The actual results, in whichever format."""
@@ -81,19 +96,17 @@ class SparqlStep:
     def score(self, actual: ActualStep) -> float:
         if self.is_same(actual):
             return 1.0
-        return compare(self.reference(), self.results(actual), actual.budget)
+        return compare(*self.sides(actual), actual.budget)
 
     def explain(self, actual: ActualStep) -> str | None:
-        reference, results = self.reference(), self.results(actual)
+        reference, results = self.sides(actual)
         if lacks_columns(reference, results):
             return "missing_columns"
         return "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
 
     def partial(self, actual: ActualStep) -> Partial:
         """What agrees, computed once for each actual step."""
-        return actual.remember(
-            self, lambda: compare_in_part(self.reference(), self.results(actual), actual.budget)
-        )
+        return actual.remember(self, lambda: compare_in_part(*self.sides(actual), actual.budget))
 
     def score_in_part(self, actual: ActualStep) -> float:
         return 1.0 if self.is_same(actual) else self.partial(actual).f1

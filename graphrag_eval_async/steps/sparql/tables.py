@@ -1,79 +1,104 @@
 """Converts tables that tools return instead of SPARQL results JSON to its object form.
 
 Cells of XML and TSV have types. Cells of CSV, Markdown and lists of objects are untyped. They equal any term
-of the same text: an IRI in full or in angle brackets, a literal by its lexical form. A text that is a number
-also compares as a number with cells of numeric types and with other untyped numbers; `true` and `false` also
-compare as booleans. JSON booleans are booleans.
+of the same text: an IRI in full or in angle brackets, a blank node with or without `_:`, a literal by its
+lexical form. A text that is a number also compares as a number with cells of numeric types and with other
+untyped numbers; `true` and `false` also compare as booleans. JSON booleans are booleans. Empty cells of CSV
+and Markdown equal unbound cells and empty texts.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
+from graphrag_eval_async.steps.sparql.results import results_of
 from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, number_type, read_tsv
 from graphrag_eval_async.steps.sparql.xml_results import read_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from graphrag_eval_async.steps.sparql.results import SparqlResults
+
 _STEPS_PER_VALUE = 8
 _ANY_COLUMNS = 50
 
 
 class Table(NamedTuple):
-    """An equivalent SPARQL results JSON object, and whether its terms have types."""
+    """A table that was read.
+
+    Attributes:
+        document: an equivalent SPARQL results JSON object.
+        typed: whether its terms have types.
+        has_blanks: whether unbound cells may be empty texts, which its format cannot tell from them.
+    """
 
     document: dict[str, Any]
     typed: bool
+    has_blanks: bool = False
+
+
+def results_of_table(table: Table) -> SparqlResults:
+    """Return the results in a table; raises what `results_of` raises."""
+    results = results_of(table.document)
+    results.has_blanks = table.has_blanks
+    return results
 
 
 def read_table(output: Any) -> Table:
     """The table in an output that is not a JSON object.
 
-    The first character decides which format is tried: `<` XML, `?` or `$` TSV, `|` Markdown, `[` a list of
-    objects, `{` results as Python shows a dict, any other CSV. The whole output must be the table, in a code
-    fence or not; each reader's docstring says what it requires.
+    The first character decides which format is tried: `<` XML, `?` or `$` TSV unless the header has commas,
+    `|` Markdown, `[` a list of objects, `{` results as Python shows a dict, any other CSV. The whole output
+    must be the table, in a code fence or not; each reader's docstring says what it requires. A boolean is the
+    result of ASK.
 
     Raises:
         MalformedStep: it is none of these.
     """
+    if isinstance(output, bool):
+        return Table(_answer(output), typed=True)
     if isinstance(output, list):
         return Table(_read_objects(output), typed=False)
     text = without_fence(output.lstrip("\ufeff \t\r\n")) if isinstance(output, str) else ""
     first = text[:1]
     if first == "<":
         return Table(read_xml(text), typed=True)
-    if first in ("?", "$"):
+    if first in ("?", "$") and "," not in text.partition("\n")[0]:
         return Table(read_tsv(text), typed=True)
     if first == "|":
-        return Table(_read_markdown(text), typed=False)
+        return Table(_read_markdown(text), typed=False, has_blanks=True)
     if first == "[":
         return Table(_read_objects(_decoded(text)), typed=False)
     if first == "{" and isinstance(document := _decoded(text), dict):
         return Table(document, typed=True)
     if not first:
         raise MalformedStep("neither SPARQL results nor a table")
-    return Table(_read_csv(text), typed=False)
+    return Table(_read_csv(text), typed=False, has_blanks=True)
 
 
 def read_csv(output: Any) -> Table:
     """The table in an output that is said to be CSV, of which a header alone is a table without rows.
 
-    What begins like another format is read as `read_table` does.
+    What is, or begins like, another format is read as `read_table` does.
 
     Raises:
         MalformedStep: it is no table.
     """
     text = output.lstrip("\ufeff") if isinstance(output, str) else ""
-    if text[:1] in ("", *"<?$|[{`"):
+    if text[:1] in ("?", "$"):
+        with suppress(MalformedStep):
+            return Table(read_tsv(text), typed=True)
+    elif text[:1] in ("", *"<|[{`"):
         return read_table(output)
-    return Table(_read_csv(text, alone=True), typed=False)
+    return Table(_read_csv(text, alone=True), typed=False, has_blanks=True)
 
 
 def read_strictly(output: Any, media_type: str) -> dict[str, Any]:
@@ -153,16 +178,22 @@ def _json_term(value: Any) -> dict[str, Any]:
 
 
 def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
-    """From a header of variables, without question marks, and rows that are as wide.
+    """From a header of variables, with question marks or without, and rows that are as wide.
 
     A header alone must have several columns and end with a line break, as in results of SPARQL, unless it
     may be `alone`: otherwise it may be a sentence with a comma. Empty cells are unbound. Empty lines at the
-    end are ignored; others are rows of a table with one column.
+    end are ignored; others are rows of a table with one column. `true` or `false` alone, or below the
+    `_askResult` of Jena, is the result of ASK.
     """
+    words = text.lower().split() if len(text) < 100 else []
+    if words and words[-1] in ("true", "false") and words[:-1] in ([], ["_askresult"]):
+        return _answer(words[-1] == "true")
     try:
         header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), newline=""), strict=True)
     except (csv.Error, ValueError) as error:
         raise MalformedStep(f"neither SPARQL results nor a table; as CSV: {error}") from None
+    if all(name[:1] in ("?", "$") for name in header):
+        header = [name[1:] for name in header]
     is_alone = not alone and not rows and (len(header) == 1 or not text.endswith("\n"))
     if is_alone or not all(map(is_variable, header)):
         raise MalformedStep(
@@ -213,6 +244,10 @@ def _untyped_table(names: list[str], rows: list[list[str]]) -> dict[str, Any]:
     return _document(names, bindings)
 
 
+def _answer(boolean: bool) -> dict[str, Any]:
+    return {"head": {}, "boolean": boolean}
+
+
 def _document(names: list[str], bindings: list[dict[str, Any]]) -> dict[str, Any]:
     return {"head": {"vars": names}, "results": {"bindings": bindings}}
 
@@ -221,6 +256,8 @@ def _untyped(text: str) -> dict[str, Any]:
     """A term with only its text known. The type of a number does not affect comparison as text."""
     if is_iri(text):
         return {"value": text[1:-1]}
+    if text.startswith("_:"):
+        return {"value": text[2:]}
     if text in ("true", "false"):
         return {"value": text, "datatype": f"{XSD}boolean"}
     datatype = number_type(text.strip(" \t\r\n"))
