@@ -12,7 +12,8 @@ actual results cost nothing, as in `compare`.
 
 The score is that of the pairing of columns with the greatest F1, and 1 if and only if `compare` says 1. If
 columns are so alike that `SEARCH_STEPS` do not suffice to try all pairings that may be better, it is that of
-the best pairing tried: first columns of the same name, then those that share most values.
+the best pairing tried: first columns of the same name, then those that share most values. Otherwise it is
+exact, unless so many rows differ that `row_pairs` pairs them step by step.
 """
 
 from __future__ import annotations

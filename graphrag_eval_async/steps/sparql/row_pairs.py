@@ -1,5 +1,8 @@
 """Pairs the rows of two tables that agree in all or in some of their cells.
 
+Of few rows, those pairs are found that agree in most cells together. Where that would take more than
+`EXACT_STEPS`, rows are paired step by step:
+
 1. As many rows as possible are paired that agree in every cell.
 2. Of the rows that are left, those that agree in some columns are paired. The columns are ranked by how many
    different values both sides still share; columns that share none are set aside. Keys are tried in this
@@ -10,16 +13,20 @@ Each row is paired once at most, and no pair is undone, so the work is polynomia
 rows count, not their order. If order matters, equal rows are paired in the order in which they occur, those
 at the top and at the bottom of both tables first; of all pairs only a chain counts that is in the same order
 in both tables: the one with the most cells that agree.
+
+Pairs of rows that agree in every cell are among the best pairs. If a and b agree, and the best pairs are a
+with y and x with b, then a with b and x with y agree in no fewer cells.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 from operator import attrgetter, eq, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from graphrag_eval_async.steps.sparql.assignment import align, assign
 from graphrag_eval_async.steps.sparql.columns import near
 from graphrag_eval_async.steps.sparql.rows import Matching, NearRows
 
@@ -30,6 +37,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.sparql.columns import Cell, Value
 
 Ids: TypeAlias = "tuple[int, ...]"
+
+EXACT_STEPS = 250_000
+"""Steps up to which the best pairs of rows are found: for about 60 rows on both sides that differ."""
 
 _STEPS_PER_ROW = 4
 
@@ -90,9 +100,35 @@ class RowPairing:
         """The pairs that count. Call it only once."""
         if self._ordered:
             self._pair_ends()
+        elif not self._loose:
+            self._pair_identical()
+        certain, left, right = [*self._pairs], self._left, self._right
+        found = self._step_by_step()
+        if not (left and right and self._may_be_better(left, right, _cells(found) - _cells(certain))):
+            return found
+        weights = [[self._agreeing(one, other) for other in right] for one in left]
+        best = (align if self._ordered else assign)(weights, self._budget)
+        pairs = certain + [Pair(left[i], right[j], weights[i][j]) for i, j in best if weights[i][j]]
+        return max(found, pairs, key=_cells)
+
+    def _may_be_better(self, left: list[int], right: list[int], cells: int) -> bool:
+        """Whether rows may agree in more cells, and are few enough to find that out."""
+        short, long = sorted((len(left), len(right)))
+        steps = short * long * (self._width + (1 if self._ordered else short))
+        if steps > min(EXACT_STEPS, self._budget.left // 2):
+            return False
+        self._budget.spend((short + long) * self._width + short * long * self._width)
+        ours, theirs = (
+            [*map(Counter, zip(*(side.ids[row] for row in rows), strict=True))]
+            for rows, side in zip((left, right), self._sides, strict=True)
+        )
+        return cells < sum((one & other).total() for one, other in zip(ours, theirs, strict=True))
+
+    def _step_by_step(self) -> list[Pair]:
+        """The pairs that are found without a search."""
         if self._loose and not self._ordered:
             self._pair_near()
-        else:
+        elif self._ordered:
             self._pair_identical()
         for key in self._keys():
             self._pair_by(key)
@@ -228,6 +264,10 @@ class RowPairing:
             return own, [(_rank(value), text or "") for _, value, text in cells[row]] if cells else ()
 
         return sorted(rows, key=content)
+
+
+def _cells(pairs: Iterable[Pair]) -> int:
+    return sum(pair.cells for pair in pairs)
 
 
 def _rank(value: Any) -> tuple[int, Any]:
