@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from rdflib import RDF, URIRef
+from rdflib import RDF, URIRef, Variable
 from rdflib.paths import AlternativePath, InvPath, MulPath, NegatedPath, Path, SequencePath
 from rdflib.plugins.sparql.algebra import translateQuery, traverse
 from rdflib.plugins.sparql.parser import parseQuery
@@ -155,6 +155,98 @@ def test_predicates_and_classes_are_those_of_the_algebra(text: str) -> None:
     assert query.form == form_of(text)
 
 
+Tree = tuple[Any, ...]
+LEAVES = st.sampled_from([("?x",), ("?y",), ("1",), ("2.5",), ("ex:a",), ('"<"',)])
+SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+SWAPPED |= {own: own for own in ("&&", "||", "+", "*")}
+TIGHTNESS = dict.fromkeys(SWAPPED, 2) | {"||": 0, "&&": 1, "+": 3, "-": 3, "*": 4, "/": 4}
+
+
+def trees() -> st.SearchStrategy[Tree]:
+    return st.recursive(
+        LEAVES,
+        lambda inner: st.one_of(
+            *[st.tuples(st.just(operator), inner, inner) for operator in TIGHTNESS],
+            st.tuples(st.sampled_from(["!", "-", "STR", "IN"]), inner),
+        ),
+        max_leaves=4,
+    )
+
+
+def swapped(tree: Tree, draw: Any) -> Tree:
+    """The tree with some operands swapped."""
+    if len(tree) < 2:
+        return tree
+    operator, *operands = (tree[0], *(swapped(each, draw) for each in tree[1:]))
+    if operator in SWAPPED and draw(st.booleans()):
+        return SWAPPED[operator], *reversed(operands)
+    return operator, *operands
+
+
+def written(tree: Tree, draw: Any, around: float = -1) -> str:
+    """A tree as SPARQL, with the brackets that it needs, and some more."""
+    if len(tree) == 1:
+        return str(tree[0])
+    operator, *operands = tree
+    if operator == "STR":
+        return f"STR({written(operands[0], draw)})"
+    if operator == "IN":
+        return f"({written(operands[0], draw, 2.5)} IN (2, ?x))"
+    if operator in "!-" and len(operands) == 1:
+        return f"{operator} {written(operands[0], draw, 9)}"
+    own = TIGHTNESS[operator]
+    left, right = (written(each, draw, own + more) for each, more in zip(operands, (0, 0.5), strict=True))
+    text = f"{left} {operator} {right}"
+    loose = own < around or own == around == 2
+    return f"( {text} )" if loose or not draw(st.integers(0, 4)) else text
+
+
+def canonical(node: Any) -> Any:
+    """An expression of rdflib as nested tuples that do not depend on the order of operands."""
+    name = getattr(node, "name", None)
+    if name is None:
+        return "term", "?" if isinstance(node, Variable) else node.n3()
+    if name in {"ConditionalOrExpression", "ConditionalAndExpression"}:
+        return unordered(name, [canonical(each) for each in (node.expr, *node.other)])
+    if name == "RelationalExpression":
+        one, other = canonical(node.expr), node.other
+        if node.op == "IN":
+            return "IN", one, sorted(repr(canonical(each)) for each in other)
+        pair = (one, canonical(other))
+        if node.op in {"=", "!="}:
+            return node.op, sorted(pair, key=repr)
+        return node.op.replace(">", "<"), list(pair if "<" in node.op else pair[::-1])
+    if name in {"AdditiveExpression", "MultiplicativeExpression"}:
+        plain = "+" if name == "AdditiveExpression" else "*"
+        operands = zip([plain, *node.op], [node.expr, *node.other], strict=True)
+        found: list[Any] = []
+        for operator, operand in operands:
+            own = canonical(operand)
+            found += own[1] if operator == plain and own[0] == name else [(operator, own)]
+        return name, sorted(found, key=repr)
+    return name, canonical(node.expr if "expr" in node else node.arg)
+
+
+def unordered(name: str, operands: list[Any]) -> Any:
+    joined = [each for own in operands for each in (own[1] if own[0] == name else [own])]
+    return name, sorted(joined, key=repr)
+
+
+@settings(deadline=None, max_examples=25)  # rdflib takes long.
+@given(st.data())
+def test_filters_are_equal_if_the_algebra_is_but_for_the_order_of_operands(data: st.DataObject) -> None:
+    tree = data.draw(trees())
+    other = swapped(tree, data.draw) if data.draw(st.booleans()) else data.draw(trees())
+    found, algebra = [], []
+    for own in (tree, other):
+        text = f"{PROLOGUE}ASK {{ ?x ?p ?y FILTER ({written(own, data.draw)}) }}"
+        read = read_query(text).elements
+        found.append({element: count for element, count in read.items() if element[0] == "filter"})
+        algebra.append(canonical(translateQuery(parseQuery(text)).algebra.p.p.expr))
+    event(f"equal: {algebra[0] == algebra[1]}")
+    assert (found[0] == found[1]) == (algebra[0] == algebra[1])
+
+
 def respelled(token: Token) -> str:
     """A token with another name of its variable or prefix."""
     text = token.text
@@ -214,6 +306,9 @@ def test_any_text_has_tokens_and_elements(one: str, other: str) -> None:
             "&&",
             "BIND(",
             "SELECT * {FILTER((",
+            "FILTER(1+(",
+            "FILTER(1<2)",
+            "FILTER(a(1,",
             "VALUES {",
             "\\u0041",
             "_:",
@@ -256,6 +351,11 @@ SAME = [
     ("ASK { ?a ?b ?c FILTER(?a+1 = 2) }", "ASK { ?a ?b ?c FILTER(?a + 1 = 2) }"),
     ("ASK { ?a ?b ?c FILTER regex(?a, 'x') }", 'ASK { ?a ?b ?c FILTER (REGEX(?a, "x")) }'),
     ("BASE <http://e/> ASK { <s> <p> <o> }", "PREFIX e: <http://e/> ASK { e:s e:p e:o }"),
+    ("ASK { ?s ?p ?o FILTER(?o > 5) }", "ASK { ?s ?p ?o FILTER(5 < ?o) }"),
+    ("ASK { ?s ?p ?o FILTER(?o >= 5 && ?o != 7) }", "ASK { ?s ?p ?o FILTER(7 != ?o) FILTER((5 <= ?o)) }"),
+    ("ASK { ?s ?p ?o FILTER(2 * ?o + 1 = 7 || !?o) }", "ASK { ?s ?p ?o FILTER(!?o || (7 = 1 + (?o * 2))) }"),
+    ("ASK { ?s ?p ?o FILTER(?o IN (1, 2)) }", "ASK { ?s ?p ?o FILTER(?o IN (2, 1)) }"),
+    ("ASK { ?s ?p ?o BIND(?o + 1 AS ?n) }", "ASK { ?s ?p ?o BIND(1 + ?o AS ?m) }"),
     ("ASK { FILTER NOT EXISTS { ?s <urn:p> 1 } }", "ASK { FILTER (not exists { ?s <urn:p> 1.0 . }) }"),
     ("ASK { ?s a 5 }", "ASK { ?s a 5.0 }"),
     ("ASK { ?s <urn:p> 'x'@EN }", 'ASK { ?s <urn:p> "\\u0078"@en }'),
@@ -266,6 +366,21 @@ SAME = [
 def test_the_same_elements(one: str, other: str) -> None:
     assert read_query(one).elements == read_query(other).elements
     assert similarity(read_query(one), read_query(other)) == 1
+
+
+@each(
+    ("one", "other"),
+    [
+        ("?o < 5", "5 < ?o"),
+        ("?o - 1", "1 - ?o"),
+        ("?o / 2", "2 / ?o"),
+        ("STR(?o)", "LANG(?o)"),
+        ("?o < 5", "?o <= 5"),
+    ],
+)
+def test_filters_that_differ(one: str, other: str) -> None:
+    first, second = (read_query(f"ASK {{ ?s ?p ?o FILTER({each}) }}") for each in (one, other))
+    assert similarity(first, second) == 0
 
 
 def test_similarity_is_the_f1_of_elements() -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphrag_eval_async.steps.sparql.expressions import conditions
 from graphrag_eval_async.steps.sparql.terms import (
-    conjuncts,
     is_iri,
     is_operand,
     number,
@@ -308,6 +308,5 @@ class ElementReader:
             if len(parts) == 1 and parts[0] != "?":  # A constant, as it might stand in a triple.
                 self._add("constant", parts[0])
                 return
-        for each in conjuncts(parts):
-            if each:
-                self._add(frame.label, " ".join(each))
+        for condition in filter(None, conditions(parts)):
+            self._add(frame.label, condition)

@@ -1,17 +1,13 @@
-"""Normalises the terms and expressions of SPARQL queries."""
+"""Normalises the terms of SPARQL queries."""
 
 from __future__ import annotations
 
 import re
 from math import isfinite
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from graphrag_eval_async.steps.sparql.tokens import unescape
 from graphrag_eval_async.steps.sparql.tsv import ESCAPES, XSD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
@@ -31,23 +27,8 @@ def stripped(parts: list[str]) -> list[str]:
     return parts[layers : size - layers]
 
 
-def conjuncts(parts: list[str]) -> Iterable[list[str]]:
-    """The operands of ``&&`` in an expression, or the whole expression if it is none."""
-    found: list[list[str]] = [[]]
-    depth = 0
-    for part in parts:
-        depth += {"(": 1, ")": -1}.get(part, 0)
-        if part == "||" and not depth:
-            return [parts]
-        if part == "&&" and not depth:
-            found.append([])
-        else:
-            found[-1].append(part)
-    return map(stripped, found)
-
-
 def is_operand(part: str) -> bool:
-    return part in {"?", ")"} or part[-1].isalnum() or part[-1] == '"'
+    return part in {"?", ")"} or part[-1:].isalnum() or part[-1:] == '"'
 
 
 def is_iri(text: str | None) -> bool:
