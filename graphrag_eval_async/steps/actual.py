@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.shapes import CSV
 from graphrag_eval_async.steps.rdf.graph import Graph
-from graphrag_eval_async.steps.rdf.reading import Source
+from graphrag_eval_async.steps.rdf.reading import Source, read_dataset
 from graphrag_eval_async.steps.rdf.reading import steps_to_read as steps_to_read_graph
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document, results_of
@@ -77,6 +78,14 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
 
 def as_it_is(output: Any) -> Any:
     return output
+
+
+GRAPH = "a graph"
+
+
+def kind_of(results: SparqlResults) -> str:
+    """Return what results are, for errors."""
+    return "a table" if results.boolean is None else "the boolean of ASK"
 
 
 class _Unreadable(str):
@@ -151,6 +160,24 @@ class ActualStep:
         if self.budget.quick and read not in self._known:
             self.budget.spend(steps_to_read_graph(output))
         return self._read({"output": Source(output, self.step.get("output_media_type"), self.budget)}, read)
+
+    def kind(self) -> str | None:
+        """Return what the output is, for errors; None if it is neither a graph nor SPARQL results."""
+        with suppress(MalformedStep):
+            if self.graph(read_dataset).statements:
+                return GRAPH
+        with suppress(MalformedStep):
+            return kind_of(self.results())
+        with suppress(MalformedStep):
+            return kind_of(self.table(strict=False))
+        return None
+
+    def unlike(self, expected: str, error: MalformedStep) -> MalformedStep:
+        """Return the error to raise: what was expected and what came or, if that is not known, this one."""
+        found = self.kind()
+        if found in (None, expected):
+            return error
+        return MalformedStep(f"output: expected {expected}, got {found}")
 
     def _read(self, step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         known = self._known

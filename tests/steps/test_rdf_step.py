@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from graphrag_eval_async import Evaluator
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.steps import Budget, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.rdf import step as step_module
@@ -228,3 +230,39 @@ async def test_a_small_and_a_large_way_give_the_same_result() -> None:
     result = await evaluator.evaluate({"question_id": "q", "actual_steps": [actual(turtle(*lines[::-1]))]})
     assert result["steps_score"] == 1
     assert "steps_score_error" not in result
+
+
+TABLE = '{"head": {"vars": ["s"]}, "results": {"bindings": [{"s": {"type": "literal", "value": "x"}}]}}'
+XML_TABLE = (
+    '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="s"/></head>'
+    '<results><result><binding name="s"><literal>x</literal></binding></result></results></sparql>'
+)
+ASK = '{"head": {}, "boolean": true}'
+TURTLE = "PREFIX ex: <urn:ex:>\nex:a ex:b ex:c ."
+N_TRIPLES = '<urn:ex:a> <urn:ex:b> "c" .\n'
+JSON_LD = '[{"@id": "urn:ex:a", "urn:ex:b": "c"}]'
+
+
+@pytest.mark.parametrize("keys", [{}, {"score": "f1"}])
+@pytest.mark.parametrize(
+    ("media_type", "expected", "outputs"),
+    [
+        ("text/turtle", ("a graph", TURTLE), {"a table": [TABLE, XML_TABLE, "s\nx\n", [{"s": "x"}]]}),
+        ("text/turtle", ("a graph", TURTLE), {"the boolean of ASK": [ASK, "true"]}),
+        (SPARQL_RESULTS, ("a table", TABLE), {"a graph": [TURTLE, N_TRIPLES, JSON_LD, json.loads(JSON_LD)]}),
+        (SPARQL_RESULTS, ("a table", TABLE), {"the boolean of ASK": [ASK, True]}),
+        (SPARQL_RESULTS, ("the boolean of ASK", ASK), {"a table": [TABLE], "a graph": [TURTLE]}),
+    ],
+)
+async def test_results_of_another_kind_are_named(
+    media_type: str, expected: tuple[str, str], outputs: dict[str, list[Any]], keys: dict[str, str]
+) -> None:
+    kind, text = expected
+    step = {"name": "sparql_query", "output_media_type": media_type, "output": text, **keys}
+    for found, texts in outputs.items():
+        for output in texts:
+            actual = {"name": "sparql_query", "status": "success", "output": output}
+            evaluator = Evaluator(templates(step))
+            result = await evaluator.evaluate({"question_id": "q", "actual_steps": [actual]})
+            assert (result["steps_score"], result["failure"]) == (0, "wrong_query_result")
+            assert result["steps_score_error"].endswith(f"output: expected {kind}, got {found}")

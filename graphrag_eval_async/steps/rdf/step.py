@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.actual import ActualStep, read_output
+from graphrag_eval_async.steps.actual import GRAPH, ActualStep, read_output
 from graphrag_eval_async.steps.rdf.comparison import isomorphic, overlap
 from graphrag_eval_async.steps.rdf.reading import (
     Source,
@@ -69,10 +69,14 @@ class GraphStep:
 
     def explain(self, actual: ActualStep) -> None:
         """Read an actual step that scored 0, so that an empty graph is known as one; raises as `score`."""
-        actual.graph(self._read)
+        try:
+            actual.graph(self._read)
+        except MalformedStep as error:
+            raise actual.unlike(GRAPH, error) from None
 
     def explain_in_part(self, actual: ActualStep) -> str | None:
         """Return which statements differ; raises what `score` raises."""
+        self.explain(actual)
         found = self.overlap(actual)
         return "missing_triples" if found.missing else "extra_triples" if found.extra else None
 

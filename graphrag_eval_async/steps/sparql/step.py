@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
-from graphrag_eval_async.steps.actual import ActualStep, read_output
+from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
 from graphrag_eval_async.steps.sparql.comparison import (
     agree_but_for_order,
     compare,
@@ -99,7 +99,13 @@ class SparqlStep:
         return compare(*self.sides(actual), actual.budget)
 
     def explain(self, actual: ActualStep) -> str | None:
-        reference, results = self.sides(actual)
+        expected = kind_of(self.reference().results)
+        try:
+            reference, results = self.sides(actual)
+        except MalformedStep as error:
+            raise actual.unlike(expected, error) from None
+        if (found := kind_of(results)) != expected:
+            raise MalformedStep(f"output: expected {expected}, got {found}")
         if lacks_columns(reference, results):
             return "missing_columns"
         return "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
@@ -112,8 +118,8 @@ class SparqlStep:
         return 1.0 if self.is_same(actual) else self.partial(actual).f1
 
     def explain_in_part(self, actual: ActualStep) -> str | None:
-        partial = self.partial(actual)
-        return self.explain(actual) or (Differences(partial).reason() if partial.f1 else None)
+        reason, partial = self.explain(actual), self.partial(actual)
+        return reason or (Differences(partial).reason() if partial.f1 else None)
 
     def diff(self, actual: ActualStep) -> list[Difference]:
         return Differences(self.partial(actual)).listed()

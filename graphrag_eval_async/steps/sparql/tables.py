@@ -160,6 +160,8 @@ def _read_objects(rows: Any) -> dict[str, Any]:
     names = dict.fromkeys(name for row in rows for name in row)
     if not names or not all(isinstance(name, str) for name in names):
         raise MalformedStep("a list of objects without keys")
+    if any(name.startswith("@") for name in names):
+        raise MalformedStep("JSON-LD, not a list of rows")
     bindings = [{name: _json_term(value) for name, value in row.items() if value is not None} for row in rows]
     return _document(list(names), bindings)
 
