@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,14 @@ class Executing:
         return ExecutionSession(self.config, checks=self.checks)
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A query of agents that is running, and how many responses wait for it."""
+
+    task: asyncio.Task[Answer | QueryFailed]
+    waiting: int = 0
+
+
 class ExecutionSession:
     """Runs and parses queries for the results of one stream; opened with the first."""
 
@@ -104,6 +113,8 @@ class ExecutionSession:
         self._parsers = Processes(parsing, PARSERS, "steps.check_queries") if checks else None
         self._opening: asyncio.Task[None] | None = None
         self._expected: dict[str, asyncio.Task[Answer]] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._running: set[asyncio.Task[Answer | QueryFailed]] = set()
         self._cache: OrderedDict[str, Answer | QueryFailed] = OrderedDict()
         self._cached_bytes = 0
 
@@ -198,12 +209,28 @@ class ExecutionSession:
         return {index: running[text].result() for index, text in queries.items()}
 
     async def _outcome(self, query: str) -> Answer | QueryFailed:
-        """The answer to an agent's query, or why it has none."""
-        assert self._engine is not None and self._config is not None  # noqa: PT018, S101
+        """The answer to an agent's query, or why it has none; a query that is running is not run again."""
         known = self._cache.get(query)
         if known is not None:
             self._cache.move_to_end(query)
             return known
+        asked = self._asked.get(query)
+        if asked is None:
+            task = asyncio.create_task(self._ask(query), name="graphrag-eval-async query")
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+            asked = self._asked[query] = _Asked(task)
+        asked.waiting += 1
+        try:
+            return await asyncio.shield(asked.task)
+        finally:
+            asked.waiting -= 1
+            if not asked.waiting:
+                del self._asked[query]
+                asked.task.cancel()
+
+    async def _ask(self, query: str) -> Answer | QueryFailed:
+        assert self._engine is not None and self._config is not None  # noqa: PT018, S101
         outcome: Answer | QueryFailed
         try:
             allow_from = self._config.allow_from or self._config.graph is not None
@@ -248,7 +275,7 @@ class ExecutionSession:
 
     async def aclose(self) -> None:
         """Stop all queries, and close connections and processes."""
-        tasks = [*self._expected.values(), *filter(None, [self._opening])]
+        tasks = [*self._expected.values(), *self._running, *filter(None, [self._opening])]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -7,11 +7,12 @@ import base64
 import json
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import ConfigError, ExecutionUnavailable, evaluate_stream
+from graphrag_eval_async import ConfigError, Evaluator, ExecutionUnavailable, evaluate_stream
 from tests.deadlines import wait
 from tests.execution.server import JSON, EndpointServer, Handler, failing, never, slow, together
 from tests.execution.support import (
@@ -64,9 +65,30 @@ async def test_equal_queries_run_once() -> None:
     with serving(slow(0.05)) as server:
         await results_of(responses, config(server, max_in_flight=2), templates(count=10), max_in_flight=1)
         assert server.asked == {NAMES: 1, RIGHT: 1, WRONG: 1}
-    with serving(slow(0.05)) as server:
-        await results_of(responses, config(server))
-        assert server.asked[NAMES] == 1
+    with serving(slow(0.05)) as server:  # Those that run at the same time, too.
+        await results_of(responses, config(server), templates(count=10))
+        assert server.asked == {NAMES: 1, RIGHT: 1, WRONG: 1}
+
+
+async def test_a_query_that_several_wait_for_goes_on_without_one_of_them() -> None:
+    arrived, let_go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def wait(_: Handler, query: str) -> bool:
+        if query == RIGHT:
+            loop.call_soon_threadsafe(arrived.set)
+            let_go.wait(60)
+        return False
+
+    with serving(wait) as server:
+        async with Evaluator(templates(), config=config(server)) as evaluator:
+            first, second, third = (asyncio.create_task(evaluator.evaluate(ran(RIGHT))) for _ in range(3))
+            await asyncio.wait_for(arrived.wait(), 60)
+            first.cancel()
+            await asyncio.wait([first])
+            let_go.set()
+            assert [(await each)["steps_score"] for each in (second, third)] == [1, 1]
+        assert server.asked == {NAMES: 1, RIGHT: 1}
 
 
 async def test_so_many_run_at_a_time() -> None:
