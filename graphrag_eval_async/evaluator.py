@@ -300,7 +300,11 @@ class Evaluator:
             evaluation.steps = kinds_of(steps)
         count_unjudged(evaluation, question, response)
         if self._judging is not None and not failed:
-            evaluation.plan = self._judging.plan(question, response.fields, evaluation.matches)
+            fields, groups = response.fields, question.reference_steps
+            if executed is not None:
+                groups = evaluation.reference_steps
+                fields = {**fields, "actual_steps": executed.judged_steps(steps)} if steps else fields
+            evaluation.plan = self._judging.plan(question, fields, groups, evaluation.matches)
         return evaluation
 
     async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:

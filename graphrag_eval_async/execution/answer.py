@@ -129,6 +129,18 @@ class Executed(msgspec.Struct, frozen=True):
             replaced[index] = {**steps[index], **own}
         return replaced
 
+    def judged_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the steps to judge: an answer comes from what the agent saw, so that recorded outputs count.
+
+        Steps without an output get what their queries return now.
+        """
+        return [
+            {**step, "output": outcome.output, "output_media_type": outcome.media_type}
+            if step.get("output") is None and isinstance(outcome := self.actual.get(index), Answer)
+            else step
+            for index, step in enumerate(steps)
+        ]
+
     def additions(self) -> dict[int, dict[str, Any]]:
         """Return the keys that actual steps get in the result, by index of the step."""
         keys: dict[int, dict[str, Any]] = {}

@@ -203,7 +203,7 @@ class LabelSample:
 
 def _outputs(result: Mapping[str, Any], name: str) -> list[Any]:
     return [
-        step.get("output")
+        step.get("executed_output") if step.get("output") is None else step["output"]
         for step in result.get("actual_steps") or ()
         if isinstance(step, dict) and (step.get("name"), step.get("status")) == (name, "success")
     ]

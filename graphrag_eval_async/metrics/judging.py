@@ -176,16 +176,20 @@ class Judging:
         return JudgeSession(self._setups, is_ended_by_one=self._on_fatal == "raise")
 
     def plan(
-        self, question: Question, fields: Mapping[str, Any], matches: Sequence[tuple[int, int, int]]
+        self,
+        question: Question,
+        fields: Mapping[str, Any],
+        groups: Sequence[Sequence[Mapping[str, Any]]] | None,
+        matches: Sequence[tuple[int, int, int]],
     ) -> Plan | None:
         """Return what to judge for a response, or None if no metric applies.
 
         Args:
             question: the question that the response answers.
             fields: the fields of the response.
+            groups: the reference steps of the question.
             matches: as in `StepsScore`.
         """
-        groups = question.reference_steps
         case = Case(
             question=question.text,
             reference_answer=question.reference_answer,

@@ -42,14 +42,20 @@ def test_people_do_not_see_what_the_judge_says() -> None:
         ("faithfulness", ["texts"]),
         ("context_relevance", ["texts"]),
         ("retrieval_answer_recall", ["texts"]),
-        ("sparql_groundedness", ["rows"]),
+        ("sparql_groundedness", ["rows", "rows of the query that was run"]),
     ],
 )
 def test_people_see_what_the_answer_should_rest_on(metric: str, evidence: list[str]) -> None:
     steps = [
         {"name": "retrieval", "status": "success", "output": "texts", "retrieval_answer_recall": 1.0},
         {"name": "retrieval", "status": "error", "output": "none"},
-        {"name": "sparql_query", "status": "success", "output": "rows"},
+        {"name": "sparql_query", "status": "success", "output": "rows", "executed_output": "new rows"},
+        {
+            "name": "sparql_query",
+            "status": "success",
+            "output": None,
+            "executed_output": "rows of the query that was run",
+        },
     ]
     drawn = draw([result(0, actual_steps=steps, **{metric: 0.5})], 1, metric=metric)
     assert drawn[0]["evidence"] == evidence
