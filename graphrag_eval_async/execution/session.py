@@ -266,6 +266,9 @@ class ExecutionSession:
             facts[index] = facts_of(query) if is_short else await asyncio.to_thread(facts_of, query)
             if slow >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
                 continue
+            if facts[index]["form"] == "UPDATE":
+                invalid[index] = facts[index]["error"] = "an update, not a query"
+                continue
             began = asyncio.get_running_loop().time()
             problem = await self._parsers.parse(query, prefixes_in(query))
             slow += asyncio.get_running_loop().time() - began >= PARSE_SECONDS

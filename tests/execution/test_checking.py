@@ -31,7 +31,10 @@ async def test_a_query_that_does_not_parse_is_the_reason() -> None:
     assert (await check("SELECT ?n { ?s ?p ?n }", status="error"))["failure"] == "step_error"
     assert (await check("SELECT ?n { ?s ?p ?n }"))["failure"] == "empty_result"
     assert (await check("SELECT ?n { ?s ?p }"))["failure"] == "query_invalid"
-    assert (await check("INSERT DATA { <urn:a> <urn:b> 1 }"))["failure"] == "query_invalid"
+    update = await check("INSERT DATA { <urn:a> <urn:b> 1 }")
+    assert update["failure"] == "query_invalid"
+    facts = update["actual_steps"][0]["query_facts"]
+    assert (facts["form"], facts["error"]) == ("UPDATE", "an update, not a query")
 
 
 async def test_a_step_that_matches_is_right_whatever_the_parser_says() -> None:

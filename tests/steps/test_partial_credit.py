@@ -191,7 +191,7 @@ class Oracle:
 
 def most_cells(left: Sequence[Sequence[Any]], right: Sequence[Sequence[Any]], *, ordered: bool) -> int:
     """In how many cells rows can agree, if each is paired once at most: of all pairings, the best."""
-    agree = [[sum(map(eq, one, other)) for other in right] for one in left]
+    agree: list[list[int]] = [[sum(map(eq, one, other)) for other in right] for one in left]
     size = min(len(left), len(right))
     choose = combinations if ordered else permutations
     return max(
