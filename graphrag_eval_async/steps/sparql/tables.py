@@ -190,6 +190,8 @@ def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
     words = text.lower().split() if len(text) < 100 else []
     if words and words[-1] in ("true", "false") and words[:-1] in ([], ["_askresult"]):
         return _answer(words[-1] == "true")
+    if not text.strip():
+        raise MalformedStep("neither SPARQL results nor a table; as CSV: empty, a header is missing")
     try:
         header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), newline=""), strict=True)
     except (csv.Error, ValueError) as error:
