@@ -14,7 +14,7 @@ from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
 from graphrag_eval_async.execution.engine import Setup
 from graphrag_eval_async.execution.processes import Processes
 from graphrag_eval_async.execution.queries import actual_queries, facts_of, prefixes_in, reference_queries
-from graphrag_eval_async.steps.sparql.tokens import MAX_QUERY_CHARACTERS
+from graphrag_eval_async.steps.sparql.tokens import FORMS, MAX_QUERY_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -272,6 +272,8 @@ class ExecutionSession:
             began = asyncio.get_running_loop().time()
             problem = await self._parsers.parse(query, prefixes_in(query))
             slow += asyncio.get_running_loop().time() - began >= PARSE_SECONDS
+            if problem is not None and facts[index]["form"] is None:
+                problem = f"not a query: expected {', '.join(sorted(FORMS))}"
             if problem is not None:
                 invalid[index] = facts[index]["error"] = problem
         return invalid, facts

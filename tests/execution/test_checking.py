@@ -35,6 +35,8 @@ async def test_a_query_that_does_not_parse_is_the_reason() -> None:
     assert update["failure"] == "query_invalid"
     facts = update["actual_steps"][0]["query_facts"]
     assert (facts["form"], facts["error"]) == ("UPDATE", "an update, not a query")
+    facts = (await check("Which transformers?"))["actual_steps"][0]["query_facts"]
+    assert facts["error"] == "not a query: expected ASK, CONSTRUCT, DESCRIBE, SELECT"
 
 
 async def test_a_step_that_matches_is_right_whatever_the_parser_says() -> None:
