@@ -356,6 +356,7 @@ SAME = [
     ("ASK { ?s ?p ?o FILTER(2 * ?o + 1 = 7 || !?o) }", "ASK { ?s ?p ?o FILTER(!?o || (7 = 1 + (?o * 2))) }"),
     ("ASK { ?s ?p ?o FILTER(?o IN (1, 2)) }", "ASK { ?s ?p ?o FILTER(?o IN (2, 1)) }"),
     ("ASK { ?s ?p ?o BIND(?o + 1 AS ?n) }", "ASK { ?s ?p ?o BIND(1 + ?o AS ?m) }"),
+    ("CONSTRUCT WHERE { ?s a <urn:C> }", "CONSTRUCT { ?s a <urn:C> } WHERE { ?x a <urn:C> }"),
     ("ASK { FILTER NOT EXISTS { ?s <urn:p> 1 } }", "ASK { FILTER (not exists { ?s <urn:p> 1.0 . }) }"),
     ("ASK { ?s a 5 }", "ASK { ?s a 5.0 }"),
     ("ASK { ?s <urn:p> 'x'@EN }", 'ASK { ?s <urn:p> "\\u0078"@en }'),
@@ -391,6 +392,8 @@ def test_similarity_is_the_f1_of_elements() -> None:
     assert similarity(one, nothing) == 0
     assert similarity(nothing, nothing) == 1
     assert similarity(nothing, read_query("ASK { ?s ?p ?o }")) == 0
+    short, table = read_query("CONSTRUCT WHERE { ?s <urn:p> ?o }"), read_query("SELECT * { ?s <urn:p> ?o }")
+    assert similarity(short, table) == pytest.approx(2 * 1 / (2 + 1))
 
 
 def test_prefixes_of_the_reference_are_known() -> None:

@@ -64,6 +64,7 @@ class ElementReader:
         self._stack = [_Frame("root")]
         self._template = False  # Whether the next group is the template of a CONSTRUCT.
         self._in_template = 0
+        self._is_short = False  # Whether the pattern is the template, too, as after CONSTRUCT WHERE.
         self._declaring: str | None = None
         self._literal: str | None = None  # A string that a language or a datatype may follow.
         self._waits_for_type = False
@@ -141,7 +142,10 @@ class ElementReader:
         return f"{prefix}:{local}" if namespace is None else namespace + local
 
     def _add(self, kind: str, text: str) -> None:
-        self.elements[f"template {kind}" if self._in_template else kind, text] += 1
+        if self._in_template or self._is_short:
+            self.elements[f"template {kind}", text] += 1
+        if not self._in_template:
+            self.elements[kind, text] += 1
 
     # Triples
 
@@ -265,6 +269,7 @@ class ElementReader:
         elif word == "SELECT":
             self._stack.append(_Frame("head"))
         elif word == "WHERE":
+            self._is_short = self._is_short or self._template
             self._template = False
             if frame.kind == "head" and not frame.depth:
                 self._stack.pop()
