@@ -19,8 +19,8 @@ from tests.deadlines import in_time
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-# On a busy machine the time of an example says nothing about the code. Everywhere the examples are the same, or
-# a test could fail once on another machine; `--hypothesis-profile random` looks for new ones.
+# On a busy machine the time of an example says nothing about the code. The examples are the same everywhere,
+# or a test could fail once on another machine; `--hypothesis-profile random` looks for new ones.
 # A test that names health checks itself would bring back those that are named here.
 _check = hypothesis.HealthCheck
 _settings = hypothesis.settings(

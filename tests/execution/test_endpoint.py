@@ -7,7 +7,6 @@ import base64
 import json
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
