@@ -44,7 +44,7 @@ class Call(NamedTuple):
         request: given messages that correct an earlier reply, returns a function that sends the request once,
             and the estimated tokens.
         check: returns the reply if it is usable, else raises `JudgeError`.
-        written: is filled with how the request was written that was answered.
+        written: is filled with how the request was written that was answered; see `OpenAIJudge.complete`.
     """
 
     kind: str
@@ -194,6 +194,7 @@ class MetricCalls:
                 raise
             raise failure from error
         breaker.succeeded()
+        usage.repaired += call.written.pop("repaired", False)
         if cache is not None:
             how = b"\n" + orjson.dumps(call.written) if call.written else b""
             await cache.put(call.key, orjson.dumps(reply) + how)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.cache import CallCache
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.judge.retry import Retry
-    from graphrag_eval_async.judge.usage import JudgeUsage
 
 CONNECTION = ("base_url", "api_key", "api_version", "extra_headers", "pricing")
 """Settings that do not affect a model's replies."""
@@ -135,7 +134,7 @@ class JudgeClient:
         assert self._judge is not None  # noqa: S101  (`JudgeSession.open` comes first)
         return self._judge
 
-    async def open(self, cache: CallCache | None, usage: JudgeUsage) -> None:
+    async def open(self, cache: CallCache | None) -> None:
         """Open the judge, unless it is open; recall from the cache what its servers accept."""
         if self._judge is not None:
             return
@@ -144,7 +143,7 @@ class JudgeClient:
             self.varies = "variation" in signature(judge.complete).parameters
         if isinstance(judge, openai_client.OpenAIJudge):
             self._openai = judge
-            judge.usage, self.retry.where = usage, judge.where
+            self.retry.where = judge.where
             if cache is not None and (kept := await cache.get(self._learned_key)) is not None:
                 with suppress(orjson.JSONDecodeError):
                     judge.recall(orjson.loads(kept))

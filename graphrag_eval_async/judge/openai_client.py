@@ -16,7 +16,6 @@ from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
 from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
 from graphrag_eval_async.judge.openai_response import Response, Scrubber, failure_of
 from graphrag_eval_async.judge.protocol import TryAgain
-from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -85,13 +84,11 @@ class OpenAIJudge:
 
     Attributes:
         model: the name of the LLM.
-        usage: counts the replies from which other text had to be removed.
     """
 
     def __init__(self, generation: _Remote | None, embedding: _Remote | None) -> None:
         """See `open_judge`."""
         self.model = "" if generation is None else generation.model
-        self.usage = JudgeUsage()
         remotes = {"generation": generation, "embedding": embedding}
         self._remotes = {name: remote for name, remote in remotes.items() if remote is not None}
 
@@ -125,7 +122,10 @@ class OpenAIJudge:
         variation: int = 0,
         written: dict[str, Any] | None = None,
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`. `written` is set to how the request was written that was answered: `Dialect.written`.
+        """See `Judge`.
+
+        `written` is set to how the request was written that was answered, as by `Dialect.written`, and gets
+        "repaired" if other text had to be removed from the reply.
 
         Raises:
             TryAgain: the server refuses this format or a default parameter.
@@ -148,8 +148,9 @@ class OpenAIJudge:
                     raise
                 raise TryAgain(error, partial(send, other)) from None
             has_more = isinstance(value, dict) and value.keys() - schema["properties"].keys()
-            self.usage.repaired += is_repaired or bool(has_more)
             remote.accepted(variant, written)
+            if written is not None and (is_repaired or has_more):
+                written["repaired"] = True
             return value, usage
 
         return await send(Variant.of(schema, variation))

@@ -80,7 +80,7 @@ class JudgeSession:
         if self._cache_path is not None and self.cache is None:
             self.cache = await CallCache.open(self._cache_path)
         for client in self.clients.values():
-            await client.open(self.cache, self.usage)
+            await client.open(self.cache)
         self._is_open = True
 
     def used(self, written: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class JudgeUsage:
         cache_hits: calls answered by the cache.
         cache_errors: calls that the cache could not look up or store.
         shared_calls: calls answered by an equal call that was in flight.
-        repaired: replies from which other text, such as reasoning or a Markdown fence, had to be removed.
+        repaired: replies that were used after other text, such as reasoning or a Markdown fence, was removed.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
         asked: for how many responses or steps each metric asked the judge, by its name in the configuration.

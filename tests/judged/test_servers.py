@@ -330,6 +330,22 @@ async def test_a_wrapped_reply_is_read(name: str) -> None:
         assert stream.usage.repaired == (0 if name.startswith("tool call") else 24)
 
 
+@without_waiting
+async def test_a_wrapped_reply_that_is_rejected_is_not_repaired() -> None:
+    def script(request: Request) -> Any:
+        text = json.dumps(
+            REPLIES[title_of(request)] if len(request.body["messages"]) > 2 else {"no": "claim"}
+        )
+        return completion(f"Sure!\n```json\n{text}\n```")
+
+    async with serving(script) as server:
+        settings = config(server, answer_correctness={})
+        async with evaluate_stream(templates(3), map(response, range(3)), config=settings) as stream:
+            await collect(stream)
+        assert stream.usage.outcomes == {"ok": 3, "skipped": 0}
+        assert (stream.usage.attempts, stream.usage.repaired) == (6, 3)
+
+
 @pytest.mark.parametrize("name", AMBIGUOUS)
 @without_waiting
 async def test_an_ambiguous_reply_is_invalid(name: str) -> None:
