@@ -46,6 +46,7 @@ class Prices(NamedTuple):
 
 
 UNKNOWN = Prices(None, None, None)
+FREE = Prices(0.0, 0.0, 0.0)
 
 
 def prices_of(llm: LLMConfig, name: str = "generation") -> Prices:

@@ -87,6 +87,8 @@ class JudgeUsage:
         used = {"completion": own, "embedding": TokenUsage(self.embedding_tokens)}
         costs = [self._prices.cost(kind, tokens) for kind, tokens in used.items() if any(tokens)]
         costs += [prices.cost("completion", tokens) for prices, tokens in self._of_others.items()]
+        if not costs and not self.restored_dollars:  # Nothing is spent yet, but will be.
+            costs = [self._prices.cost("completion", TokenUsage(0))]
         known = [cost for cost in costs if cost is not None]
         return self.restored_dollars + sum(known) if len(known) == len(costs) else None
 

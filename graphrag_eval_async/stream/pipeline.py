@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import Evaluator, StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.judge.pricing import FREE
 from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.sinks.journal import Dedupe, Journal
 from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source
@@ -74,7 +75,7 @@ class EvaluationStream:
         self._is_entered = False
         self.reference = evaluator.reference
         self._session = session = evaluator.session()
-        self.usage = JudgeUsage() if session is None else session.usage
+        self.usage = JudgeUsage(FREE) if session is None else session.usage
         heeded = options.on_reject != "collect"
         self._tally = Tally(self.aggregates, self.usage, numbered=not self._is_part, heeded=heeded)
         keeper = self._keeper(evaluator, responses, options)

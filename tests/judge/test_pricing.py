@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import (
     EmbeddingConfig,
     GenerationConfig,
@@ -25,6 +26,7 @@ from graphrag_eval_async.judge.pricing import (
     estimate_tokens,
     prices_of,
 )
+from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 
@@ -106,6 +108,16 @@ def test_costs_are_exact_but_for_rounding(i: float, o: float, e: float, sent: in
     exact = (Fraction(i) * sent + Fraction(o) * received) / 10**6
     assert prices.cost("completion", usage) == pytest.approx(float(exact), rel=1e-15, abs=1e-300)
     assert prices.cost("embedding", usage) == pytest.approx(float(Fraction(e) * sent / 10**6), rel=1e-15)
+
+
+def test_before_the_first_call_the_cost_is_unknown_only_without_a_price() -> None:
+    usage = JudgeUsage(prices_of(llm("my-judge")))
+    assert (usage.dollars, usage.spent) == (None, None)
+    assert "unknown cost" in repr(usage)
+    usage.restored_dollars = 0.5
+    assert usage.dollars == 0.5
+    assert JudgeUsage(prices_of(llm("gpt-4o"))).dollars == 0
+    assert evaluate_stream(None, []).usage.dollars == 0  # No judge costs nothing.
 
 
 def test_there_is_no_cost_without_the_price() -> None:
