@@ -26,6 +26,8 @@ MAX_QUOTED = 20
 FAILED: Any = object()
 """Stands for a value with a problem."""
 
+MODELS = (GenerationConfig, EmbeddingConfig)
+
 _PLAIN_KEYS = ("llm.limits.", "llm.pricing.", "execute.max_", "execute.timeout_")
 """Prefixes of the keys of values that are not secret."""
 
@@ -138,6 +140,8 @@ class Reader:
             elif field.required:
                 members[name] = self.problem(join(key, name), "missing")
         usable = {known[name].name: item for name, item in members.items() if item is not FAILED}
+        if issubclass(kind, MODELS):  # So that its address and key are checked, too.
+            usable = {"provider": "", "model": ""} | usable
         can_be_made = all(field.name in usable or not field.required for field in known.values())
         return kind(**usable) if can_be_made else FAILED
 
@@ -165,7 +169,7 @@ def as_published(kind: type[Section], value: dict[str, Any]) -> dict[str, Any]:
     There, `api_base` is the `base_url`, and unknown keys go into each request. A key that is nearly one of
     ours stays, and is an error: it was probably meant to be ours.
     """
-    if not issubclass(kind, GenerationConfig | EmbeddingConfig):
+    if not issubclass(kind, MODELS):
         return value
     value = dict(value)
     if "base_url" not in value and "api_base" in value:
