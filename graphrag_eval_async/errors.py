@@ -25,10 +25,12 @@ GraphragEvalWarning           something looks like a mistake (a UserWarning)
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from math import isfinite
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Literal, get_args
+from warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,8 @@ Failure = Literal[
     "timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "budget", "unavailable"
 ]
 """The kinds of judging failures; the text of each ``*_error`` begins with one."""
+
+OURS = __name__.partition(".")[0]
 
 FAILURES = get_args(Failure)
 
@@ -53,6 +57,14 @@ class GraphragEvalError(Exception):
 
 class GraphragEvalWarning(UserWarning):
     """Something is probably a mistake; the message says what, where, and what to do."""
+
+
+def warn_caller(text: str) -> None:
+    """Warn at the innermost line outside of this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_globals.get("__name__", "").partition(".")[0] == OURS and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warn(text, GraphragEvalWarning, stacklevel=level)
 
 
 class UsageError(GraphragEvalError, ValueError):

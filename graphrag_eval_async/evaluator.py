@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict
-from warnings import warn
 
 from graphrag_eval_async.errors import (
     ComparisonBudgetExceeded,
-    GraphragEvalWarning,
     MalformedStep,
     RejectedResponse,
     UsageError,
+    warn_caller,
 )
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps
@@ -178,7 +177,7 @@ class Evaluator:
 
         checked = load_config({} if config is None else config, judge=judge is not None)
         if not has_reference and (idle := _of_reference(checked)):
-            warn(f"without a reference set, these do nothing: {', '.join(idle)}", GraphragEvalWarning, 3)
+            warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
         if metrics_on(checked):
             self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
         steps = checked.steps

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from warnings import warn
 
-from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError
+from graphrag_eval_async.errors import ReferenceDataError, warn_caller
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
@@ -234,7 +233,7 @@ def load_reference(
         if len(read.doubts) > MAX_LISTED:
             listed.append(f"... and {len(read.doubts) - MAX_LISTED} more")
         where = f" {source}" if source else ""
-        warn("\n  ".join([f"reference set{where}:", *listed]), GraphragEvalWarning, stacklevel=2)
+        warn_caller("\n  ".join([f"reference set{where}:", *listed]))
     return read
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
-from warnings import warn
 
 import orjson
 from msgspec.structs import replace
@@ -24,7 +23,7 @@ from graphrag_eval_async.config.model import (
 )
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.config.secrecy import shared_address
-from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning
+from graphrag_eval_async.errors import ConfigError, warn_caller
 from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, RESULT_KEYS
 from graphrag_eval_async.records.shapes import did_you_mean
 
@@ -81,8 +80,7 @@ def load_config(
         raise ConfigError(problems, source)
     if checked.metrics and not effective.metrics and not effective.custom_evaluations:
         what = "every metric that it names is off, and others are on only if it names them"
-        text = f"configuration: {what}; `metrics: all` turns the others on"
-        warn(text, GraphragEvalWarning, stacklevel=2)
+        warn_caller(f"configuration: {what}; `metrics: all` turns the others on")
     return effective
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
-from graphrag_eval_async.errors import GraphragEvalWarning, UsageError
+from graphrag_eval_async.errors import UsageError, warn_caller
 from graphrag_eval_async.records.response import set_metrics_aside
 
 if TYPE_CHECKING:
@@ -49,8 +48,7 @@ def _warn_of_typo(name: Any, reserved: Collection[str]) -> None:
         from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
 
         if close := get_close_matches(name[:64], reserved, 1, 0.85):
-            text = f"step_aliases: no reference step is named {name!r}; did you mean {close[0]!r}?"
-            warn(text, GraphragEvalWarning, stacklevel=2)
+            warn_caller(f"step_aliases: no reference step is named {name!r}; did you mean {close[0]!r}?")
 
 
 def rename_steps(response: Response, names: Mapping[str, str]) -> None:

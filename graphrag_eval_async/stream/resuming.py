@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, get_args
 
 from graphrag_eval_async.aggregates.exact import ONE, sum_units
-from graphrag_eval_async.errors import GraphragEvalWarning
+from graphrag_eval_async.errors import GraphragEvalWarning, warn_caller
 from graphrag_eval_async.records import Reason, Rejects
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, SetAside, read_source
@@ -65,7 +64,7 @@ class Tally:
             "All are in the rejects of the stream; on_reject gets each."
         )
         try:
-            warnings.warn(text, GraphragEvalWarning, stacklevel=3)
+            warn_caller(text)
         except GraphragEvalWarning:
             LOGGER.warning("%s", text)
 

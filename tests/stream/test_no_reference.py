@@ -78,6 +78,20 @@ async def test_metrics_that_need_no_reference_are_judged() -> None:
     assert stream.aggregates.snapshot()["micro"]["faithfulness"]["mean"] == 1
 
 
+@pytest.mark.parametrize("make", [Evaluator, lambda *args, **more: evaluate_stream(*args, [], **more)])
+def test_warnings_name_the_line_of_the_caller(make: Any) -> None:
+    typo = {"template_id": "t", "questions": [{"id": "q", "question_text": "?", "reference_ansver": "!"}]}
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        (None, {"config": {"answer_correctness": {}, "faithfulness": {}}, "judge": ScriptedJudge(str)}),
+        (None, {"config": {"faithfulness": {"enabled": False}}, "judge": ScriptedJudge(str)}),
+        ([typo], {}),
+    ]
+    for reference, options in calls:
+        with pytest.warns(GraphragEvalWarning) as caught:
+            make(reference, **options)
+        assert [warning.filename for warning in caught] == [__file__]
+
+
 async def test_until_and_one_response() -> None:
     judge = ScriptedJudge(lambda _: CLAIMS)
     response = {"question": QUESTION, "template": "t", "actual_answer": "Two.", "actual_steps": [STEP]}
