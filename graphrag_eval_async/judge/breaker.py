@@ -47,6 +47,11 @@ class Breaker:
         """Whether one call at a time may send requests."""
         return self._is_proven and self._failed >= self._most_failed and not self._is_over
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether as many calls as are admitted before the first success are failing."""
+        return self._since is not None and self._is_full()
+
     def _is_full(self) -> bool:
         """Whether no further call may be in progress."""
         is_free = self._is_over or self._is_proven
@@ -57,6 +62,11 @@ class Breaker:
         while self._is_full():
             await self._change.wait()
         self._in_progress += 1
+
+    async def settle(self) -> None:
+        """Wait until a call succeeds, or no more are worth a try."""
+        while self.is_doubtful:
+            await self._change.wait()
 
     async def probe(self) -> bool:
         """Wait until a call may send a request; return whether it is the only one, and must call `probed`."""

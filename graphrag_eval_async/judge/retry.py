@@ -116,12 +116,18 @@ class Retry:
         """
         self._check_budget()  # Results restored from a journal may have spent it.
         breaker, is_probe, failures = self.breakers[request.kind], False, 0
+        other: Breaker | None = None
+        if self._is_ended_by_one and request.kind == "completion":  # Wasted if embeddings do not work.
+            other = self._peers[0].breakers["embedding"]
         try:
             while True:
                 if breaker.is_open and not is_probe:
                     is_probe = await self._counted(breaker.probe())
+                if other is not None and other.is_doubtful:
+                    await self._counted(other.settle())
                 sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
-                if breaker.is_open and not is_probe:  # It opened in the meantime.
+                is_late = breaker.is_open and not is_probe  # It opened in the meantime.
+                if is_late or (other is not None and other.is_doubtful):
                     self.limiter.release()
                     continue
                 try:
