@@ -103,10 +103,13 @@ class AnswerRelevanceConfig(MetricConfig, frozen=True, kw_only=True):
 
     Attributes:
         enabled: whether it is judged.
+        mode: "ragas" uses the prompt of RAGAS, one call a question; "joint" asks for all questions in one
+            call, with a prompt of its own.
         strictness: number of questions to generate, from 1 to 20.
     """
 
     enabled: bool = True
+    mode: Literal["ragas", "joint"] = "ragas"
     strictness: Annotated[int, Meta(ge=1, le=20, description="an integer from 1 to 20")] = 3
 
 
@@ -184,12 +187,15 @@ class RagasAnswerCorrectnessConfig(MetricConfig, frozen=True, kw_only=True):
 
     Attributes:
         enabled: whether it is judged.
+        mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that answer
+            correctness finds with its built-in prompt. The call is made only once if both are on.
         weights: weights of the F-score and of the similarity, relative to their sum.
         beta: beta of the F-score; above 1, recall counts for more. At most a million.
         threshold: from 0 to 1; scores at or above it become 1, others 0.
     """
 
     enabled: bool = True
+    mode: Literal["ragas", "joint"] = "ragas"
     weights: Annotated[tuple[Amount, Amount], Meta(description="a list of 2 numbers")] = (0.75, 0.25)
     beta: Annotated[float, Meta(gt=0, le=1e6, description="a number above 0, at most a million")] = 1.0
     threshold: Share | None = None

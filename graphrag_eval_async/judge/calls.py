@@ -63,6 +63,7 @@ class ResultCalls:
         written: how the requests were written whose replies it has, those of equal calls and of earlier runs,
             too; of failed calls, how they would be written now. By the judge's name in the configuration and
             the kind of call; see `Dialect.written`.
+        completions: its completions so far, by key: metrics that ask the same share the reply.
         is_dropped: whether the session dropped the result before any request was sent.
     """
 
@@ -70,6 +71,7 @@ class ResultCalls:
         self.session = session
         self.order = next(session.orders)
         self.written: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+        self.completions: dict[bytes, tuple[Any, Mapping[str, Any]]] = {}
         self._deadlines = session.deadlines
         self.scope = CancelScope()
         self.is_dropped = False
@@ -159,7 +161,14 @@ class MetricCalls:
         await session.throttle.acquire(result.order)
         try:
             call = make()
-            reply, how = await session.single_flight.call(call.key, result.scope, partial(self._cached, call))
+            if (known := result.completions.get(call.key)) is not None:
+                session.usage.shared_calls += 1
+            else:
+                make_call = partial(self._cached, call)
+                known = await session.single_flight.call(call.key, result.scope, make_call)
+                if kind == "completion":
+                    result.completions[call.key] = known
+            reply, how = known
             return reply
         finally:
             how = client.expected(schema, repeat) if how is None else how

@@ -31,7 +31,7 @@ class JudgeUsage:
             not of `dollars`.
         cache_hits: calls answered by the cache.
         cache_errors: calls that the cache could not look up or store.
-        shared_calls: calls answered by an equal call that was in flight.
+        shared_calls: calls answered by an equal call that was in flight or had been made for the result.
         repaired: replies that were used after other text, such as reasoning or a Markdown fence, was removed.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.

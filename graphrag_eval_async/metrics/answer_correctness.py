@@ -58,18 +58,21 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     Makes one call: the judge returns claims and matches, which give counts and scores. Needs the question and
     both answers. A blank reference answer counts as missing; a blank actual answer has no claims.
     """
-    prompt = INSTRUCTIONS if config.prompt is None else config.prompt
-    instructions = f"{fill(prompt, INPUTS)}\n\n{REPLY}"
-    form = _form()
+    instructions = instructions_of(INSTRUCTIONS if config.prompt is None else config.prompt)
 
     def call_for(case: Case) -> Call | None:
         if case.actual_answer is None or not has_text(case.question, case.reference_answer):
             return None
         blocks = {name: getattr(case, name) for name in INPUTS}
-        return lambda judge: judge.ask(partial(messages, instructions, blocks), form)
+        return lambda judge: judge.ask(partial(messages, instructions, blocks), FORM)
 
-    prompts = prompts_of(instructions, form)
+    prompts = prompts_of(instructions, FORM)
     return metric_of_one_call("answer_correctness", prompts, call_for, error_key="answer_eval_error")
+
+
+def instructions_of(prompt: str = INSTRUCTIONS) -> str:
+    """Return what the judge is told."""
+    return f"{fill(prompt, INPUTS)}\n\n{REPLY}"
 
 
 def _form() -> ResponseFormat[dict[str, Any]]:
@@ -82,6 +85,9 @@ def _form() -> ResponseFormat[dict[str, Any]]:
         return _scores(claims)
 
     return ResponseFormat(claims_form.schema, read)
+
+
+FORM = _form()
 
 
 def _problems(claims: AnswerClaims) -> Iterator[str]:

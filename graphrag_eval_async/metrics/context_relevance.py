@@ -65,9 +65,8 @@ async def _relevance(seed: int, question: str, texts: Sequence[str], judge: Metr
     ranks = [rank for rank, text in enumerate(texts) if text]
     if not ranks:
         return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
-    found = await ask_about(
-        texts, ranks, judge, INSTRUCTIONS, {"question": question}, FORM, _check_ratings, seed
-    )
+    blocks = {"question": question}
+    found = await ask_about(texts, ranks, judge, seed, INSTRUCTIONS, blocks, FORM, _check_ratings)
     rated = {ranks[each.id - 1]: (each.rating, each.reason) for each in found.documents}
     each = [rated.get(rank, (0, "no text")) for rank in range(len(texts))]
     lines = [f"{rank}: {rating} ({reason})" for rank, (rating, reason) in enumerate(each, 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -25,7 +26,7 @@ from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.retrieval import retrieval_answer, retrieval_context
+from graphrag_eval_async.metrics.retrieval import can_share, retrieval_answer, retrieval_context
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.outcomes import OF_PENDING
@@ -75,7 +76,13 @@ def configured(config: Config) -> list[Metric]:
     Raises:
         ConfigError: a metric needs a package that is not installed.
     """
-    metrics = [METRICS[name](section) for name, section in config.metrics.items()]
+    makers = METRICS
+    if can_share(config.retrieval_answer, config.retrieval_context):
+        shared = {
+            make.__name__: partial(make, is_shared=True) for make in (retrieval_answer, retrieval_context)
+        }
+        makers = METRICS | shared
+    metrics = [makers[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ANSWER = "retrieval_answer"
 CONTEXT = "retrieval_context"
+OTHER = {ANSWER: CONTEXT, CONTEXT: ANSWER}
 NO_TEXT = "no text was retrieved"
 
 INSTRUCTIONS = """\
@@ -62,38 +63,87 @@ class RetrievedDocuments(Struct, frozen=True):
 
 FORM = format_of(RetrievedDocuments)
 
+INSTRUCTIONS_FOR_BOTH = """\
+<documents> were retrieved to answer <question>; their order means nothing. A correct answer is \
+<reference_answer>, and <reference_texts> are what it rests on. Judge <documents> by each of the two alone.
 
-def retrieval_answer(config: RetrievalAnswerConfig) -> Metric:
+1. For each document: does it help to arrive at <reference_answer>? And at <reference_texts>?
+2. Split each of the two into statements, each one atomic fact, and list for each statement the ids of the \
+documents from which it can be concluded; an empty list if none.
+
+Reply with JSON: "documents", for each document {"id", "reason" in a few words, "useful_for_answer", \
+"useful_for_texts"}; "answer_statements" and "texts_statements", for each statement {"statement", \
+"documents": ids}."""
+
+
+class TwiceJudgedDocument(Struct, frozen=True):
+    """Whether a document is useful, by each of two references."""
+
+    id: int
+    reason: Annotated[str, Meta(description="Why it is useful or not, in a few words.")]
+    useful_for_answer: bool
+    useful_for_texts: bool
+
+
+class RetrievedForBoth(Struct, frozen=True):
+    """The verdict on the documents of a retrieval step by two references."""
+
+    documents: list[TwiceJudgedDocument]
+    answer_statements: list[SupportedStatement]
+    texts_statements: list[SupportedStatement]
+
+    def by(self, name: str) -> RetrievedDocuments:
+        """Return the verdict by the reference of the metric `name`."""
+        is_answer = name == ANSWER
+        documents = [
+            JudgedDocument(
+                each.id, each.reason, each.useful_for_answer if is_answer else each.useful_for_texts
+            )
+            for each in self.documents
+        ]
+        return RetrievedDocuments(documents, self.answer_statements if is_answer else self.texts_statements)
+
+
+FORM_FOR_BOTH = format_of(RetrievedForBoth)
+
+
+def retrieval_answer(config: RetrievalAnswerConfig, *, is_shared: bool = False) -> Metric:
     """Return the metric `retrieval_answer`: compares successful retrieval steps with the reference answer.
 
+    With `is_shared`, it shares its calls with `retrieval_context`.
+
     Raises:
         ConfigError: ragas is not installed, and the mode is "ragas".
     """
-    return _retrieval(ANSWER, config, lambda case, _: case.reference_answer or "")
+    return _retrieval(ANSWER, config, is_shared=is_shared)
 
 
-def retrieval_context(config: RetrievalContextConfig) -> Metric:
+def retrieval_context(config: RetrievalContextConfig, *, is_shared: bool = False) -> Metric:
     """Return the metric `retrieval_context`: compares matched steps with their reference steps' texts.
 
+    With `is_shared`, it shares its calls with `retrieval_answer`.
+
     Raises:
         ConfigError: ragas is not installed, and the mode is "ragas".
     """
+    return _retrieval(CONTEXT, config, is_shared=is_shared)
 
-    def reference(case: Case, index: int) -> str | None:
-        return _joined(_texts(case.matches[index]) or []) if index in case.matches else None
 
-    return _retrieval(CONTEXT, config, reference)
+def can_share(answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None) -> bool:
+    """Whether one call can judge a step for both metrics."""
+    if answer is None or context is None or not answer.mode == context.mode == "joint":
+        return False
+    return (answer.seed, answer.judges) == (context.seed, context.judges)
 
 
 def _retrieval(
-    name: str,
-    config: RetrievalAnswerConfig | RetrievalContextConfig,
-    reference_of: Callable[[Case, int], str | None],
+    name: str, config: RetrievalAnswerConfig | RetrievalContextConfig, *, is_shared: bool
 ) -> Metric:
-    """Return a metric of successful retrieval steps; `reference_of` returns a step's reference, or None."""
+    """Return a metric of successful retrieval steps."""
     judges: dict[str, Callable[..., Awaitable[Mapping[str, Any]]]]
     if config.mode == "joint":
         prompts = [f"joint, seed {config.seed}", *prompts_of(INSTRUCTIONS, FORM)]
+        prompts += prompts_of(INSTRUCTIONS_FOR_BOTH, FORM_FOR_BOTH) if is_shared else []
         judges = {name: partial(_jointly, name, config.seed)}
     else:
         prompts = [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"]
@@ -103,15 +153,24 @@ def _retrieval(
     def tasks(case: Case) -> list[MetricTask]:
         found = []
         for index, step in enumerate(case.actual_steps or []):
-            if _is_retrieval(step) and (reference := reference_of(case, index)) is not None:
+            if _is_retrieval(step) and (reference := _reference(name, case, index)) is not None:
                 texts = _texts(step)
                 is_complete = has_text(case.question, reference) and texts is not None
+                other = _reference(OTHER[name], case, index) if is_shared else None
+                more = {"other": other} if has_text(other) else {}
                 for key, ask in judges.items():
-                    call = partial(ask, case.question, texts, reference) if is_complete else None
+                    call = partial(ask, case.question, texts, reference, **more) if is_complete else None
                     found.append(MetricTask(name, call, f"{key}_error", f"{key}_cost", index))
         return found
 
     return Metric(name, prompts, tasks)
+
+
+def _reference(name: str, case: Case, index: int) -> str | None:
+    """Return what a metric compares a step with; None if it does not judge the step."""
+    if name == ANSWER:
+        return case.reference_answer or ""
+    return _joined(_texts(case.matches[index]) or []) if index in case.matches else None
 
 
 def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
@@ -201,19 +260,32 @@ async def _precision(
 
 
 async def _jointly(
-    name: str, seed: int, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
+    name: str,
+    seed: int,
+    question: str,
+    texts: Sequence[str],
+    reference: str,
+    judge: MetricJudge,
+    other: str | None = None,
 ) -> dict[str, Any]:
     """Return recall and precision of a step's documents, each from 0 to 1.
 
     Recall is the share of the reference's statements that a document supports; precision is the average
     precision of the useful documents. A document without text takes up a rank and is not useful. Both are 0
-    without any text.
+    without any text. With the reference of the other metric, the call is the same as that of the other.
     """
     ranks = [rank for rank, text in enumerate(texts) if text]
     if not ranks:
         return {f"{name}_recall": 0.0, f"{name}_recall_reason": NO_TEXT, f"{name}_precision": 0.0}
-    blocks = {"question": question, "reference": reference}
-    found = await ask_about(texts, ranks, judge, INSTRUCTIONS, blocks, FORM, _check_statements, seed)
+    ask = partial(ask_about, texts, ranks, judge, seed)
+    if other is None:
+        blocks = {"question": question, "reference": reference}
+        found = await ask(INSTRUCTIONS, blocks, FORM, _check_statements)
+    else:
+        answer, context = (reference, other) if name == ANSWER else (other, reference)
+        blocks = {"question": question, "reference_answer": answer, "reference_texts": context}
+        both = await ask(INSTRUCTIONS_FOR_BOTH, blocks, FORM_FOR_BOTH, _check_both)
+        found = both.by(name)
     if not found.statements:
         raise JudgeError("invalid_reply", "the judge found no statement in the reference")
     useful = [ranks[document.id - 1] for document in found.documents if document.useful]
@@ -235,15 +307,20 @@ def _check_statements(found: RetrievedDocuments) -> None:
             raise ValueError(f"statements: expected ids from 1 to {count}, got {statement.documents}")
 
 
+def _check_both(found: RetrievedForBoth) -> None:
+    for name in OTHER:
+        _check_statements(found.by(name))
+
+
 async def ask_about(
     texts: Sequence[str],
     ranks: list[int],
     judge: MetricJudge,
+    seed: int,
     instructions: str,
     blocks: Mapping[str, str],
     form: ResponseFormat[Any],
     check: Callable[[Any], None],
-    seed: int,
 ) -> Any:
     """Ask for a verdict on each document, shown in random order; return the reply.
 
@@ -251,11 +328,11 @@ async def ask_about(
         texts: the texts of the documents.
         ranks: the places of those to show; shuffled, so that the document with the id 1 is the first.
         judge: the judge.
+        seed: decides the order, together with the question.
         instructions: what to do with the `documents` and the other blocks.
         blocks: the other blocks of data, the question among them.
         form: replies with one of `documents` for each id.
         check: raises `ValueError` if something else is wrong with a reply.
-        seed: decides the order, together with the question.
     """
     Random(f"{seed} {blocks['question']}").shuffle(ranks)  # noqa: S311
     shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]

@@ -42,10 +42,13 @@ def blocks(request: Request) -> dict[str, str]:
 def honest(request: Request) -> Reply:
     """Judges answer correctness by `claims`, all documents as useful, and all else somehow."""
     form = json.dumps(request.body.get("response_format"))
-    if "RetrievedDocuments" in form or "RatedDocuments" in form:
+    if any(title in form for title in ("RetrievedDocuments", "RetrievedForBoth", "RatedDocuments")):
         ids = [document["id"] for document in json.loads(blocks(request)["documents"])]
-        verdicts = [{"id": number, "reason": "r", "useful": True, "rating": 2} for number in ids]
-        return completion({"documents": verdicts, "statements": [{"statement": "s", "documents": ids}]})
+        useful = dict.fromkeys(("useful", "useful_for_answer", "useful_for_texts"), True)
+        verdicts = [{"id": number, "reason": "r", "rating": 2, **useful} for number in ids]
+        parts = ("statements", "answer_statements", "texts_statements")
+        statements = [{"statement": "s", "documents": ids}]
+        return completion({"documents": verdicts, **dict.fromkeys(parts, statements)})
     if "AnswerClaims" not in form:
         return reply_to(request)
     data = blocks(request)

@@ -80,6 +80,7 @@ JOINT: dict[str, Any] = {
     "answer_correctness": {},
     "retrieval_answer": {"mode": "joint"},
     "retrieval_context": {"mode": "joint"},
+    "ragas_answer_correctness": {"mode": "joint", "weights": [1, 0]},
     "faithfulness": {},
     "context_relevance": {},
     "sparql_groundedness": {},
@@ -215,18 +216,18 @@ def test_broken_reference_data(folder: Folder, capfd: pytest.CaptureFixture[str]
 
 
 @pytest.mark.ragas
-@pytest.mark.parametrize(("mode", "requests"), [("joint", [7, 9, 13]), ("ragas", [17, 19, 23])])
+@pytest.mark.parametrize(("mode", "requests"), [("joint", [4, 6, 7]), ("ragas", [17, 19, 23])])
 def test_the_requests_for_a_record_with_five_documents(
     mode: str, requests: list[int], folder: Folder, dry: Dry
 ) -> None:
     """These numbers stand in docs/judges.md."""
     reference = folder.path / "five.json"
     reference.write_text(json.dumps(templates(1, 5)))
-    metrics: dict[str, Any] = {"answer_correctness": {}, "answer_relevance": {}}
+    metrics: dict[str, Any] = {"answer_correctness": {}, "answer_relevance": {"mode": mode}}
     more: list[dict[str, Any]] = [
         {"retrieval_answer": {"mode": mode}, "retrieval_context": {"mode": mode}},
         {"faithfulness": {}, "context_relevance": {}},
-        {"ragas_answer_correctness": {}},
+        {"ragas_answer_correctness": {"mode": mode}},
     ]
     for added, expected in zip(more, requests, strict=True):
         metrics |= added

@@ -542,7 +542,8 @@ def test_equal_calls_in_flight_are_one() -> None:
         assert await asyncio.gather(*map(outcome, metrics)) == [0, 0, 0]
         assert sorted(metric.cost or 0.0 for metric in metrics) == [0, 0, COST]
         assert (one.usage.calls, one.usage.shared_calls, one.usage.attempts) == (1, 2, 1)
-        assert await outcome(metrics[0]) == 1, "a finished call is not kept without a cache"
+        assert await outcome(metrics[0]) == 0, "a finished call is kept for the other metrics of its result"
+        assert await outcome(MetricCalls(ResultCalls(one))) == 1, "but not for other results"
 
     asked(judge, use)
 
@@ -593,7 +594,7 @@ def test_a_finished_call_costs_nothing_the_second_time(tmp_path: Path) -> None:
     async def use(one: JudgeSession) -> list[Any]:
         calls = MetricCalls(ResultCalls(one))
         replies = [
-            await outcome(calls, "a"),
+            await outcome(MetricCalls(ResultCalls(one)), "a"),
             await outcome(calls, "a"),
             await outcome(calls, "a", repeat=1),
             await outcome(calls, "b"),
@@ -603,7 +604,7 @@ def test_a_finished_call_costs_nothing_the_second_time(tmp_path: Path) -> None:
 
     first = ScriptedJudge(lambda n: {"value": n} if n < 3 else [[0.1 + 0.2, 1e-300]])
     replies = asked(first, use, cache=cache)
-    assert replies == [0, 0, 1, 2, [[0.1 + 0.2, 1e-300]], pytest.approx(3 * COST + 50e-6), 1]
+    assert replies == [0, 0, 1, 2, [[0.1 + 0.2, 1e-300]], pytest.approx(2 * COST + 50e-6), 1]
     second = ScriptedJudge(lambda _: refused())
     assert asked(second, use, cache=cache) == [*replies[:5], 0.0, 5]
     assert second.requests == []

@@ -168,7 +168,7 @@ async def test_statements_and_similarity_are_asked_at_the_same_time() -> None:
     asking = WaitingMetricJudge(script())
     task = asyncio.create_task(outcome(metric(), CASE, asking))
     await settle()
-    assert asking.waiting == ["StatementGeneratorOutput", "StatementGeneratorOutput", "embed"]
+    assert sorted(asking.waiting) == ["StatementGeneratorOutput", "StatementGeneratorOutput", "embed"]
     asking.open.set()
     assert NAME in await task
     assert asking.waiting[3:] == ["ClassificationWithReason"]
