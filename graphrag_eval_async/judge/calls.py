@@ -7,22 +7,21 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from math import fsum, hypot, inf
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.judge.call import Call
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
 from graphrag_eval_async.judge.protocol import check_size
-from graphrag_eval_async.judge.retry import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.judge.client import JudgeClient
     from graphrag_eval_async.judge.protocol import Message, ResponseFormat, Send
-    from graphrag_eval_async.judge.scheduling import Flight
     from graphrag_eval_async.judge.session import JudgeSession
 
 T = TypeVar("T")
@@ -32,27 +31,6 @@ MAX_QUOTED = 2000
 
 MAX_DIMENSIONS = 20_000
 """Maximum length of a vector; embedding models use a few thousand."""
-
-
-class Call(NamedTuple):
-    """A call to the judge.
-
-    Attributes:
-        kind: "completion" or "embedding".
-        client: the judge to ask.
-        key: equal for equal calls.
-        request: given messages that correct an earlier reply, returns a function that sends the request once,
-            and the estimated tokens.
-        check: returns the reply if it is usable, else raises `JudgeError`.
-        written: is filled with how the request was written that was answered; see `OpenAIJudge.complete`.
-    """
-
-    kind: str
-    client: JudgeClient
-    key: bytes
-    request: Callable[[Sequence[Message]], tuple[Send, int]]
-    check: Callable[[Any], Any]
-    written: dict[str, Any]
 
 
 class ResultCalls:
@@ -127,7 +105,8 @@ class MetricCalls:
                 send = partial(client.judge.complete, asked, form.schema, **client.options(written, repeat))
                 return send, estimate_prompt(asked, form.schema)
 
-            return Call("completion", client, key, request, partial(_checked_reply, form), written)
+            check = partial(_checked_reply, form)
+            return self._prepare("completion", key, request, check, written)
 
         return form.read(await self._call("completion", client, make, form.schema, repeat))
 
@@ -142,10 +121,14 @@ class MetricCalls:
 
         def make() -> Call:
             key = client.key("embed", None, *texts)
-            return Call("embedding", client, key, request, partial(_checked_vectors, len(texts)), written)
+            check = partial(_checked_vectors, len(texts))
+            return self._prepare("embedding", key, request, check, written)
 
         vectors: list[list[float]] = await self._call("embedding", client, make, None)
         return vectors
+
+    def _prepare(self, *parts: Any) -> Call:
+        return Call(*parts, self._result.order, self.costs, self._session.deadlines)
 
     async def _call(
         self,
@@ -164,8 +147,7 @@ class MetricCalls:
             if (known := result.completions.get(call.key)) is not None:
                 session.usage.shared_calls += 1
             else:
-                make_call = partial(self._cached, call)
-                known = await session.single_flight.call(call.key, result.scope, make_call)
+                known = await session.single_flight.call(call, result.scope, partial(self._cached, client))
                 if kind == "completion":
                     result.completions[call.key] = known
             reply, how = known
@@ -175,7 +157,7 @@ class MetricCalls:
             result.written[client.name, kind].append(how)
             session.throttle.release()
 
-    async def _cached(self, call: Call, flight: Flight) -> tuple[Any, Mapping[str, Any]]:
+    async def _cached(self, client: JudgeClient, call: Call) -> tuple[Any, Mapping[str, Any]]:
         """Return the reply, and how the request was written."""
         session = self._session
         await session.open()
@@ -190,10 +172,10 @@ class MetricCalls:
                 return reply, written
         usage.calls += 1
         self.calls += 1
-        breaker = call.client.retry.breakers[call.kind]
+        breaker = client.retry.breakers[call.kind]
         await breaker.admit()
         try:
-            reply = await self._checked(call, flight)
+            reply = await self._checked(client, call)
         except asyncio.CancelledError:
             breaker.failed(JudgeError("timeout", "no reply in the time of the result"))
             raise
@@ -207,25 +189,21 @@ class MetricCalls:
         if cache is not None:
             how = b"\n" + orjson.dumps(call.written) if call.written else b""
             await cache.put(call.key, orjson.dumps(reply) + how)
-            await call.client.remember(cache)
+            await client.remember(cache)
             usage.cache_errors = cache.failures
         return reply, call.written
 
-    async def _checked(self, call: Call, flight: Flight) -> Any:
+    async def _checked(self, client: JudgeClient, call: Call) -> Any:
         """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
+        send = client.retry.send
         try:
-            return call.check(await self._request(call, [], flight))
+            return call.check(await send(call, []))
         except JudgeError as error:
             if error.kind != "invalid_reply" or error.final:
                 raise
             self._session.usage.retries[error.kind] += 1
             correction = _correction(error)
-        return call.check(await self._request(call, correction, flight))
-
-    async def _request(self, call: Call, correction: Sequence[Message], flight: Flight) -> Any:
-        send, tokens = call.request(correction)
-        request = Request(call.kind, self._result.order, send, tokens, flight.sent, self.costs.append)
-        return await call.client.retry.send(request)
+        return call.check(await send(call, correction))
 
 
 def _checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 from random import uniform
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
 from graphrag_eval_async.judge.breaker import Breaker
@@ -17,10 +17,11 @@ from graphrag_eval_async.judge.shared_limits import SharedLimits
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from graphrag_eval_async.config import LLMConfig
-    from graphrag_eval_async.judge.protocol import Send
+    from graphrag_eval_async.judge.call import Call
+    from graphrag_eval_async.judge.protocol import Message, Send
     from graphrag_eval_async.judge.rate_limiter import Deadlines
     from graphrag_eval_async.judge.usage import JudgeUsage
 
@@ -44,26 +45,6 @@ BACKOFF_SECONDS = 0.5
 """Maximum wait after the first failure; doubles with each further failure."""
 
 MAX_BACKOFF_SECONDS = 30.0
-
-
-class Request(NamedTuple):
-    """A request that may be sent several times.
-
-    Attributes:
-        kind: one of `KINDS`; a fatal error ends all requests of its kind.
-        order: order of the result; the lowest goes first.
-        send: sends the request once.
-        tokens: estimated tokens of the request.
-        sent: called when the request is sent.
-        paid: called with the cost of each reply in US dollars; None if unknown.
-    """
-
-    kind: str
-    order: int
-    send: Send
-    tokens: int
-    sent: Callable[[], None]
-    paid: Callable[[float | None], None]
 
 
 class Retry:
@@ -108,16 +89,17 @@ class Retry:
             end = partial(self._end, "completion")
             self.shared = SharedLimits(llm, name, worker, self.limiter, usage, broke=self._broke, end=end)
 
-    async def send(self, request: Request) -> Any:
-        """Return the reply to a request.
+    async def send(self, call: Call, correction: Sequence[Message]) -> Any:
+        """Return the reply to the request of a call, which may be sent several times.
 
         Raises:
             JudgeError: the last attempt failed.
         """
         self._check_budget()  # Results restored from a journal may have spent it.
-        breaker, is_probe, failures = self.breakers[request.kind], False, 0
+        send, tokens = call.request(correction)
+        breaker, is_probe, failures = self.breakers[call.kind], False, 0
         other: Breaker | None = None
-        if self._is_ended_by_one and request.kind == "completion":  # Wasted if embeddings do not work.
+        if self._is_ended_by_one and call.kind == "completion":  # Wasted if embeddings do not work.
             other = self._peers[0].breakers["embedding"]
         try:
             while True:
@@ -125,17 +107,17 @@ class Retry:
                     is_probe = await self._counted(breaker.probe())
                 if other is not None and other.is_doubtful:
                     await self._counted(other.settle())
-                sent_in = await self.limiter.acquire(request.order, request.tokens, request.kind)
+                sent_in = await self.limiter.acquire(call.order, tokens, call.kind)
                 is_late = breaker.is_open and not is_probe  # It opened in the meantime.
                 if is_late or (other is not None and other.is_doubtful):
                     self.limiter.release()
                     continue
                 try:
-                    return await self._attempt(request, sent_in)
+                    return await self._attempt(call, send, tokens, sent_in)
                 except JudgeError as error:
                     if isinstance(error, TryAgain):
-                        request = request._replace(send=error.again)
-                    failures = await self._failed(error, request.kind, failures)
+                        send = error.again
+                    failures = await self._failed(error, call.kind, failures)
         finally:
             if is_probe:
                 breaker.probed()
@@ -170,41 +152,41 @@ class Retry:
         finally:
             self._usage.waiting -= 1
 
-    async def _attempt(self, request: Request, sent_in: int) -> Any:
+    async def _attempt(self, call: Call, send: Send, tokens: int, sent_in: int) -> Any:
         try:
             if self.shared is not None:
-                await self._counted(self.shared.acquire(request.order, request.tokens, request.kind))
-            request.sent()
-            reply, used = await self._send(request)
+                await self._counted(self.shared.acquire(call.order, tokens, call.kind))
+            call.sent()
+            reply, used = await self._send(send)
         except Exception as error:
-            failure = self._failure(error, request.kind, sent_in)
+            failure = self._failure(error, call.kind, sent_in)
             if isinstance(error, TimeoutError):  # It may be billed, but nobody says so.
-                cost = self.prices.cost(request.kind, TokenUsage(request.tokens))
+                cost = self.prices.cost(call.kind, TokenUsage(tokens))
                 self._usage.timed_out_dollars += cost or 0.0
                 if self.shared is not None:
                     self.shared.used()
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
-                self._account(request, failure.usage, failure.reply)
-            failure = self.breakers[request.kind].attempt_failed(failure)
+                self._account(call, tokens, failure.usage, failure.reply)
+            failure = self.breakers[call.kind].attempt_failed(failure)
             if failure is error:
                 raise
             raise failure from error
         else:
             self.limiter.succeeded(sent_in)
-            self._account(request, used, reply)
+            self._account(call, tokens, used, reply)
         finally:
             self.limiter.release()
         # Many replies arrive at once: send the next requests before processing these.
         await asyncio.sleep(0)
         return reply
 
-    async def _send(self, request: Request) -> tuple[Any, TokenUsage | None]:
+    async def _send(self, send: Send) -> tuple[Any, TokenUsage | None]:
         self._usage.attempts += 1
         self._usage.in_flight += 1
         try:
             async with asyncio.timeout(self._limits.call_timeout_sec):
-                return await request.send()
+                return await send()
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -213,7 +195,7 @@ class Retry:
         finally:
             self._usage.in_flight -= 1
 
-    def _account(self, request: Request, used: Any, reply: Any) -> None:
+    def _account(self, call: Call, estimate: int, used: Any, reply: Any) -> None:
         """Count and price the tokens of an attempt; estimate them if the judge gives no valid counts."""
         try:
             tokens = TokenUsage(*used)
@@ -222,13 +204,13 @@ class Retry:
             is_metered = False
         more = 0
         if is_metered:
-            more = tokens.input_tokens + tokens.output_tokens - request.tokens
+            more = tokens.input_tokens + tokens.output_tokens - estimate
             self.limiter.correct(more)
         else:
             self._usage.unmetered += 1
-            tokens = TokenUsage(request.tokens, estimate_reply(reply) if request.kind == "completion" else 0)
-        cost = self._usage.add(request.kind, tokens, self.prices)
-        request.paid(cost if is_metered else None)
+            tokens = TokenUsage(estimate, estimate_reply(reply) if call.kind == "completion" else 0)
+        cost = self._usage.add(call.kind, tokens, self.prices)
+        call.costs.append(cost if is_metered else None)
         if self.shared is not None:
             self.shared.used(more)
         self._check_budget()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from anyio import CancelScope
 
-    from graphrag_eval_async.judge.rate_limiter import Deadlines
+    from graphrag_eval_async.judge.call import Call
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 
@@ -73,50 +72,20 @@ class Throttle:
         self._start()
 
 
-class Flight:
-    """The results that wait for one call; its first request starts all their clocks."""
-
-    def __init__(self, deadlines: Deadlines) -> None:
-        self._deadlines = deadlines
-        self._scopes: list[CancelScope] = []
-        self._is_sent = False
-        self.outcome: asyncio.Future[tuple[Any, JudgeError | None]] = (
-            asyncio.get_running_loop().create_future()
-        )
-
-    @contextmanager
-    def joined(self, scope: CancelScope) -> Iterator[None]:
-        """Add the result with this scope while the context lasts."""
-        self._scopes.append(scope)
-        if self._is_sent:
-            self._deadlines.start(scope)
-        try:
-            yield
-        finally:
-            self._scopes.remove(scope)
-
-    def sent(self) -> None:
-        """Start the clocks: a request is being sent."""
-        self._is_sent = True
-        for scope in self._scopes:
-            self._deadlines.start(scope)
-
-
 class SingleFlight:
     """Calls in flight by key; `usage` counts the calls that an equal one answered."""
 
-    def __init__(self, usage: JudgeUsage, deadlines: Deadlines) -> None:
+    def __init__(self, usage: JudgeUsage) -> None:
         self._usage = usage
-        self._deadlines = deadlines
-        self._running: dict[Hashable, Flight] = {}
+        self._running: dict[bytes, Call] = {}
 
-    async def call(self, key: Hashable, scope: CancelScope, make: Callable[[Flight], Awaitable[Any]]) -> Any:
-        """Return or raise the outcome of `make`, or of the call with an equal key already in flight.
+    async def call(self, call: Call, scope: CancelScope, make: Callable[[Call], Awaitable[Any]]) -> Any:
+        """Return or raise the outcome of `make`, or of an equal call already in flight.
 
-        `make` calls `Flight.sent` when it sends a request. If the task that makes the call is cancelled, a
+        `make` calls `Call.sent` when it sends a request. If the task that makes the call is cancelled, a
         waiting task repeats the call.
         """
-        while (running := self._running.get(key)) is not None:
+        while (running := self._running.get(call.key)) is not None:
             with running.joined(scope):
                 await asyncio.wait([running.outcome])
             if not running.outcome.cancelled():
@@ -125,15 +94,15 @@ class SingleFlight:
                 if error is not None:
                     raise error.with_traceback(None)
                 return value
-        running = self._running[key] = Flight(self._deadlines)
+        self._running[call.key] = call
         try:
-            with running.joined(scope):
-                value = await make(running)
-            running.outcome.set_result((value, None))
+            with call.joined(scope):
+                value = await make(call)
+            call.outcome.set_result((value, None))
             return value
         except JudgeError as error:
-            running.outcome.set_result((None, error))
+            call.outcome.set_result((None, error))
             raise
         finally:
-            del self._running[key]
-            running.outcome.cancel()  # If unfinished, wake the waiting tasks to try again.
+            del self._running[call.key]
+            call.outcome.cancel()  # If unfinished, wake the waiting tasks to try again.

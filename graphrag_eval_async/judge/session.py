@@ -54,7 +54,7 @@ class JudgeSession:
         self.deadlines = Deadlines(self.limits.result_timeout_sec)
         self.starts = Throttle(STARTS)
         self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))
-        self.single_flight = SingleFlight(self.usage, self.deadlines)
+        self.single_flight = SingleFlight(self.usage)
         self.orders = count(1)
         self.cache: CallCache | None = None
         self.is_dropping = False
