@@ -70,6 +70,7 @@ class MetricCalls:
     Attributes:
         calls: number of calls made, except those answered by the cache or by an equal call in flight.
         costs: cost of each reply to these calls, in US dollars; None if unknown.
+        outcome: the keys of the metric, or why there are none.
     """
 
     def __init__(self, result: ResultCalls, client: JudgeClient | None = None) -> None:
@@ -79,6 +80,7 @@ class MetricCalls:
         self._client = client or result.session.first
         self.calls = 0
         self.costs: list[float | None] = []
+        self.outcome: Mapping[str, Any] | JudgeError = {}
 
     @property
     def cost(self) -> float | None:

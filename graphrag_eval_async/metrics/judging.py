@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
 import msgspec
@@ -23,7 +22,7 @@ from graphrag_eval_async.metrics.context_relevance import context_relevance
 from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
 from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
-from graphrag_eval_async.metrics.panel import Panel, Verdict
+from graphrag_eval_async.metrics.panel import Panel
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import can_share, retrieval_answer, retrieval_context
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.metrics.metric import Call, Metric, MetricTask
     from graphrag_eval_async.records import Question
-
-    Asked: TypeAlias = tuple[MetricTask, MetricCalls]
 
 OnFatal = Literal["raise", "continue"]
 
@@ -223,29 +220,27 @@ class Judging:
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
         asked = [
-            (task, MetricCalls(result, session.clients[name]))
+            (task, [MetricCalls(result, session.clients[name]) for name in self._panels[task.metric].judges])
             for task in plan.due
-            for name in self._panels[task.metric].judges
         ]
-        found = iter(await _verdicts(asked, result))
+        calls = [(task, each) for task, panel in asked for each in panel]
+        await _ask(calls, result)
         if result.is_dropped:
             return None
         judged = Judged({}, {}, self.provenance(session.used(result.written)))
-        for task in plan.due:
+        for task, verdicts in asked:
             session.usage.asked[task.metric] += 1
-            panel = self._panels[task.metric]
-            verdicts = [*islice(found, len(panel.judges))]
-            errors = [outcome for outcome, _ in verdicts if isinstance(outcome, JudgeError)]
+            errors = [each.outcome for each in verdicts if isinstance(each.outcome, JudgeError)]
             fatal = [error for error in errors if isinstance(error, JudgeUnavailable)]
             if fatal and self._on_fatal == "raise":
                 raise fatal[0]
             known = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
-            panel.add(known, task, verdicts)
+            self._panels[task.metric].add(known, task, verdicts)
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             for error in errors:
                 session.usage.examples.setdefault(error.kind, error.message)
-        costs = [cost for _, calls in asked for cost in calls.costs]
-        session.spending.add(sum(calls.calls for _, calls in asked), costs)
+        costs = [cost for _, each in calls for cost in each.costs]
+        session.spending.add(sum(each.calls for _, each in calls), costs)
         return judged
 
 
@@ -273,24 +268,26 @@ def _panels(config: Config) -> dict[str, Panel]:
     return panels
 
 
-async def _verdicts(asked: Sequence[Asked], result: ResultCalls) -> list[Verdict]:
-    """Return the verdict on each task: a timeout error if it did not finish in the time of the result."""
+async def _ask(asked: Sequence[tuple[MetricTask, MetricCalls]], result: ResultCalls) -> None:
+    """Find the outcome of each task: a timeout error if it did not finish in the time of the result."""
     seconds = result.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
-    outcomes: list[Mapping[str, Any] | JudgeError] = [late] * len(asked)
 
-    async def find(index: int, call: Call) -> None:
+    async def find(call: Call, calls: MetricCalls) -> None:
         try:
-            outcomes[index] = await call(asked[index][1])
+            calls.outcome = await call(calls)
         except JudgeError as error:
-            outcomes[index] = error
+            calls.outcome = error
 
-    calls = [(index, task.call) for index, (task, _) in enumerate(asked) if task.call is not None]
+    due = []
+    for task, calls in asked:
+        calls.outcome = late
+        if task.call is not None:
+            due.append((task.call, calls))
     with result:
-        if len(calls) == 1:
-            await find(*calls[0])
+        if len(due) == 1:
+            await find(*due[0])
         else:
             async with anyio.create_task_group() as tasks:
-                for index, call in calls:
-                    tasks.start_soon(find, index, call)
-    return [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
+                for each in due:
+                    tasks.start_soon(find, *each)

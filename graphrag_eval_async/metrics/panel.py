@@ -14,14 +14,8 @@ from graphrag_eval_async.records.metrics import BY, DISAGREEMENT
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import MetricTask
-
-
-class Verdict(NamedTuple):
-    """What one judge says of a metric: its keys, or why there are none; and the cost in US dollars."""
-
-    outcome: Mapping[str, Any] | JudgeError
-    cost: float | None
 
 
 class Panel(NamedTuple):
@@ -37,8 +31,8 @@ class Panel(NamedTuple):
     vote: str
     values: Collection[str]
 
-    def add(self, known: dict[str, Any], task: MetricTask, verdicts: Sequence[Verdict]) -> None:
-        """Add the keys of a task to those of the result or of its step."""
+    def add(self, known: dict[str, Any], task: MetricTask, verdicts: Sequence[MetricCalls]) -> None:
+        """Add the keys of a task to those of the result or of its step; there is a verdict of each judge."""
         keys = self._keys(task, verdicts)
         by, apart = f"{task.metric}{BY}", f"{task.metric}{DISAGREEMENT}"
         if by in keys and by in known:  # Recall and precision are tasks of their own.
@@ -54,7 +48,7 @@ class Panel(NamedTuple):
             known.pop(f"{task.metric}_f1", None)
             self._vote_on(f"{task.metric}_f1", task.metric, known, each)
 
-    def _keys(self, task: MetricTask, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    def _keys(self, task: MetricTask, verdicts: Sequence[MetricCalls]) -> dict[str, Any]:
         """Return the keys of a task.
 
         With several judges, a score is the mean or the median of theirs, and a text is what most of them say.
@@ -65,13 +59,13 @@ class Panel(NamedTuple):
             return _keys_of(task, verdicts[0])
         each = {name: _keys_of(task, verdict) for name, verdict in zip(self.judges, verdicts, strict=True)}
         keys = self._joined(task, verdicts, each) | {f"{task.metric}{BY}": each}
-        costs = [verdict.cost for verdict in verdicts if verdict.cost is not None]
+        costs = [cost for verdict in verdicts if (cost := verdict.cost) is not None]
         if len(costs) == len(verdicts):
             keys[task.cost_key] = fsum(costs)
         return keys
 
     def _joined(
-        self, task: MetricTask, verdicts: Sequence[Verdict], each: Mapping[str, Mapping[str, Any]]
+        self, task: MetricTask, verdicts: Sequence[MetricCalls], each: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, Any]:
         failed = {
             name: verdict.outcome
@@ -99,8 +93,8 @@ class Panel(NamedTuple):
             keys[apart] = max(keys.get(apart, 0.0), _range(values))
 
 
-def _keys_of(task: MetricTask, verdict: Verdict) -> dict[str, Any]:
-    outcome, cost = verdict
+def _keys_of(task: MetricTask, verdict: MetricCalls) -> dict[str, Any]:
+    outcome, cost = verdict.outcome, verdict.cost
     is_error = isinstance(outcome, JudgeError)
     keys = _failed(task, outcome) if isinstance(outcome, JudgeError) else dict(outcome)
     # The cost of a failure without a reply is unknown, not 0.
