@@ -81,6 +81,7 @@ class MetricCalls:
         self.calls = 0
         self.costs: list[float | None] = []
         self.outcome: Mapping[str, Any] | JudgeError = {}
+        self._of_all = result.order, self.costs, result.session.deadlines
 
     @property
     def cost(self) -> float | None:
@@ -108,7 +109,7 @@ class MetricCalls:
                 return send, estimate_prompt(asked, form.schema)
 
             check = partial(_checked_reply, form)
-            return self._prepare("completion", key, request, check, written)
+            return Call("completion", key, request, check, written, *self._of_all)
 
         return form.read(await self._call("completion", client, make, form.schema, repeat))
 
@@ -124,13 +125,10 @@ class MetricCalls:
         def make() -> Call:
             key = client.key("embed", None, *texts)
             check = partial(_checked_vectors, len(texts))
-            return self._prepare("embedding", key, request, check, written)
+            return Call("embedding", key, request, check, written, *self._of_all)
 
         vectors: list[list[float]] = await self._call("embedding", client, make, None)
         return vectors
-
-    def _prepare(self, *parts: Any) -> Call:
-        return Call(*parts, self._result.order, self.costs, self._session.deadlines)
 
     async def _call(
         self,

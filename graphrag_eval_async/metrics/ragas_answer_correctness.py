@@ -74,7 +74,7 @@ async def _correctness(
     similarity = {f"{NAME}_similarity": cosine(*pair) for pair in vectors}
     score = 0.0
     if not found.is_refusal:
-        total = config.weights[0] * _f_score(*found[:3], config.beta)
+        total = config.weights[0] * _f_score(found.tp, found.fp, found.fn, config.beta)
         score = (total + config.weights[1] * sum(similarity.values())) / sum(config.weights)
         if config.threshold is not None:
             score = float(score >= config.threshold)

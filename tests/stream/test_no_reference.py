@@ -78,7 +78,9 @@ async def test_metrics_that_need_no_reference_are_judged() -> None:
     assert stream.aggregates.snapshot()["micro"]["faithfulness"]["mean"] == 1
 
 
-@pytest.mark.parametrize("make", [Evaluator, lambda *args, **more: evaluate_stream(*args, [], **more)])
+@pytest.mark.parametrize(
+    "make", [Evaluator, lambda reference, **more: evaluate_stream(reference, [], **more)]
+)
 def test_warnings_name_the_line_of_the_caller(make: Any) -> None:
     typo = {"template_id": "t", "questions": [{"id": "q", "question_text": "?", "reference_ansver": "!"}]}
     calls: list[tuple[Any, dict[str, Any]]] = [
