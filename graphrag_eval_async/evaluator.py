@@ -133,7 +133,8 @@ class Evaluator:
         """
         _check_arguments(comparators, steps_groups, on_fatal)
         self._comparators = dict(comparators or {})
-        aliases = self._configure(config, judge, on_fatal, steps_groups, reference is not None)
+        has_reference = reference is not None and not isinstance(reference, NoReference)
+        aliases = self._configure(config, judge, on_fatal, steps_groups, has_reference)
         self._opened: _Opened | None = None
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
