@@ -25,11 +25,11 @@ NONCOMMITTAL = "the judge found the answer noncommittal: evasive, vague or ambig
 
 
 INSTRUCTIONS = """\
-<answer> replies to a question that you do not see. Write that question as it was probably asked, in {count} \
-wordings. Use nothing but <answer>. Then say whether <answer> is noncommittal, that is, evasive, vague or \
-ambiguous, such as "I don't know".
+<answer> replies to a question that you do not see. Write that question as it was probably asked, from \
+<answer> alone. Number of versions, which differ in wording only: {count}. Then say whether <answer> is \
+noncommittal, that is, evasive, vague or ambiguous, such as "I don't know".
 
-Reply with JSON: "questions", a list of {count} texts; "noncommittal", true or false."""
+Reply with JSON: "questions", a list of the versions; "noncommittal", true or false."""
 
 
 class GuessedQuestions(Struct, frozen=True):
