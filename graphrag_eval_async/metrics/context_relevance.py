@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import format_of
+from graphrag_eval_async.metrics.joint_retrieval import NO_TEXT, ask_about
 from graphrag_eval_async.metrics.metric import has_text, metric_of_one_call, prompts_of
-from graphrag_eval_async.metrics.retrieval import NO_TEXT, ask_about, retrieved_texts
+from graphrag_eval_async.metrics.retrieval import retrieved_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.judge.protocol import format_of
+from graphrag_eval_async.metrics.joint_retrieval import NO_TEXT
 from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas
-from graphrag_eval_async.metrics.retrieval import NO_TEXT, retrieved_texts
+from graphrag_eval_async.metrics.retrieval import retrieved_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
