@@ -137,6 +137,8 @@ class Retry:
             failures += 1
         if failures >= self._limits.max_attempts:
             attempts = f" ({failures} attempts)" if failures > 1 else ""
+            if kind == "embedding":  # Users think of the LLM first.
+                attempts += f"; {advice(error.kind, 'llm.embedding')}"
             raise JudgeError(error.kind, error.message + attempts) from error
         self._usage.retries[error.kind] += 1
         with suppress(TimeoutError):

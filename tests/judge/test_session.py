@@ -420,6 +420,14 @@ def test_a_cancellation_is_never_lost(turns: int) -> None:
     asked(judge, use)
 
 
+def test_failed_embeddings_name_their_own_section() -> None:
+    async def use(one: JudgeSession) -> None:
+        with pytest.raises(JudgeError, match=r"2 attempts\); check llm\.embedding\.base_url"):
+            await MetricCalls(ResultCalls(one)).embed(["a"])
+
+    asked(ScriptedJudge(lambda _: refused("unavailable")), use, max_attempts=2)
+
+
 def test_an_unknown_model_of_embeddings_is_no_reason_to_stop_completions() -> None:
     judge = ScriptedJudge(lambda n: {"value": n} if n else JudgeUnavailable("no such model"))
 
