@@ -147,7 +147,8 @@ DEFAULTS = {
     "questions whose reasons of failure a page counts": f"{worst.MAX_QUESTIONS:,}",
     "text in the steps of a result that is kept for its page": f"{kept.MAX_CHARACTERS:,} characters",
     "browsers that get updates": f"{dashboard_server.MAX_CLIENTS}",
-    "updates of the page": f"{1 / board.UPDATE_SECONDS:g} a second",
+    "updates of a page": f"{1 / board.UPDATE_SECONDS:g} a second",
+    "size of a list of results or questions that updates itself": f"{board.MAX_LIST_BYTES:,} bytes",
     "rows, columns and documents of a step on a page": f"{evidence.ROWS}, {evidence.COLUMNS}, "
     f"{evidence.DOCUMENTS}",
     "results with details in a report": (

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
+from graphrag_eval_async.monitor.counting import is_wrong
 from graphrag_eval_async.monitor.facts import Facts, complete
 from graphrag_eval_async.monitor.history import History
-from graphrag_eval_async.monitor.kept import KeptResults
+from graphrag_eval_async.monitor.kept import KEPT, KeptResults
 from graphrag_eval_async.monitor.overview import LISTED, overview, result_metrics
 from graphrag_eval_async.monitor.rendering import render
 from graphrag_eval_async.monitor.wording import VALIDITY
-from graphrag_eval_async.monitor.worst import WorstQuestion, questions_in_slices
+from graphrag_eval_async.monitor.worst import OF_TEMPLATE, questions_in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.monitor.counting import Counting
+    from graphrag_eval_async.monitor.worst import WorstQuestion
 
 UPDATE_SECONDS = 0.5
 """Least time between two updates of a page."""
@@ -29,9 +33,48 @@ RENDER_SHARE = 0.1
 RESULT_METRICS = 4
 """How many metrics lists of results show."""
 
+MAX_LIST_BYTES = 85_000
+"""Maximum size of a list that updates itself: it is sent to each browser at each update."""
+
+
+class Page:
+    """What a page shows, rendered at most twice a second, however many people look.
+
+    Attributes:
+        pause: the least time between two updates in seconds.
+    """
+
+    def __init__(self, render: Callable[[], Awaitable[str]]) -> None:
+        self._render = render
+        self._lock = asyncio.Lock()
+        self._rendered = (-inf, "")
+        self._event: tuple[str, bytes] = ("", b"")
+        self.pause = UPDATE_SECONDS
+
+    async def content(self) -> str:
+        """The content as it was at most `pause` seconds ago."""
+        async with self._lock:
+            if monotonic() - self._rendered[0] >= self.pause:
+                start = monotonic()
+                html = await self._render()
+                self._rendered = monotonic(), html
+                self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
+            return self._rendered[1]
+
+    def event(self, content: str) -> bytes:
+        """Content as one line of JSON, encoded once for all clients."""
+        if self._event[0] is not content:
+            self._event = content, _encoded(content)
+        return self._event[1]
+
 
 class Board:
-    """What the pages show, rendered at most twice a second, however many people look."""
+    """What the pages of a run show.
+
+    Attributes:
+        base: what the addresses of pages begin with.
+        pages: the overview, with an empty name, and the lists of results.
+    """
 
     def __init__(
         self,
@@ -53,41 +96,59 @@ class Board:
         self._has_begun = has_begun
         self.title = title
         self.output = output
+        self.base = ""
+        self.pages = {"": Page(self._overview), "worst": Page(self._worst), "latest": Page(self._latest)}
+        # Those that somebody looks at.
+        self._templates: WeakValueDictionary[str, Page] = WeakValueDictionary()
         self.kept = KeptResults()
         self._history = History(counting.window)
         counting.on_result = self._add
         self._alerts = counting.alerts
         self._facts = facts
-        self._lock = asyncio.Lock()
-        self._rendered: tuple[float, str] | None = None
-        self.pause = UPDATE_SECONDS
-        self._event: tuple[str, bytes] = ("", b"")
 
     def _add(self, result: Mapping[str, Any], short: Mapping[str, Any], restored: bool) -> None:
         self.kept.add(result, short)
         self._history.add(short, restored=restored)
 
-    async def questions_of(self, template: str) -> Sequence[WorstQuestion]:
-        """The questions of a template, the worst first."""
-        return self.kept.reasons.rows(await questions_in_slices(self._facts.aggregates, template))
+    def of_template(self, name: str) -> Page:
+        """The page of the questions of a template."""
 
-    async def overview(self, base: str) -> str:
-        """The content of the first page, as it was at most `pause` seconds ago."""
-        async with self._lock:
-            if self._rendered is None or monotonic() - self._rendered[0] >= self.pause:
-                start = monotonic()
-                html = await self._render(base)
-                self._rendered = monotonic(), html
-                self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
-            return self._rendered[1]
+        async def render() -> str:
+            scores = await questions_in_slices(self._facts.aggregates, name)
+            questions = self.kept.reasons.rows(scores)
+            note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
+            empty = f"No question of template {name} has a score or an error yet."
+            return await self._listed(note if questions else empty, questions=questions)
 
-    def event(self, content: str) -> bytes:
-        """Content as one line of JSON, encoded once for all clients."""
-        if self._event[0] is not content:
-            self._event = content, json.dumps(content).encode()
-        return self._event[1]
+        return self._templates.setdefault(name, Page(render))
 
-    async def _render(self, base: str) -> str:
+    async def _worst(self) -> str:
+        wrong = [*filter(is_wrong, self.kept.worst.facts())]
+        note = f"Errors first, then the lowest scores; at most {KEPT} results."
+        return await self._listed(note if wrong else "None yet.", wrong)
+
+    async def _latest(self) -> str:
+        latest = self.kept.latest.facts()
+        note = f"The latest first, at most {KEPT} results."
+        return await self._listed(note if latest else "None yet.", latest)
+
+    async def _listed(
+        self, note: str, results: Sequence[Mapping[str, Any]] = (), questions: Sequence[WorstQuestion] = ()
+    ) -> str:
+        """A list, or the first rows of it if all of them were too large to be sent."""
+
+        def rendered() -> str:
+            shown = max(len(results), len(questions))
+            html = list_of(note, results, questions, self.base)
+            while (size := len(_encoded(html))) > MAX_LIST_BYTES and shown:
+                shown = shown * MAX_LIST_BYTES // size
+                more = f"{note} The first {shown} fit on this page."
+                html = list_of(more, results[:shown], questions[:shown], self.base)
+            return html
+
+        return await asyncio.to_thread(rendered)
+
+    async def _overview(self) -> str:
         if not self._has_begun():
             return render("_restoring.html", count=self.kept.count)
         await self._facts.prepare()
@@ -95,7 +156,7 @@ class Board:
         worst = reasons.rows(await questions_in_slices(self._facts.aggregates))
         latest, courses = self.kept.latest.facts(), self._history.courses()
         names = {
-            "base": base,
+            "base": self.base,
             "results": latest[:LISTED],
             "results_title": "Latest results",
             "result_metrics": result_metrics(latest, RESULT_METRICS),
@@ -109,3 +170,17 @@ class Board:
             return render("_overview.html", **overview(facts, worst, courses, reasons.error), **names)
 
         return await asyncio.to_thread(rendered)
+
+
+def list_of(
+    note: str, results: Sequence[Mapping[str, Any]], questions: Sequence[WorstQuestion], base: str
+) -> str:
+    """The content of a page with a table of results or questions."""
+    metrics = result_metrics(results, RESULT_METRICS)
+    names = {"results": results, "result_metrics": metrics, "questions": questions, "base": base}
+    return render("_list.html", note=note, **names)
+
+
+def _encoded(content: str) -> bytes:
+    # A lone surrogate becomes an escape, which JSON allows.
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")

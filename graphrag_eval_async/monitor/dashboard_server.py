@@ -12,16 +12,14 @@ from ipaddress import ip_address
 from secrets import token_urlsafe
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlencode
 
 from graphrag_eval_async.errors import UsageError, check_extra
-from graphrag_eval_async.monitor.board import RESULT_METRICS
+from graphrag_eval_async.monitor.board import list_of
 from graphrag_eval_async.monitor.captions import about_result, shown_fields
-from graphrag_eval_async.monitor.counting import is_wrong
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
 from graphrag_eval_async.monitor.kept import KEPT, result_at, results_of_question
-from graphrag_eval_async.monitor.overview import result_metrics
 from graphrag_eval_async.monitor.rendering import STATIC, render, static
-from graphrag_eval_async.monitor.worst import OF_TEMPLATE
 from graphrag_eval_async.sources.receiving import listen, server_of
 from graphrag_eval_async.threads import outlast
 
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from graphrag_eval_async.monitor.board import Board
-    from graphrag_eval_async.monitor.worst import WorstQuestion
+    from graphrag_eval_async.monitor.board import Board, Page
 
 TOKEN = "GRAPHRAG_EVAL_WEB_TOKEN"  # noqa: S105
 """The environment variable with the secret in addresses that other machines can reach."""
@@ -111,6 +108,7 @@ class DashboardServer:
     def start(self, board: Board) -> None:
         """Answer requests with the pages of `board` from now on; needs a running event loop."""
         self._board = board
+        board.base = self._base
         self._server = server_of(self._guarded(self._app()))
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
 
@@ -171,21 +169,26 @@ class DashboardServer:
         return guarded
 
     async def _first(self, _: Request) -> Response:
-        from markupsafe import Markup
+        return await self._live(self._board.pages[""], self._board.title)
 
-        content = Markup(await self._board.overview(self._base))  # noqa: S704  (rendered by a template)
-        events = f"{self._base}/events"
-        return _page(
-            "overview.html", title=self._board.title, base=self._base, content=content, events=events
-        )
+    async def _live(self, page: Page, title: str, /, **query: str) -> Response:
+        """A page that updates itself by the events that this query asks for; the overview has none."""
+        events = f"{self._base}/events{'?' if query else ''}{urlencode(query, errors='surrogatepass')}"
+        return _page(title, self._base, await page.content(), events)
 
-    async def _events(self, _: Request) -> Any:
+    async def _events(self, request: Request) -> Any:
         from starlette.responses import PlainTextResponse, StreamingResponse
 
+        asked = request.query_params
+        page = self._board.pages.get(asked.get("page", ""))
+        if "template" in asked:
+            page = self._board.of_template(asked["template"])
+        if page is None:
+            return self._absent("There is no such page.")
         if self._clients >= MAX_CLIENTS:
             return PlainTextResponse("too many clients", 503, {"Retry-After": "10"})
         self._clients += 1
-        response = StreamingResponse(self._snapshots(), media_type="text/event-stream")
+        response = StreamingResponse(self._snapshots(page), media_type="text/event-stream")
 
         async def counted(scope: Any, receive: Any, send: Any) -> None:
             try:
@@ -195,52 +198,30 @@ class DashboardServer:
 
         return counted
 
-    async def _snapshots(self) -> AsyncIterator[bytes]:
+    async def _snapshots(self, page: Page) -> AsyncIterator[bytes]:
         """Whole snapshots, each the newest: one that a slow client did not fetch in time is left out."""
         sent, last = "", monotonic()
         while not self._closing.is_set():
-            content = await self._board.overview(self._base)
+            content = await page.content()
             if content != sent:
                 sent, last = content, monotonic()
-                yield b"data: %b\n\n" % self._board.event(content)
+                yield b"data: %b\n\n" % page.event(content)
             elif monotonic() - last > PING_SECONDS:
                 last = monotonic()
                 yield b": nothing new\n\n"
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._board.pause):
+                async with asyncio.timeout(page.pause):
                     await self._closing.wait()
 
     async def _named(self, request: Request) -> Response:
         from starlette.responses import Response
 
         name = request.path_params["name"]
-        kept = self._board.kept
         if name in STATIC:
             return Response(static(name), media_type=STATIC[name])
-        if name == "worst":
-            return self._list("Worst results", [*filter(is_wrong, kept.worst.facts())])
-        if name == "latest":
-            return self._list("Latest results", kept.latest.facts())
+        if name in self._board.pages:
+            return await self._live(self._board.pages[name], f"{name.capitalize()} results", page=name)
         return self._absent("There is no such page.")
-
-    def _list(
-        self,
-        title: str,
-        results: Sequence[Mapping[str, Any]] = (),
-        note: str = "",
-        questions: Sequence[WorstQuestion] = (),
-    ) -> Response:
-        metrics = result_metrics(results, RESULT_METRICS)
-        as_of = f"As of {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; reload the page for later results."
-        return _page(
-            "list.html",
-            title=title,
-            base=self._base,
-            note=" ".join(filter(None, (note, as_of if results or questions else ""))),
-            results=results,
-            result_metrics=metrics,
-            questions=questions,
-        )
 
     async def _result(self, request: Request) -> Response:
         entry = self._board.kept.find(_number(request))
@@ -270,35 +251,28 @@ class DashboardServer:
             note = f"In {os.path.basename(self._board.output)}."
         if not results:
             return self._absent(f"There is no result of question {question}. {note}")
-        return self._list(f"Results of {question}", results, note)
+        note += f" As of {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; reload the page for later results."
+        content = await asyncio.to_thread(list_of, note, results, (), self._base)
+        return _page(f"Results of {question}", self._base, content)
 
     async def _template(self, request: Request) -> Response:
         template = request.query_params.get("id", "")
-        questions = await self._board.questions_of(template)
-        if not questions:
-            return self._absent(f"No question of template {template} has a score or an error.")
-        note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
-        return self._list(f"Questions of {template}", note=note, questions=questions)
+        page = self._board.of_template(template)
+        return await self._live(page, f"Questions of {template}", template=template)
 
     async def _shown(self, result: Mapping[str, Any]) -> Response:
         return await asyncio.to_thread(_result_page, result, self._base)
 
     def _absent(self, text: str) -> Response:
-        page = self._list("Not found", note=text)
+        page = _page("Not found", self._base, list_of(text, (), (), self._base))
         page.status_code = 404
         return page
 
 
 def _result_page(result: Mapping[str, Any], base: str) -> Response:
-    return _page(
-        "result.html",
-        title=f"{result.get('question_id')}",
-        base=base,
-        about=about_result(result),
-        result=shown_fields(result),
-        values=[*values_of(result)],
-        pairs=pairs_of(result),
-    )
+    names = {"about": about_result(result), "result": shown_fields(result), "base": base}
+    content = render("_one_result.html", **names, values=[*values_of(result)], pairs=pairs_of(result))
+    return _page(f"{result.get('question_id')}", base, content)
 
 
 def _number(request: Request) -> int:
@@ -307,10 +281,14 @@ def _number(request: Request) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
 
 
-def _page(template: str, **names: Any) -> Response:
+def _page(title: str, base: str, content: str, events: str | None = None) -> Response:
+    """A page with content that templates rendered; `events` is the address of its updates."""
+    from markupsafe import Markup
     from starlette.responses import HTMLResponse
 
-    return HTMLResponse(render(template, **names).encode("utf-8", "backslashreplace"))
+    names = {"title": title, "base": base, "events": events}
+    html = render("page.html", content=Markup(content), **names)  # noqa: S704  (rendered by templates)
+    return HTMLResponse(html.encode("utf-8", "backslashreplace"))
 
 
 def _token() -> str:

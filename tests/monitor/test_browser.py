@@ -124,7 +124,7 @@ def test_a_run_is_seen_as_it_goes_on(folder: Folder, browser: Any) -> None:
 
     expect(page.locator("#failures tbody")).to_contain_text("wrong_query_result")
     page.locator("#templates-table a", has_text="colours").click()
-    expect(page.locator("main")).to_contain_text("As of ")
+    expect(page.locator("h1")).to_have_text("Questions of colours")
     page.go_back()
     expect(page.locator("#templates-table tbody tr:visible th")).to_have_text(["colours"])
     expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
@@ -261,6 +261,53 @@ def test_the_focus_stays_in_a_table_whose_rows_move(folder: Folder, browser: Any
         expect(page.locator("#connection")).to_have_text("Live")
         assert page.evaluate("document.activeElement.textContent") == link
     expect(rows).to_have_text(["a:b=c", "colours"])
+    seen.check()
+    process.terminate()
+    finish(process)
+
+
+def test_lists_of_results_update_themselves(folder: Folder, browser: Any) -> None:
+    port = free_port()
+    append(folder, *(response(f"q{i % 3 + 1}", i % 2 == 0) for i in range(60)))
+    process = watching(folder, port)
+    seen = Page(browser)
+    page, expect = seen.page, sync_api.expect
+    page.goto(f"http://127.0.0.1:{port}/")
+    expect(page.locator("#run dd").first).to_have_text("60", timeout=MILLISECONDS)
+    page.get_by_role("link", name="Worst results", exact=True).click()
+    rows = page.locator("#results-table tbody tr")
+    expect(rows).to_have_count(30)
+
+    # Order, filter and focus outlast an update.
+    page.get_by_role("button", name="question").click()
+    page.locator("input.filter").fill("q2")
+    expect(page.locator(".count")).to_have_text("10 of 30")
+    link = page.locator("#results-table tbody tr:visible a").nth(4)
+    link.focus()
+    address = link.get_attribute("href")
+    append(folder, *(response(f"q{i % 3 + 1}", False) for i in range(30)))
+    expect(rows).to_have_count(60, timeout=MILLISECONDS)
+    expect(page.locator(".count")).to_have_text("20 of 60")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == address
+    expect(page.locator("#results-table th[aria-sort]")).to_have_text("question")
+    expect(page.locator("#connection")).to_have_text("Live")
+    seen.check()
+
+    page.get_by_role("link", name="Latest results", exact=True).click()
+    expect(rows).to_have_count(90)
+    # So does the place in the list, though newer results come before it.
+    page.evaluate("scrollTo(0, 300)")
+    top = page.evaluate("document.elementFromPoint(100, 20).textContent")
+    append(folder, failed("q3"))
+    expect(rows).to_have_count(91, timeout=MILLISECONDS)
+    expect(rows.first).to_contain_text("error:")
+    assert page.evaluate("document.elementFromPoint(100, 20).textContent") == top
+    page.get_by_role("link", name="Overview").click()
+    page.locator("#templates-table a", has_text="colours").click()
+    questions = page.locator("#questions-table tbody")
+    expect(questions).not_to_contain_text("no answer")
+    append(folder, *(failed("q1") for _ in range(99)))
+    expect(questions).to_contain_text("no answer", timeout=MILLISECONDS)
     seen.check()
     process.terminate()
     finish(process)

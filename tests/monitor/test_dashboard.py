@@ -156,6 +156,40 @@ async def test_snapshots_are_sent_while_results_arrive() -> None:
     assert "steps_score 0.500" in last
 
 
+@pytest.mark.parametrize(
+    ("page", "query", "title"),
+    [
+        ("latest", "page=latest", "Latest results"),
+        ("worst", "page=worst", "Worst results"),
+        (f"template?id={quote(COLOURS)}", f"template={quote(COLOURS)}", f"Questions of {COLOURS}"),
+    ],
+)
+async def test_lists_follow_the_run(page: str, query: str, title: str) -> None:
+    gate = asyncio.Event()
+
+    async def responses() -> AsyncIterator[Any]:
+        await gate.wait()
+        yield RESPONSES[1]
+
+    async with Dashboard(evaluate_stream(REFERENCE, responses()), port=0) as dashboard:
+        status, _, html = await get(f"{dashboard.url}{page}")
+        assert (status, Cells(html).of("h1")) == (200, [title])
+        assert f'data-events="/events?{query}"' in html
+        assert "What of q2?" not in html
+        port = urlsplit(dashboard.url).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /events?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            assert "What of q2?" not in await _event(reader)
+            gate.set()
+            await anext(dashboard)
+            last = await _event(reader)
+        writer.close()
+        assert "What of q2?" in last
+        assert last in (await get(f"{dashboard.url}{page}"))[2]
+        assert (await get(f"{dashboard.url}events?page=nothing"))[0] == 404
+
+
 async def _event(reader: asyncio.StreamReader) -> str:
     while not (line := await reader.readline()).startswith(b"data: "):
         assert line

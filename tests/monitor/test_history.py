@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from math import fsum, isclose
 from random import Random
@@ -137,10 +138,32 @@ async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
         }
         aggregates.add(result)
         counting.add(result)
-    content = await board.overview("")
+    page = board.pages[""]
+    content = await page.content()
     assert content.count('class="chart"') == 10
     assert content.count('class="spark"') >= 30 * 6
-    assert len(board.event(content)) < 85_000
+    assert len(page.event(content)) < 85_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("What is the latest measurement of the grid?", 200), ("是\ud800\u202e<" * 99, 30)]
+)
+async def test_a_list_of_results_is_small(text: str, shown: int) -> None:
+    counting = Counting(Last(200), "last", [], include_errors=False)
+    board = Board(Facts(idle_run(), counting), counting, "Nightly")
+    for i in range(300):
+        result = {"question_id": f"{text[:16]}{i}", "template_id": text[:16], "question_text": text}
+        scores = dict.fromkeys(("steps_score", *JUDGED), i / 300)
+        counting.add(result | {"status": "success", "failure": "wrong_query_result", **scores})
+    for name in ("worst", "latest"):
+        page = board.pages[name]
+        content = await page.content()
+        assert len(page.event(content)) < 85_100
+        rows = content.count("<tr data-key")
+        assert rows == 200 or shown <= rows < 200
+        assert (f"The first {rows} fit on this page." in content) == (rows < 200)
+        event = json.loads(page.event(content))
+        assert event.count("<tr data-key") == rows
 
 
 async def test_who_comes_late_sees_the_past() -> None:
@@ -186,10 +209,11 @@ async def test_a_page_says_that_earlier_results_are_not_counted_yet() -> None:
     has_begun = False
     board = Board(Facts(idle_run(), counting), counting, "Nightly", has_begun=lambda: has_begun)
     counting.restore({"question_id": "q", "template_id": "t", "status": "success", "steps_score": 1.0})
-    assert "Restoring the results of an earlier run: 1 so far" in await board.overview("")
+    page = board.pages[""]
+    assert "Restoring the results of an earlier run: 1 so far" in await page.content()
     has_begun = True
-    board.pause = 0
-    assert "Scores of all results" in await board.overview("")
+    page.pause = 0
+    assert "Scores of all results" in await page.content()
 
 
 def test_costs_of_earlier_runs_are_told_apart() -> None:
