@@ -27,6 +27,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import Interval
 from graphrag_eval_async.records.conditions import to_float
+from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.traces import TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 
@@ -76,16 +77,30 @@ def parse_address(text: str) -> tuple[str, int]:
     return (match["host"] or LOOPBACK).strip("[]"), int(match["port"])
 
 
+def parse_web(text: str) -> tuple[str, int]:
+    """The host and port of ``--web``."""
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; name logs that do not exist yet before --web") from None
+
+
 def with_address(arguments: Sequence[str]) -> list[str]:
     """The arguments, with the address after each ``--web`` that has none: options of typer need a value."""
     filled = []
     for place, argument in enumerate(arguments):
         filled.append(argument)
-        following = next(iter(arguments[place + 1 :]), "")
-        is_address = _ADDRESS.fullmatch(following) or (":" in following and not os.path.exists(following))
-        if argument == "--web" and not is_address:
+        if argument == "--web" and (place + 1 == len(arguments) or _is_no_address(arguments[place + 1])):
             filled.append(WEB)
     return filled
+
+
+def _is_no_address(text: str) -> bool:
+    """Whether this is an option or a log: it exists, or nothing but a path has such characters."""
+    if _ADDRESS.fullmatch(text):
+        return False
+    looks_like_path = ":" not in text and not {*"/*?["}.isdisjoint(text)
+    return text.startswith("-") or looks_like_path or is_redis(text) or os.path.exists(text)
 
 
 def parse_level(text: str) -> float:

@@ -183,7 +183,7 @@ class Watch(RunOptions):
     web: Annotated[
         Any,
         options.output_option(
-            parser=options.parser(options.parse_address),
+            parser=options.parser(options.parse_web),
             metavar="[HOST:PORT]",
             help="Show the run in the browser at this address.  [default: 127.0.0.1:8080]",
         ),

@@ -119,8 +119,25 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
         (["--web", "8081", "logs/"], ["--web", "8081", "logs/"]),
         (["--web", ":0"], ["--web", ":0"]),
         (["--web", "host:x"], ["--web", "host:x"]),
+        (["--web", "nonsense"], ["--web", "nonsense"]),
+        (["--web", ""], ["--web", ""]),
+        (["--web", "0.0.0.0", "logs/"], ["--web", "0.0.0.0", "logs/"]),  # noqa: S104
+        (["--web", "http://localhost:80/"], ["--web", "http://localhost:80/"]),
+        (["--web", "*.jsonl"], ["--web", WEB, "*.jsonl"]),
+        (["--web", "pyproject.toml"], ["--web", WEB, "pyproject.toml"]),
+        (["--web", "-"], ["--web", WEB, "-"]),
+        (["--web", "redis://host/responses"], ["--web", WEB, "redis://host/responses"]),
         (["--web=[::1]:8080"], ["--web=[::1]:8080"]),
     ],
 )
 def test_the_address_of_the_page_may_be_left_out(given: list[str], filled: list[str]) -> None:
     assert with_address(given) == filled
+
+
+@each("word", ["nonsense", "later.jsonl", "localhost"])
+def test_a_word_after_web_is_not_taken_as_a_log_that_may_appear(
+    folder: Folder, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("watch", folder.reference, folder.file("log.jsonl"), "--web", word) == 2
+    stderr = capsys.readouterr().err
+    assert f"'--web': '{word}': expected HOST:PORT, such as 127.0.0.1:8080; name logs that" in stderr
