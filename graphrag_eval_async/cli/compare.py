@@ -186,15 +186,13 @@ def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tupl
     """Yield the results of some questions in a regular file, each after its question and its place."""
     if not questions or not os.path.isfile(path):
         return
-    wanted = [question.encode("utf-8", "surrogatepass") for question in questions]
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            if any(each in line for each in wanted):
-                with suppress(orjson.JSONDecodeError):
-                    result = orjson.loads(line)
-                    question = result.get("question_id") if isinstance(result, dict) else None
-                    if isinstance(question, str) and question in questions:
-                        yield question, f"{os.path.basename(path)}:{number}", result
+            with suppress(orjson.JSONDecodeError):
+                result = orjson.loads(line)
+                question = result.get("question_id") if isinstance(result, dict) else None
+                if isinstance(question, str) and question in questions:
+                    yield question, f"{os.path.basename(path)}:{number}", result
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,21 @@ def test_markdown_is_the_default(folder: Folder, capfd: pytest.CaptureFixture[st
     assert page.startswith(PAGE)
     assert "Worst" not in page
     assert capfd.readouterr() == ("", "")
+
+
+@each(
+    ("question_id", "shown"),
+    [("b\x1b[31m", r"`b\x1b[31m`"), ('b "quoted"', '`b "quoted"`'), ("b\\c", "`b\\c`"), ("bé", "`bé`")],
+)
+def test_places_of_ids_that_json_escapes(
+    folder: Folder, capfd: pytest.CaptureFixture[str], question_id: str, shown: str
+) -> None:
+    wrong = json.dumps(result(question_id, 0.5)).encode()  # All but ASCII is escaped.
+    assert report(folder, "--github", "--markdown", folder.file("page.md"), results=[wrong]) == 0
+    out = capfd.readouterr().out
+    page = (folder.path / "page.md").read_text()
+    assert f"| {shown} | `t` | `steps_score` 0.5 | `wrong_order` | `r.jsonl:1` |" in page
+    assert "expected >= 1 (r.jsonl:1)" in out
 
 
 def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
