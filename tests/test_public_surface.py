@@ -196,11 +196,13 @@ def test_the_methods() -> None:
         "decision",
         "drop_unsent",
         "in_flight",
+        "is_restored",
         "journal",
         "missing",
         "rejects",
         "skipped",
         "stop",
+        "tell_restored",
     }
     stream = package.evaluate_stream([{"template_id": "t", "questions": []}], [])
     assert public(stream) - public(type(stream)) == {"aggregates", "reference", "usage"}  # type: ignore[arg-type]

@@ -273,10 +273,6 @@ class RunOptions(ReportOptions):
 
         return stop_paying
 
-    def has_begun(self, stream: Run) -> bool:
-        """Whether there is anything to report; there is not if the journal could not be resumed."""
-        return not self.is_resumable or stream.journal is not None
-
     def report_stream(
         self,
         stream: Run,
@@ -292,7 +288,7 @@ class RunOptions(ReportOptions):
 
         `page` writes a report of the aggregates.
         """
-        if not self.has_begun(stream):
+        if not stream.is_restored:  # The journal could not be resumed.
             return end(ending)
         model, decision = judge_of(config), stream.decision
         skipped: list[str] = []

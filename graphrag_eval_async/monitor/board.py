@@ -82,7 +82,6 @@ class Board:
         counting: Counting,
         title: str,
         output: str | None = None,
-        has_begun: Callable[[], bool] = lambda: True,
     ) -> None:
         """Create a board.
 
@@ -91,9 +90,7 @@ class Board:
             counting: counts its results.
             title: title of the page.
             output: the file that has all results, if there is one.
-            has_begun: says whether the results of an earlier run are restored.
         """
-        self._has_begun = has_begun
         self.title = title
         self.output = output
         self.base = ""
@@ -149,7 +146,7 @@ class Board:
         return await asyncio.to_thread(rendered)
 
     async def _overview(self) -> str:
-        if not self._has_begun():
+        if not self._facts.is_restored:
             return render("_restoring.html", count=self.kept.count)
         await self._facts.prepare()
         facts, reasons = self._facts.collect(), self.kept.reasons

@@ -15,6 +15,7 @@ from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
+from graphrag_eval_async.stream import EvaluationStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,6 +88,8 @@ class Dashboard:
         self._counting = Counting(
             window or Last(200), "last", parsed, include_errors=False, comparison=comparison
         )
+        if isinstance(stream, EvaluationStream):
+            stream.tell_restored(self._counting.restore)
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
         self._server = DashboardServer(host, port)
         self.url = self._server.url

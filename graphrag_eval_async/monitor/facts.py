@@ -75,6 +75,11 @@ class Facts:
         """Aggregates of all results."""
         return self._stream.aggregates
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether the results of earlier runs are counted."""
+        return self._stream.is_restored
+
     async def prepare(self) -> None:
         """Do the slow part of `collect` in slices, so that others can run."""
         comparison = self._counting.comparison

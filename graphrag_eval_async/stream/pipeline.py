@@ -24,7 +24,7 @@ from graphrag_eval_async.stream.resuming import Resuming, Tally
 from graphrag_eval_async.stream.spans import grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from graphrag_eval_async.config import Config
@@ -152,6 +152,19 @@ class EvaluationStream:
     def journal(self) -> OpenJournal | None:
         """The journal, once its results are counted; None before that, and without a journal."""
         return self._resuming.journal if self._resuming is not None else None
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the results of earlier runs are counted; without a journal, there are none."""
+        return self._resuming is None or self._resuming.is_restored
+
+    def tell_restored(self, take: Callable[[Mapping[str, Any]], object]) -> None:
+        """Call `take` with each result of an earlier run, too, as `Journal` does with `on_restored`.
+
+        It must not raise. Without a journal, or once these results are counted, this has no effect.
+        """
+        if self._resuming is not None:
+            self._resuming.takers.append(take)
 
     @property
     def skipped(self) -> int:

@@ -128,6 +128,7 @@ class Resuming:
         journal: once what it has is counted, and if there is one.
         abort: ends the stream, with an error.
         on_restored: called with each line of an earlier run, and with its result; None if it was rejected.
+        takers: called with each result of an earlier run after the aggregates count it.
         retry_errors: whether failed responses of an earlier run, and rejected ones, are not to count.
     """
 
@@ -143,6 +144,9 @@ class Resuming:
         self._opened: OpenJournal | None = None
         self.abort: Callable[[BaseException], object] | None = None
         self.on_restored: Callable[[KeptLine, dict[str, Any] | None], object] | None = None
+        self.takers: list[Callable[[Mapping[str, Any]], object]] = []
+        if options is not None and options.on_restored is not None:
+            self.takers.append(options.on_restored)
         self.retry_errors = False
         self._options = options
         self._threads: ThreadPoolExecutor | None = None
@@ -199,8 +203,8 @@ class Resuming:
         self.admission.restore(line)
         if self.on_restored is not None:
             self.on_restored(line, result)
-        if self._options is not None and self._options.on_restored is not None:
-            self._options.on_restored(result)
+        for take in self.takers:
+            take(result)
 
     def _restore_reject(self, record: Any) -> None:
         line = read_source(record["source"])
@@ -224,6 +228,11 @@ class Resuming:
         }
         self.admission.done.pass_over(changed)
         await self.journal.note(origins, copies)
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the results of earlier runs are counted, if there are any."""
+        return self._options is None or self.journal is not None
 
     @property
     def skipped(self) -> int:

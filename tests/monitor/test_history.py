@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from math import fsum, isclose
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Dashboard, RunningAggregates, evaluate_stream
+from graphrag_eval_async import Dashboard, Journal, RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.monitor.board import Board
@@ -21,8 +22,11 @@ from graphrag_eval_async.monitor.captions import judge_facts
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.history import MAX_TEMPLATES, POINTS, RECENT, History
-from tests.cli.support import REFERENCE, finish, response, start, told, until
+from tests.cli.support import DEADLINE_SECONDS, REFERENCE, finish, response, start, told, until
 from tests.monitor.test_dashboard import Cells, fetch, get
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest.importorskip("jinja2")
 pytest.importorskip("uvicorn")
@@ -115,6 +119,7 @@ def idle_run(aggregates: RunningAggregates | None = None) -> Any:
         missing=(),
         journal=None,
         skipped=0,
+        is_restored=True,
     )
 
 
@@ -204,14 +209,39 @@ def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
     assert axis[:3] == ["1: restored", "11: restored", "20: restored"]
 
 
+async def test_a_dashboard_shows_what_came_before(tmp_path: Path) -> None:
+    restored: list[Any] = []
+    journal = Journal(tmp_path / "out.jsonl", on_restored=restored.append)
+    responses = [response("q1", i < 10) for i in range(20)]
+    async with evaluate_stream(REFERENCE, responses, ordered=True, journal=journal) as stream:
+        _ = [result async for result in stream]
+    more = [*responses, response("q1")]
+    stream = evaluate_stream(REFERENCE, more, ordered=True, journal=journal)
+    alerts = ["steps_score < 0.5 over 3"]
+    async with Dashboard(stream, port=0, window=Last(4), alerts=alerts) as dashboard:
+        assert "Restoring the results of an earlier run: 0 so far" in (await get(dashboard.url))[2]
+        assert (await anext(dashboard))["steps_score"] == 1.0
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while "over 21 results" not in (html := (await get(dashboard.url))[2]):
+                pass
+        status, _, result = await get(f"{dashboard.url}results/20")
+    assert len(restored) == 20
+    assert "steps_score: mean 1 of the first 1 results, 0.524 of all 21" in html
+    assert '<p class="recent">last 4: <strong>0.250</strong></p>' in html
+    assert "1 active" in html
+    assert status == 200
+    assert "wrong" in Cells(result).of("pre")
+
+
 async def test_a_page_says_that_earlier_results_are_not_counted_yet() -> None:
     counting = Counting(Last(200), "last", [], include_errors=False)
-    has_begun = False
-    board = Board(Facts(idle_run(), counting), counting, "Nightly", has_begun=lambda: has_begun)
+    run = idle_run()
+    run.is_restored = False
+    board = Board(Facts(run, counting), counting, "Nightly")
     counting.restore({"question_id": "q", "template_id": "t", "status": "success", "steps_score": 1.0})
     page = board.pages[""]
     assert "Restoring the results of an earlier run: 1 so far" in await page.content()
-    has_begun = True
+    run.is_restored = True
     page.pause = 0
     assert "Scores of all results" in await page.content()
 

@@ -239,19 +239,17 @@ class Watch(RunOptions):
             facts = Facts(stream, counting, source=source, config=config, paths=watched, level=self.level)
             view = open_view(facts, self.window, self.interval, interrupts, reads_stdin=self.paths == ["-"])
             journal = self.output if self.is_resumable else None
-            kept = Kept(journal, counting.alerts, counting.arrivals, lambda: self.has_begun(stream))
+            kept = Kept(journal, counting.alerts, counting.arrivals, lambda: stream.is_restored)
             work = _watch(stream, sending, counting, view, kept, self._deliveries(view.say))
             if web is not None:
                 view.say(f"dashboard: {web.url}")
                 title = f"Watching {', '.join(watched)}"
-                work = web.run(
-                    work, Board(facts, counting, title, self.output, lambda: self.has_begun(stream))
-                )
+                work = web.run(work, Board(facts, counting, title, self.output))
             if metrics is not None:
                 view.say(f"metrics: {metrics.address}")
                 work = metrics.run(work, partial(self._collector, stream, counting, source, config))
             ending = run_to_end(work, interrupts, drain=sending.drain)
-            ending = ending.attempt(partial(view.finish, shown=self.has_begun(stream)))
+            ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
         compared = final_lines(counting.comparison, self.level) if counting.comparison is not None else ()
         not_found = source.not_found if isinstance(source, Follower) else []
         if self.until_idle is not None and {*not_found} == {*self.paths} and not counting.count:

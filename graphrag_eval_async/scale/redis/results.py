@@ -113,6 +113,7 @@ class RedisRun:
         rejects: counts of what could not be evaluated.
         missing: ids of questions without a response so far, in the order of the reference set.
         in_flight: entries in work.
+        is_restored: true, since aggregates are complete before the first result comes.
         has_begun: whether a worker has ever joined the group; known after `refresh`.
     """
 
@@ -125,6 +126,7 @@ class RedisRun:
         self.missing: list[str] = [*reference.questions]
         self.usage = JudgeUsage()
         self.skipped, self.journal, self.decision = 0, None, None
+        self.is_restored = True
         self.has_begun = False
         self._settings = settings
         self._keys = settings.keys
