@@ -15,7 +15,6 @@ from graphrag_eval_async.cli.files import check_distinct, open_lines, output_pat
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.calibration import Calibration
 from graphrag_eval_async.inference.labels import UNUSED, LabelSample
 from graphrag_eval_async.records import Rejects
@@ -111,8 +110,6 @@ class Calibrate:
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
-        if self.results == self.labels == "-":
-            raise UsageError("only one of the two can come from standard input")
         check_distinct([self.results, self.labels], [self.output])
         found = Calibration(self.metric, level=self.level, chosen_at_random=self.chosen_at_random)
         rejected = Rejects()

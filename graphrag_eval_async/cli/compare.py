@@ -19,7 +19,6 @@ from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.regressions import RegressionGates
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.wording import (
@@ -74,8 +73,6 @@ class Compare(RegressionGates):
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
-        if self.baseline == self.candidate == "-":
-            raise UsageError("only one of the two can come from standard input")
         check_distinct([self.baseline, self.candidate], [self.rejects, self.output])
         comparison = RunningComparison(include_errors=self.include_errors)
         rejects, ending = read_to_end(

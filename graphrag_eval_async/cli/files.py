@@ -150,7 +150,10 @@ def make_folder_of(path: str) -> None:
 
 
 def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) -> None:
-    """Raise a `UsageError` if a file would be written twice, or read and written."""
+    """Raise a `UsageError` if a file would be written twice or is also read, or "-" is read twice."""
+    read = [*read]
+    if read.count("-") > 1:
+        raise UsageError("only one of the inputs can come from standard input (-)")
     taken = {os.path.realpath(path) for path in read if path and path != "-"}
     for path in written:
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):

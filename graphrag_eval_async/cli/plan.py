@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
+from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
@@ -68,6 +69,7 @@ class Plan:
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
+        check_distinct(self.results, [])
         runs = [Spread(self.metric) for _ in self.results]
         sources = [(path, run.add) for path, run in zip(self.results, runs, strict=True)]
         rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)

@@ -153,8 +153,6 @@ class WriteReport(GateOptions, RegressionGates):
 
     def _check(self) -> None:
         """Raise a `UsageError` if options do not go together."""
-        if [self.baseline, *self.results].count("-") > 1:
-            raise UsageError("only one of the inputs can come from standard input")
         if self.reference is None and self.gates_missing:
             raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
         if self.baseline is None:

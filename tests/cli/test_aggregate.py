@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
+from tests.cases import each
 from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run, to_jsonl
 
 if TYPE_CHECKING:
@@ -154,6 +155,20 @@ def test_a_result_of_no_question_counts(folder: Folder, question_id: Any) -> Non
     code, snapshot = aggregates(folder, results, "--reference", folder.reference)
     assert code == 0
     assert snapshot["micro"]["number_of_success_samples"] == 1
+
+
+@each(
+    "arguments",
+    [
+        ["aggregate", "-", "-"],
+        ["plot", "-", "-", "-o", "page.svg"],
+        ["plan", "--detect", "0.1", "-", "-"],
+        ["compare", "-", "-"],
+    ],
+)
+def test_standard_input_is_read_only_once(capfd: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert run(*arguments) == 2
+    assert capfd.readouterr().err == "Error: only one of the inputs can come from standard input (-)\n"
 
 
 @pytest.mark.parametrize(

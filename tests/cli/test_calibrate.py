@@ -84,7 +84,7 @@ def test_standard_streams(folder: Folder, capfd: pytest.CaptureFixture[str]) -> 
     assert run("sample-for-labels", path) == 0
     assert len(capfd.readouterr().out.splitlines()) == 3
     assert run("calibrate", "-", "-") == 2
-    assert "only one of the two" in capfd.readouterr().err
+    assert "only one of the inputs" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
