@@ -288,10 +288,10 @@ def watch_redis(
 def _unread(stream: Mapping[bytes, Any], group: Mapping[bytes, Any]) -> int | None:
     """Return how many entries no worker has taken; the server's own count includes deleted ones."""
     delivered = _place(group[b"last-delivered-id"])
-    if not stream[b"length"] or delivered >= _place(stream[b"last-generated-id"]):
+    first, last = stream[b"first-entry"], stream[b"last-entry"]
+    if last is None or delivered >= _place(last[0]):
         return 0
-    first = stream.get(b"first-entry")
-    if first and _place(first[0]) > delivered:
+    if _place(first[0]) > delivered:
         return int(stream[b"length"])
     lag = group.get(b"lag")
     return None if lag is None else int(lag)

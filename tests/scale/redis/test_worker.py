@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, SourceError, UsageError, evaluate_stream
@@ -276,6 +277,22 @@ async def test_entries_that_are_deleted_count_as_lost(server: RedisServer) -> No
     async with watch_redis(server.url, "responses", group="eval") as run:
         await anext(run)
         assert run.backlog == (0, 0, 5, 1)
+
+
+@pytest.mark.parametrize("deleted", [[0], [1], [0, 1]])
+async def test_unread_entries_that_are_deleted_count_as_lost(server: RedisServer, deleted: list[int]) -> None:
+    fill(server, [response(0)])
+    await work(server)
+    with client(server) as at:
+        ids = [at.xadd("responses", {"response": orjson.dumps(response(number))}) for number in (1, 2)]
+        at.xdel("responses", *(ids[number] for number in deleted))
+        async with watch_redis(server.url, "responses", group="eval") as run:
+            await anext(run)
+            # The server does not say how many are left of some.
+            assert run.backlog[:3] == ((None, 0, 0) if len(deleted) == 1 else (0, 0, 2))
+            await work(server)
+            await run.look()
+            assert run.backlog[:3] == (0, 0, len(deleted))
 
 
 async def test_a_server_without_memory_of_anything(tmp_path: Path) -> None:
