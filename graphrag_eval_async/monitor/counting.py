@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
 from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,20 +36,33 @@ ERROR_CHARACTERS = 500
 
 def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
     """The part of a result that is shown; `values` are its metrics, and those of its steps."""
+    status = result.get("status", "success")
     short: dict[str, Any] = {key: result.get(key) for key in ("question_id", "template_id", "sample")}
-    short["status"] = result.get("status", "success")
-    errors = (value for key, value in result.items() if key.endswith("_error"))
-    error = result.get("error") if short["status"] == "error" else next(errors, None)
+    short["status"] = status
+    error = result.get("error") if status == "error" else _error_of_judge(result)
     if error is not None:
         short["error"] = str(error)[:ERROR_CHARACTERS]
     if isinstance(reason := result.get(REASON), str):
         short[REASON] = reason[:ERROR_CHARACTERS]
-    short["metrics"] = {
-        metric: value for metric, value in values if metric in result and not metric.endswith(COST)
-    }
-    if costs := [value for metric, value in values if is_counted_cost(metric)]:
+    metrics: dict[str, float] = {}
+    costs = []
+    for metric, value in values:
+        if metric.endswith(COST):
+            if is_counted_cost(metric):
+                costs.append(value)
+        elif metric in result:
+            metrics[metric] = value
+    short["metrics"] = metrics
+    if costs:
         short["cost"] = fsum(costs)
     return short
+
+
+def _error_of_judge(result: Mapping[str, Any]) -> Any:
+    for key in result:
+        if key.endswith("_error"):
+            return result[key]
+    return None
 
 
 def quality(short: Mapping[str, Any]) -> float | None:
@@ -65,21 +79,33 @@ def is_wrong(short: Mapping[str, Any]) -> bool:
     return own is not None and own < 1
 
 
-class Selection:
-    """The `kept` last or worst results, these first; of equally bad ones, the latest.
+class Latest:
+    """The `kept` latest results, the newest first."""
+
+    def __init__(self, kept: int = KEPT_RESULTS) -> None:
+        self._results: deque[dict[str, Any]] = deque(maxlen=kept)
+
+    def add(self, short: dict[str, Any]) -> None:
+        self._results.appendleft(short)
+
+    def facts(self) -> list[dict[str, Any]]:
+        return [*self._results]
+
+
+class Worst:
+    """The `kept` worst results, these first; of equally bad ones, the latest.
 
     The worst are errors, then results with the lowest mean of `SCORES`; those without such a score are none.
     """
 
-    def __init__(self, show: Show, kept: int = KEPT_RESULTS) -> None:
-        self._show = show
+    def __init__(self, kept: int = KEPT_RESULTS) -> None:
         self._kept = kept
         self._results: list[tuple[float, int, dict[str, Any]]] = []
         self._count = 0
 
     def add(self, short: dict[str, Any]) -> None:
-        rank = quality(short) if self._show == "worst" else 0.0
-        if rank is None:
+        rank = quality(short)
+        if rank is None or (len(self._results) >= self._kept and rank > self._results[-1][0]):
             return
         self._count += 1
         insort(self._results, (rank, -self._count, short))
@@ -115,7 +141,7 @@ class Counting:
         self.window = window
         self.recent = RunningAggregates(window=window, include_errors=include_errors)
         self.show = show
-        self.results = Selection(show)
+        self.results = Latest() if show == "last" else Worst()
         self.alerts = Alerts(alerts, window)
         self.comparison = comparison
         self.arrivals = arrivals or Arrivals([])

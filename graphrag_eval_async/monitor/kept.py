@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import AggregationError
-from graphrag_eval_async.monitor.counting import Selection, shorten
+from graphrag_eval_async.monitor.counting import Latest, Worst, shorten
 from graphrag_eval_async.monitor.worst import Reasons
 from graphrag_eval_async.records.results import observe
 
@@ -36,16 +36,17 @@ class KeptResults:
     """
 
     def __init__(self) -> None:
-        self.latest = Selection("last", KEPT)
-        self.worst = Selection("worst", KEPT)
+        self.latest = Latest(KEPT)
+        self.worst = Worst(KEPT)
         self.reasons = Reasons()
         self.count = 0
 
     def add(self, result: Mapping[str, Any], short: Mapping[str, Any]) -> None:
         """Keep a result, and the part of it that is shown, while it is among them."""
         self.count += 1
-        whole = result if _is_small(result) else None
-        entry = {**_with_question(short, result), "number": self.count, "result": whole}
+        entry = _with_question(short, result)
+        entry["number"] = self.count
+        entry["result"] = result if _is_small(result) else None
         self.reasons.add(entry)
         self.latest.add(entry)
         self.worst.add(entry)

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.monitor.counting import Selection, shorten
+from graphrag_eval_async.monitor.counting import Latest, Worst, shorten
 from graphrag_eval_async.records.results import observe
 
 RESULT: dict[str, Any] = {
@@ -68,7 +68,7 @@ def of(number: int, status: str = "success", **metrics: float) -> dict[str, Any]
 
 
 def test_the_last() -> None:
-    last = Selection("last", 3)
+    last = Latest(3)
     for i in range(5):
         last.add(of(i))
     assert [result["question_id"] for result in last.facts()] == ["4", "3", "2"]
@@ -84,7 +84,7 @@ SCORES = st.dictionaries(
 
 @given(st.lists(st.tuples(st.sampled_from(["error", "success"]), SCORES), max_size=30), st.integers(1, 8))
 def test_the_worst_against_sorting_all(results: list[tuple[str, dict[str, float]]], kept: int) -> None:
-    worst = Selection("worst", kept)
+    worst = Worst(kept)
     rated = []
     for i, (status, metrics) in enumerate(results):
         worst.add(of(i, status, **metrics))
