@@ -86,22 +86,19 @@ class Sliding:
     def __init__(self, window: Last | Seconds) -> None:
         self.samples: deque[WindowedResult] = deque()
         self._window = window
-        self._new: list[WindowedResult] = []
+        # Of those that were never counted, only those in the window will be.
+        most = window.count if isinstance(window, Last) else None
+        self._new: deque[tuple[float, Alike, Row]] = deque(maxlen=most)
 
     def add(self, alike: Alike, row: Row, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
-        template, failed, metrics, steps, tallies = map(_shared, alike)
-        numbers, question, sample = row
-        question, is_first, arrived = name_of(question), sample in FIRST, monotonic() - age
-        self._new.append(
-            WindowedResult(arrived, question, is_first, template, failed, metrics, numbers, steps, tallies)
-        )
+        self._new.append((monotonic() - age, alike, row))
 
     def advance(self) -> tuple[list[WindowedResult], list[WindowedResult]]:
         """Update `samples`; return the samples that entered and those that left since the last call."""
-        known, new = len(self.samples), self._new
+        known, new = len(self.samples), [_windowed(*each) for each in self._new]
         self.samples.extend(new)
-        self._new = []
+        self._new.clear()
         gone = [self.samples.popleft() for _ in range(self._surplus())]
         return new[max(0, len(gone) - known) :], gone[:known]
 
@@ -110,6 +107,13 @@ class Sliding:
             return max(0, len(self.samples) - self._window.count)
         end = monotonic() - self._window.seconds
         return sum(1 for _ in takewhile(lambda sample: sample.arrived <= end, self.samples))
+
+
+def _windowed(arrived: float, alike: Alike, row: Row) -> WindowedResult:
+    template, failed, metrics, steps, tallies = map(_shared, alike)
+    numbers, question, sample = row
+    question, is_first = name_of(question), sample in FIRST
+    return WindowedResult(arrived, question, is_first, template, failed, metrics, numbers, steps, tallies)
 
 
 @remember(entries=4096)
