@@ -61,6 +61,11 @@ class ReportOptions(GateOptions):
         """The kind of intervals in the report; None if how the run ended decides."""
         return None
 
+    @property
+    def kept_rejects(self) -> str | None:
+        """The file that has all rejects, if some are also listed."""
+        return None
+
     def report(
         self,
         found: EvaluatedFile,
@@ -89,7 +94,7 @@ class ReportOptions(GateOptions):
                 ending = ending.attempt(partial(write_aggregates, self.aggregates, snapshot | more))
         if page is not None:
             ending = ending.attempt(partial(page, snapshot))
-        list_rejects(found.rejects)
+        list_rejects(found.rejects, self.kept_rejects)
         summary = _summary(found, snapshot["micro"], reference, decision, lines_known=lines_known)
         gates = check_each(self.gates, snapshot, reference, {*found.missing})
         failures, held = failed_and_held(gates)
@@ -144,13 +149,14 @@ def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] 
     return ending.code(rejects=rejects is not None and rejects.total > 0, gates=bool(failures))
 
 
-def list_rejects(rejects: Rejects) -> None:
-    """Print the first rejects that are not in a file, then the counts by reason."""
+def list_rejects(rejects: Rejects, kept: str | None = None) -> None:
+    """Print the first rejects in memory, then the counts by reason; the file `kept` has all rejects."""
     for reject in rejects[:LISTED_REJECTS]:
         tell(sys.stderr, one_line(f"{reject.path or '-'}: {reject}"))
     more = rejects.total - LISTED_REJECTS
     if len(rejects) and more > 0:
-        tell(sys.stderr, f"... and {more} more; --rejects FILE keeps all of them")
+        told = "--rejects FILE keeps all of them" if kept is None else f"{kept} has all of them"
+        tell(sys.stderr, one_line(f"... and {more} more; {told}"))
     if rejects.total:
         tell(sys.stderr, f"rejected: {counts(rejects.counts)}")
 

@@ -145,6 +145,10 @@ class RunOptions(ReportOptions):
         return self.resume or self.resume_force
 
     @property
+    def kept_rejects(self) -> str | None:
+        return (self.rejects or f"{self.output}.rejects") if self.is_resumable else None
+
+    @property
     def traces(self) -> TraceFormat | None:
         return options.trace_format(self.format, self.select, self.question_id, self.failed, self.step_name)
 

@@ -69,6 +69,18 @@ def test_rejects_in_a_file_of_their_own(folder: Folder, command: Sequence[str]) 
     assert not (folder.path / "journal.rejects").exists()
 
 
+@pytest.mark.parametrize("more", [[], ["--rejects"]])
+def test_a_long_list_of_rejects_names_the_file_that_has_all(
+    folder: Folder, more: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = folder.file("bad" if more else "out.rejects")
+    lines = folder.lines(*[b"{"] * 12, name="rejected.jsonl")
+    options = ["-o", folder.file("out"), "--resume", *(more and [*more, name])]
+    assert run("evaluate", folder.reference, lines, *options) == 3
+    assert f"... and 2 more; {name} has all of them\n" in capfd.readouterr().err
+    assert len(folder.read("bad" if more else "out.rejects")) == 12
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
