@@ -92,6 +92,6 @@ def about_result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def shown_fields(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts of a result that its page shows, each None if absent."""
-    names = ("question_text", "reference_answer", "actual_answer", "status", "error")
-    return {name: result.get(name) for name in names}
+    """The ids and texts of a result that its page shows, each None if absent."""
+    names = ("question_id", "template_id", "question_text", "reference_answer", "actual_answer")
+    return {name: result.get(name) for name in (*names, "status", "error")}

@@ -156,6 +156,8 @@ def _summary(
         answer = f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})"
         answer += f", the latest: {error}" if error else ""
         yield "Errors", answer, None
+    if facts["rejects"]:
+        yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated", None
     for name in names:
         if lowest := _lowest(name, templates, courses):
             label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"

@@ -115,6 +115,13 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     assert "Not active: p95 elapsed_sec > 9. An alert can start once its window is full." in shown.of("p")
 
 
+async def test_lines_that_are_rejected_are_told_first() -> None:
+    async with finished([*RESPONSES, {"question_id": "nobody"}]) as dashboard:
+        html = (await get(dashboard.url))[2]
+    summary = Cells(html.partition('id="alerts"')[0].partition('id="scores"')[0])
+    assert "1 unknown_question_id; they are not evaluated" in summary.of("dd")
+
+
 async def test_a_result_has_a_page_of_its_own() -> None:
     async with finished() as dashboard:
         status, _, html = await get(f"{dashboard.url}results/2")
@@ -127,6 +134,8 @@ async def test_a_result_has_a_page_of_its_own() -> None:
     assert status == 200
     shown = Cells(html)
     assert "What of q2?" in shown.of("p")
+    assert '<a href="/question?id=q2">All results of this question</a>' in html
+    assert f'<a href="/template?id={COLOURS}">All questions of this template</a>' in html
     assert [text for text in shown.of("pre") if text in {"blue", "wrong"}] == ["blue", "wrong"]
     assert "different" in shown.of("span")
     assert worst.of("a")[-2:] == ["What of q3?", "What of q2?"]
