@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.records.results import Values
+    from graphrag_eval_async.scale.redis.results import Run
 
+LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 KEPT_RESULTS = 100  # how many results are kept: more than most terminals show
 Show = Literal["last", "worst"]
 
@@ -163,6 +165,11 @@ class Counting:
                 self.recent.add(seen, age=age or 0.0)
             arrived = None if age is None else monotonic() - age
             self.alerts.restore(seen.template_id, seen.values, arrived, failed=seen.failed)
+
+    def look(self, stream: Run) -> None:
+        """Update the alerts that time alone changes; to be called once a second."""
+        lines = (self.count, stream.rejects.total, stream.skipped, stream.in_flight)
+        self.alerts.look(monotonic(), lines)
 
     def _count(self, result: Mapping[str, Any], *, restored: bool) -> Evaluation | None:
         """Count a result, whenever it arrived; return None if it is pending."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.batch import add_results
@@ -12,7 +13,7 @@ from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known, parse_alert
 from graphrag_eval_async.monitor.board import Board
-from graphrag_eval_async.monitor.counting import Counting
+from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.stream import EvaluationStream
@@ -91,6 +92,7 @@ class Dashboard:
         if isinstance(stream, EvaluationStream):
             stream.tell_restored(self._counting.restore)
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
+        self._looking: asyncio.Task[NoReturn] | None = None
         self._server = DashboardServer(host, port)
         self.url = self._server.url
 
@@ -101,14 +103,24 @@ class Dashboard:
 
     async def __aenter__(self) -> Self:
         self._server.start(self._board)
+        if self._counting.alerts.states():
+            self._looking = asyncio.create_task(self._look())
         await self._stream.__aenter__()
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         try:
             await self._server.aclose()
         finally:
             await self._stream.__aexit__(*exc_info)
+
+    async def _look(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._stream.is_restored:
+                self._counting.look(self._stream)
 
     def __aiter__(self) -> Self:
         return self

@@ -356,6 +356,15 @@ async def test_alerts_may_be_on_outputs_of_custom_evaluations() -> None:
         assert "Not active: politeness &lt; 2; no lines for 5m." in (await get(dashboard.url))[2]
 
 
+async def test_alerts_that_time_alone_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.monitor.dashboard.LOOK_SECONDS", 0.01)
+    async with finished(alerts=["no lines for 1s", "p95 elapsed_sec > 9"]) as dashboard:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while "1 active" not in (html := (await get(dashboard.url))[2]):
+                pass
+    assert "<strong>active</strong> no lines for 1s, since " in html
+
+
 def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     folder.lines(*RESPONSES)
     log, out = folder.file("responses.jsonl"), folder.file("out.jsonl")

@@ -9,7 +9,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from time import monotonic
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeAlias
 
 import typer
@@ -30,7 +29,7 @@ from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.board import Board
-from graphrag_eval_async.monitor.counting import Counting, Show
+from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting, Show
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.deliveries import Deliveries
 from graphrag_eval_async.monitor.facts import Facts
@@ -53,7 +52,6 @@ from graphrag_eval_async.traces.format import OTLP, TraceFormat
 
 Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver | RedisStream
 
-LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 OPEN_FILES = 65_536  # more than anybody follows
 DURATION: dict[str, Any] = {"parser": options.parser(parse_duration), "metavar": "TIME"}
 
@@ -422,8 +420,7 @@ async def _watch(
             await asyncio.sleep(LOOK_SECONDS)
             if kept.resume():
                 kept.note(counting.count)
-                lines = (counting.count, stream.rejects.total, stream.skipped, stream.in_flight)
-                counting.alerts.look(monotonic(), lines)
+                counting.look(stream)
 
     counting.alerts.on_change = tell
     try:
