@@ -154,9 +154,12 @@ class Connection:
         if client is not None:
             await client.aclose()
 
-    async def do(self, *command: Any) -> Any:
-        """Return the server's answer; raise a `SourceError` if it refuses, or is away for too long."""
-        return await self._try(lambda: self._client.execute_command(*command))
+    async def do(self, *command: Any, **options: Any) -> Any:
+        """Return the server's answer; raise a `SourceError` if it refuses, or is away for too long.
+
+        `options` say how the client is to read the answer.
+        """
+        return await self._try(lambda: self._client.execute_command(*command, **options))
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run a script, perhaps twice, and return its result; errors are as in `do`."""

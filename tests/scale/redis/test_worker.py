@@ -226,6 +226,28 @@ async def test_a_commit_whose_answer_is_lost_counts_once(server: RedisServer) ->
     await check(server, entries)
 
 
+async def test_a_worker_waits_for_others_while_the_answer_to_a_commit_is_on_its_way(
+    server: RedisServer,
+) -> None:
+    fill(server, [response(number) for number in range(5)])
+    with client(server) as at:
+        at.xgroup_create("responses", "eval", "0")
+        at.xreadgroup("eval", "dead", {"responses": ">"}, count=2)
+    stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=1.0))
+    link = stream._keeping._link  # type: ignore[union-attr]
+    run = link.run
+
+    async def slowly(script: str, keys: Any, args: Any) -> Any:
+        answer = await run(script, keys, args)
+        if script is scripts.COMMIT:
+            await asyncio.sleep(0.7)
+        return answer
+
+    link.run = slowly
+    async with asyncio.timeout(SECONDS), stream:
+        assert len([result async for result in stream]) == 5
+
+
 async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisServer, tmp_path: Path) -> None:
     entries = [response(number) for number in range(50)]
     fill(server, entries)
