@@ -140,8 +140,11 @@ def test_columns_in_any_order_and_line_ends_of_any_kind(folder: Folder) -> None:
 
 
 def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
-    def script(request: Request) -> Fault:
-        return Once(honest(request), lambda: server.counts.most_in_flight >= 20)
+    def script(request: Request) -> Reply | Fault:
+        is_first = "riddle 0000" in blocks(request)["question"]  # Before it is answered, ten calls are made.
+        return (
+            honest(request) if is_first else Once(honest(request), lambda: server.counts.most_in_flight >= 20)
+        )
 
     write(folder.path / "in.tsv", numbered(40))
     with serving(script) as server:
