@@ -52,7 +52,7 @@ from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
 from graphrag_eval_async.steps import differences, matching
 from graphrag_eval_async.steps.rdf import comparison, safety
 from graphrag_eval_async.steps.sparql import partial
-from graphrag_eval_async.steps.sparql.budget import SEARCH_STEPS
+from graphrag_eval_async.steps.sparql.budget import EXACT_PAIRING_STEPS, SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
 from graphrag_eval_async.stream.asking import MAX_CONCURRENCY
@@ -109,6 +109,9 @@ DEFAULTS = {
     "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
     "work of finding the best pairing of columns for [partial credit](scoring.md#partial-credit)": (
         f"{partial.SEARCH_STEPS:,} cells or so"
+    ),
+    "work of finding the best pairing of rows for partial credit, in one response": (
+        f"{EXACT_PAIRING_STEPS:,} cells or so"
     ),
     "differences of a step in `diff`": (
         f"{differences.MAX_DIFFERENCES}, of values of {differences.MAX_TEXT} characters and rows of "

@@ -14,7 +14,13 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.steps.sparql.budget import Budget
+from graphrag_eval_async.steps.sparql.budget import (
+    EXACT_PAIRING_STEPS,
+    QUICK_COMPARISONS,
+    QUICK_SEARCH_STEPS,
+    SEARCH_STEPS,
+    Budget,
+)
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
 from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
 from graphrag_eval_async.steps.sparql.results import results_of
@@ -28,13 +34,20 @@ if TYPE_CHECKING:
 ABC = "abcdefghijklmn"
 
 
-def in_part(expected: Table, actual: Table, names: str = ABC, other: str = ABC[::-1], **how: Any) -> Partial:
+def in_part(
+    expected: Table,
+    actual: Table,
+    names: str = ABC,
+    other: str = ABC[::-1],
+    budget: Budget | None = None,
+    **how: Any,
+) -> Partial:
     how = {"required_columns": None, "ordered": False, "ignore_duplicates": False} | how
     width, wide = (
         len(table[0]) if table else len(given) for table, given in ((expected, names), (actual, other))
     )
     reference = prepare_reference(read_results(encode(expected, names[:width])), **how)
-    return compare_in_part(reference, read_results(encode(actual, other[:wide])), Budget())
+    return compare_in_part(reference, read_results(encode(actual, other[:wide])), budget or Budget())
 
 
 def rows(*texts: str) -> Table:
@@ -265,6 +278,51 @@ def test_neither_the_order_of_rows_nor_that_of_columns_counts() -> None:
         assert before[:3] == after[:3], vars(case)
 
     check()
+
+
+def random_tables(
+    rng: random.Random, height: int, width: int, values: int, prefixes: str = ""
+) -> tuple[Table, Table]:
+    """Two tables; about half of the cells in each row of the second are those of the first.
+
+    With `prefixes`, one for each column, columns share no values.
+    """
+
+    def cell(column: int) -> Term:
+        return literal(f"{prefixes[column : column + 1]}{rng.randrange(values)}")
+
+    expected = [[*map(cell, range(width))] for _ in range(height)]
+    actual = [
+        [term if rng.random() < 0.5 else cell(column) for column, term in enumerate(row)] for row in expected
+    ]
+    return expected, rng.sample(actual, len(actual))
+
+
+def test_scores_on_an_event_loop_are_those_of_a_thread() -> None:
+    rng = random.Random(4)
+    seen: Counter[bool] = Counter()
+    for _ in range(60):
+        tables = random_tables(rng, rng.randint(15, 45), rng.randint(1, 3), 20)
+        budget = Budget(QUICK_SEARCH_STEPS, QUICK_COMPARISONS)
+        budget.quick = True
+        wanted = in_part(*tables, other=ABC)
+        try:
+            found = in_part(*tables, other=ABC, budget=budget)
+        except ComparisonBudgetExceeded:
+            seen[False] += 1
+        else:
+            assert (found.f1, found.pairs) == (wanted.f1, wanted.pairs)
+            seen[True] += 1
+    assert min(seen[False], seen[True]) > 5
+
+
+def test_exact_pairings_leave_the_budget_to_other_comparisons() -> None:
+    rng, budget = random.Random(5), Budget()
+    for _ in range(10):
+        in_part(*random_tables(rng, 40, 5, 8), other=ABC, budget=budget)
+        budget.free -= 1
+    assert budget.exact < EXACT_PAIRING_STEPS
+    assert budget.left > SEARCH_STEPS // 3
 
 
 PARTS: list[tuple[Table, Table, dict[str, Any], tuple[float, float, float]]] = [

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.sparql.budget import Budget
 
-_STEPS_PER_WEIGHT = 2
+STEPS_PER_WEIGHT = 2
 
 
 def assign(weights: Sequence[Sequence[int]], budget: Budget) -> list[tuple[int, int]]:
@@ -30,7 +30,7 @@ def assign(weights: Sequence[Sequence[int]], budget: Budget) -> list[tuple[int, 
         costs, before = [inf] * len(columns), [-1] * len(columns)
         free, column = {*columns}, -1
         while True:  # Extend the cheapest path to a column without a partner.
-            budget.spend(len(columns) * _STEPS_PER_WEIGHT)
+            budget.spend(len(columns) * STEPS_PER_WEIGHT)
             own = weights[row]
             base = 0.0 if column < 0 else costs[column] + own[column] + prices[column]
             for other in free:
@@ -60,7 +60,7 @@ def align(weights: Sequence[Sequence[int]], budget: Budget) -> list[tuple[int, i
     """
     table = [[0] * (len(weights[0]) + 1)]
     for own in weights:
-        budget.spend(len(own) * _STEPS_PER_WEIGHT)
+        budget.spend(len(own) * STEPS_PER_WEIGHT)
         above, current = table[-1], [0]
         for column, weight in enumerate(own):
             current.append(max(above[column + 1], current[column], above[column] + weight))

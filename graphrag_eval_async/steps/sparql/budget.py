@@ -5,7 +5,8 @@ to 0.3 microseconds. Work in Python costs several steps. Every loop over rows or
 before it starts or as it runs, so `Budget.stop` takes effect within tens of milliseconds at 10,000 rows.
 
 The first comparisons of a response are free except for searches; most responses need no others. Searches and
-all further comparisons of one response share a budget.
+all further comparisons of one response share a budget. Exact pairings of rows have a budget of their own,
+since a comparison can do without them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 SEARCH_STEPS = 10_000_000
 """Budget for all searches of one response: one to three seconds."""
+
+EXACT_PAIRING_STEPS = 4_000_000
+"""Budget for all exact pairings of rows of one response: half a second."""
 
 QUICK_SEARCH_STEPS = 20_000
 """Budget for all searches of one response on an event loop: a few milliseconds."""
@@ -58,16 +62,18 @@ class Budget:
 
     Attributes:
         left: number of steps that may still be spent.
+        exact: number of those for exact pairings of rows.
         free: number of comparisons that are still free; below 0 once they are used up.
         stopped: whether `stop` was called.
         quick: whether the budget is for an event loop; reading tables then also counts.
         strict_types: whether tables with untyped cells are refused.
     """
 
-    __slots__ = ("free", "left", "quick", "stopped", "strict_types")
+    __slots__ = ("exact", "free", "left", "quick", "stopped", "strict_types")
 
     def __init__(self, steps: int = SEARCH_STEPS, free: int = FREE_COMPARISONS) -> None:
         self.left = steps
+        self.exact = EXACT_PAIRING_STEPS
         self.free = free
         self.stopped = self.quick = self.strict_types = False
 
@@ -116,3 +122,18 @@ class Budget:
             yield
         finally:
             self.left += kept
+
+    @contextmanager
+    def exactly(self) -> Iterator[None]:
+        """Spend the steps for exact pairings of rows instead of the others.
+
+        On an event loop, the others are spent, so that a pairing that takes too long is made in a thread.
+        """
+        if self.quick:
+            yield
+            return
+        others, self.left = self.left, self.exact
+        try:
+            yield
+        finally:
+            self.exact, self.left = self.left, others

@@ -1,7 +1,7 @@
 """Pairs the rows of two tables that agree in all or in some of their cells.
 
 Of few rows, those pairs are found that agree in most cells together. Where that would take more than
-`EXACT_STEPS`, rows are paired step by step:
+`EXACT_STEPS`, or more than the response has left for it, rows are paired step by step:
 
 1. As many rows as possible are paired that agree in every cell.
 2. Of the rows that are left, those that agree in some columns are paired. The columns are ranked by how many
@@ -26,7 +26,7 @@ from itertools import pairwise
 from operator import attrgetter, eq, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from graphrag_eval_async.steps.sparql.assignment import align, assign
+from graphrag_eval_async.steps.sparql.assignment import STEPS_PER_WEIGHT, align, assign
 from graphrag_eval_async.steps.sparql.columns import near
 from graphrag_eval_async.steps.sparql.rows import Matching, NearRows
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Ids: TypeAlias = "tuple[int, ...]"
 
-EXACT_STEPS = 250_000
+EXACT_STEPS = 500_000
 """Steps up to which the best pairs of rows are found: for about 60 rows on both sides that differ."""
 
 _STEPS_PER_ROW = 4
@@ -104,25 +104,32 @@ class RowPairing:
             self._pair_identical()
         certain, left, right = [*self._pairs], self._left, self._right
         found = self._step_by_step()
-        if not (left and right and self._may_be_better(left, right, _cells(found) - _cells(certain))):
+        steps = self._exact_steps(len(left), len(right))
+        if not (left and right) or steps > min(EXACT_STEPS, self._budget.exact):
             return found
-        weights = [[self._agreeing(one, other) for other in right] for one in left]
-        best = (align if self._ordered else assign)(weights, self._budget)
-        pairs = certain + [Pair(left[i], right[j], weights[i][j]) for i, j in best if weights[i][j]]
-        return max(found, pairs, key=_cells)
+        with self._budget.exactly():
+            best = self._best(left, right, _cells(found) - _cells(certain))
+        return max(found, certain + best, key=_cells)
 
-    def _may_be_better(self, left: list[int], right: list[int], cells: int) -> bool:
-        """Whether rows may agree in more cells, and are few enough to find that out."""
-        short, long = sorted((len(left), len(right)))
-        steps = short * long * (self._width + (1 if self._ordered else short))
-        if steps > min(EXACT_STEPS, self._budget.left // 2):
-            return False
-        self._budget.spend((short + long) * self._width + short * long * self._width)
+    def _exact_steps(self, left: int, right: int) -> int:
+        """How many steps `_best` takes at most, for so many rows."""
+        short, long = sorted((left, right))
+        per_weight = self._width + STEPS_PER_WEIGHT * (1 if self._ordered else short)
+        return (short + long) * self._width + short * long * per_weight
+
+    def _best(self, left: list[int], right: list[int], cells: int) -> list[Pair]:
+        """The pairs that agree in most cells together; none if they cannot agree in more than `cells`."""
+        self._budget.spend((len(left) + len(right)) * self._width)
         ours, theirs = (
             [*map(Counter, zip(*(side.ids[row] for row in rows), strict=True))]
             for rows, side in zip((left, right), self._sides, strict=True)
         )
-        return cells < sum((one & other).total() for one, other in zip(ours, theirs, strict=True))
+        if cells >= sum((one & other).total() for one, other in zip(ours, theirs, strict=True)):
+            return []
+        self._budget.spend(len(left) * len(right) * self._width)
+        weights = [[self._agreeing(one, other) for other in right] for one in left]
+        best = (align if self._ordered else assign)(weights, self._budget)
+        return [Pair(left[i], right[j], weights[i][j]) for i, j in best if weights[i][j]]
 
     def _step_by_step(self) -> list[Pair]:
         """The pairs that are found without a search."""
