@@ -22,6 +22,7 @@ from graphrag_eval_async.steps.sparql.budget import (
     Budget,
 )
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
+from graphrag_eval_async.steps.sparql.differences import Differences
 from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
 from graphrag_eval_async.steps.sparql.results import results_of
 from tests.cpu import affordable
@@ -296,6 +297,23 @@ def random_tables(
         [term if rng.random() < 0.5 else cell(column) for column, term in enumerate(row)] for row in expected
     ]
     return expected, rng.sample(actual, len(actual))
+
+
+def test_the_order_of_rows_does_not_change_what_differs() -> None:
+    rng = random.Random(2)
+    for _ in range(600):
+        expected, actual = random_tables(rng, 5, 3, 4, ABC)
+        shown = set()
+        for _ in range(5):
+            rng.shuffle(expected)
+            rng.shuffle(actual)
+            partial = in_part(expected, actual, other=ABC)
+            listed = [
+                each | {"row": None} if each["kind"] == "wrong_value" else each
+                for each in Differences(partial).listed()
+            ]
+            shown.add(tuple(sorted(map(repr, listed))))
+        assert len(shown) == 1, (expected, actual)
 
 
 def test_scores_on_an_event_loop_are_those_of_a_thread() -> None:

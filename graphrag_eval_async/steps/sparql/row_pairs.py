@@ -115,7 +115,7 @@ class RowPairing:
         """How many steps `_best` takes at most, for so many rows."""
         short, long = sorted((left, right))
         per_weight = self._width + STEPS_PER_WEIGHT * (1 if self._ordered else short)
-        return (short + long) * self._width + short * long * per_weight
+        return 2 * (short + long) * self._width + short * long * per_weight
 
     def _best(self, left: list[int], right: list[int], cells: int) -> list[Pair]:
         """The pairs that agree in most cells together; none if they cannot agree in more than `cells`."""
@@ -126,6 +126,8 @@ class RowPairing:
         )
         if cells >= sum((one & other).total() for one, other in zip(ours, theirs, strict=True)):
             return []
+        if not self._ordered:  # Of pairings as good, the rows' contents decide.
+            left, right = map(self._sorted, (left, right), self._sides)
         self._budget.spend(len(left) * len(right) * self._width)
         weights = [[self._agreeing(one, other) for other in right] for one in left]
         best = (align if self._ordered else assign)(weights, self._budget)
