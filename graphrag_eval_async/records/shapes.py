@@ -126,7 +126,10 @@ _STEP_KEYS = keys_of(ReferenceStepShape)
 QUESTION_KEYS = keys_of(QuestionShape)
 TEMPLATE_KEYS = keys_of(TemplateShape)
 _MEDIA_TYPES = frozenset(MEDIA_TYPES)
-_KNOWN_MEDIA_TYPES = (None, *MEDIA_TYPES)
+_NO_GRAPHS = (None, *(each for each in MEDIA_TYPES if each not in GRAPHS))
+_OF_TABLES: Mapping[str, Any] = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
+"""Keys of steps that say how tables are compared, and their defaults."""
+_IDLE = frozenset(_OF_TABLES)
 
 
 class Doubts:
@@ -149,7 +152,7 @@ class Doubts:
         for group_index, group in enumerate(groups if isinstance(groups, list) else ()):
             for index, step in enumerate(group if isinstance(group, list) else ()):
                 if isinstance(step, dict) and not (
-                    _STEP_KEYS.issuperset(step) and step.get("output_media_type") in _KNOWN_MEDIA_TYPES
+                    _STEP_KEYS.issuperset(step) and step.get("output_media_type") in _NO_GRAPHS
                 ):
                     self._look_at_step(step, f"{place}.reference_steps[{group_index}][{index}]")
 
@@ -160,6 +163,10 @@ class Doubts:
         self.look_at_keys(step, _STEP_KEYS, place)
         if isinstance(media_type, str) and media_type not in _MEDIA_TYPES:
             self._add(_MEDIA_TYPES, media_type, f"{place}.output_media_type")
+        if media_type in GRAPHS:
+            for key, default in _OF_TABLES.items():
+                if step.get(key) not in (None, default):
+                    self._add(_IDLE, key, f"{place}.{key}")
 
     def look_at_keys(self, members: Mapping[Any, Any], known: frozenset[str], place: str) -> None:
         """Doubt the keys of a mapping that are not known."""
@@ -177,8 +184,10 @@ class Doubts:
 
 
 def _describe(known: frozenset[str], name: str) -> str:
-    """Describe an unknown name."""
+    """Describe an unknown name, or a key that does nothing."""
     if known == _MEDIA_TYPES:
         hint = did_you_mean(name, MEDIA_TYPES, cutoff=0.8)
         return f"unknown media type {name!r}, the output is compared as text; {hint}"
+    if known == _IDLE:
+        return "ignored, since the output is a graph, which has no rows and columns; remove it"
     return f"unknown key, ignored; {did_you_mean(name, sorted(known))}"

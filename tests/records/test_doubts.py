@@ -97,6 +97,26 @@ def test_correct_keys_raise_no_doubts() -> None:
     assert load_reference(own, comparators={"own": lambda _, __: 1.0}, strict=True).doubts == ()
 
 
+def test_keys_for_tables_do_nothing_for_graphs() -> None:
+    graph = {"name": "x", "output": "<urn:a> <urn:b> <urn:c> .", "output_media_type": "text/turtle"}
+    defaults = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
+    assert load_reference(question(reference_steps=[[graph | defaults]]), strict=True).doubts == ()
+    how = {"ordered": True, "required_columns": ["a"], "ignore_duplicates": False}
+    raw = question(reference_steps=[[graph | how], [graph | {"ordered": True}]])
+    with pytest.warns(GraphragEvalWarning, match="no rows and columns"):
+        doubts = load_reference(raw).doubts
+    place = "templates[0].questions[0].reference_steps[0][0]"
+    what = "ignored, since the output is a graph, which has no rows and columns; remove it"
+    assert doubts == (
+        f"{place}.ordered: {what}; in 2 places",
+        f"{place}.required_columns: {what}",
+        f"{place}.ignore_duplicates: {what}",
+    )
+    with pytest.raises(ReferenceDataError, match="ordered"):
+        load_reference(raw, strict=True)
+    assert load_reference(raw, comparators={"x": lambda _, __: 1.0}, strict=True).doubts == ()
+
+
 def test_a_loaded_reference_does_not_warn_again() -> None:
     with pytest.warns(GraphragEvalWarning):
         reference = load_reference(question(note=1))
