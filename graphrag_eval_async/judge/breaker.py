@@ -49,7 +49,7 @@ class Breaker:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether as many calls as are admitted before the first success are failing."""
+        """Whether no call has succeeded yet, an attempt failed, and no further call is admitted."""
         return self._since is not None and self._is_full()
 
     def _is_full(self) -> bool:
