@@ -7,7 +7,7 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from math import fsum, hypot, inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import orjson
 from anyio import CancelScope
@@ -33,6 +33,10 @@ MAX_DIMENSIONS = 20_000
 """Maximum length of a vector; embedding models use a few thousand."""
 
 
+Outcome: TypeAlias = "tuple[Any, Mapping[str, Any]] | JudgeError"
+"""The reply to a call and how the request was written, or why there is none."""
+
+
 class ResultCalls:
     """The calls for one result; its clock starts with the first request sent.
 
@@ -41,7 +45,8 @@ class ResultCalls:
         written: how the requests were written whose replies it has, those of equal calls and of earlier runs,
             too; of failed calls, how they would be written now. By the judge's name in the configuration and
             the kind of call; see `Dialect.written`.
-        completions: its completions so far, by key: metrics that ask the same share the reply.
+        completions: outcomes of its completions so far, by key: metrics that ask the same share the reply,
+            or the error.
         is_dropped: whether the session dropped the result before any request was sent.
     """
 
@@ -49,7 +54,7 @@ class ResultCalls:
         self.session = session
         self.order = next(session.orders)
         self.written: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-        self.completions: dict[bytes, tuple[Any, Mapping[str, Any]]] = {}
+        self.completions: dict[bytes, Outcome] = {}
         self._deadlines = session.deadlines
         self.scope = CancelScope()
         self.is_dropped = False
@@ -144,18 +149,32 @@ class MetricCalls:
         await session.throttle.acquire(result.order)
         try:
             call = make()
-            if (known := result.completions.get(call.key)) is not None:
+            outcome = result.completions.get(call.key)
+            if outcome is not None:
                 session.usage.shared_calls += 1
             else:
-                known = await session.single_flight.call(call, result.scope, partial(self._cached, client))
+                outcome = await self._outcome(client, call)
                 if kind == "completion":
-                    result.completions[call.key] = known
-            reply, how = known
+                    result.completions[call.key] = outcome
+            if isinstance(outcome, JudgeError):
+                raise outcome.with_traceback(None)
+            reply, how = outcome
             return reply
         finally:
             how = client.expected(schema, repeat) if how is None else how
             result.written[client.name, kind].append(how)
             session.throttle.release()
+
+    async def _outcome(self, client: JudgeClient, call: Call) -> Outcome:
+        """Make a call, unless an equal one is in flight."""
+        single_flight = self._session.single_flight
+        try:
+            outcome: Outcome = await single_flight.call(
+                call, self._result.scope, partial(self._cached, client)
+            )
+        except JudgeError as error:
+            return error
+        return outcome
 
     async def _cached(self, client: JudgeClient, call: Call) -> tuple[Any, Mapping[str, Any]]:
         """Return the reply, and how the request was written."""

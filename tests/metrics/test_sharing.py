@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
+from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.dry import fitting
 from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.retrieval import can_share
@@ -163,6 +165,22 @@ async def test_another_prompt_of_answer_correctness_is_another_call() -> None:
     result, _ = await judged(judge, {name: metrics[name] for name in ("answer_correctness", RAGAS)})
     assert judge.asked == ["AnswerClaims", "AnswerClaims"]
     assert result[f"{RAGAS}_fp"] == 2
+
+
+@pytest.mark.parametrize("turns", [0, 1, 100])
+async def test_a_failure_is_shared_too_however_soon_it_comes(turns: int) -> None:
+    class Refusing(Judge):
+        async def complete(self, messages: Any, schema: Any) -> tuple[Any, TokenUsage]:
+            await super().complete(messages, schema)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            raise JudgeError("refused", "no")
+
+    judge = Refusing()
+    result, stream = await judged(judge, {"answer_correctness": {}, RAGAS: JOINT})
+    assert result["answer_eval_error"] == result[f"{RAGAS}_error"] == "refused: no"
+    assert judge.asked == ["AnswerClaims"]
+    assert stream.usage.shared_calls == 1
 
 
 @pytest.mark.parametrize("answer", ["I don't know.", " "])
