@@ -297,7 +297,7 @@ class Evaluator:
             if evaluation.facts is not None:
                 evaluation.failure = failure_of(evaluation.facts)
         if steps:
-            evaluation.steps = kinds_of(steps)
+            evaluation.steps = kinds_of(steps if executed is None else executed.judged_steps(steps))
         count_unjudged(evaluation, question, response)
         if self._judging is not None and not failed:
             fields, groups = response.fields, question.reference_steps

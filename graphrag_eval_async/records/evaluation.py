@@ -17,7 +17,7 @@ from graphrag_eval_async.records.outcomes import (
     failures_of,
     missing_of,
 )
-from graphrag_eval_async.records.outputs import is_empty
+from graphrag_eval_async.records.outputs import returned_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -151,12 +151,14 @@ def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
     for step in steps:
         name = step.get("name")
         if type(name) is str or isinstance(name, str):
-            if step.get("status") == "error":
-                kind = FAILED
-            else:
-                kind = EMPTY if is_empty(step.get("output")) else RETURNED
-            kinds.append((name if len(name) <= LONGEST_NAME else None, kind, 1))
+            kinds.append((name if len(name) <= LONGEST_NAME else None, _kind_of(step), 1))
     return tuple(kinds) if len(kinds) <= MANY_STEPS else _together(kinds)
+
+
+def _kind_of(step: Mapping[str, Any]) -> int:
+    if step.get("status") == "error":
+        return FAILED
+    return EMPTY if returned_nothing(step) else RETURNED
 
 
 def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:

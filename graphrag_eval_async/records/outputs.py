@@ -7,15 +7,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphrag_eval_async.records.pieces import loads
+from graphrag_eval_async.records.shapes import CSV
 
 _find_empty_list = re.compile(r"\[[ \t\n\r]*\]").search
 _ONLY_EMPTY_LIST = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*\Z")
 _BINDINGS = '"bindings"'
+_OTHER_FORMATS = ("<", "?", "$")
+_IS_TSV_HEADER = re.compile(r"[?$]\w+(?:\t[?$]\w+)*(?:\r?\n)?").fullmatch
+_SPARQL_XML = "http://www.w3.org/2005/sparql-results#"
+_find_results = re.compile(r"<(?:[\w.-]+:)?results(/|\s[^<>]*)?>").search
+_closes = re.compile(r"\s*</").match
+
+
+def returned_nothing(step: Mapping[str, Any]) -> bool:
+    """Whether what a step returned `is_empty`, or is a header alone if it is said to be CSV.
+
+    What the agent saw counts; without it, what its query returned when it was run again.
+    """
+    output = step.get("output")
+    if output is None:
+        output = step.get("executed_output")
+    if is_empty(output):
+        return True
+    return step.get("output_media_type") == CSV and isinstance(output, str) and _is_csv_header(output)
 
 
 def is_empty(output: Any) -> bool:
-    """Whether the output of a step, JSON text or decoded, is an empty list or SPARQL results without rows."""
+    """Whether the output of a step, as text or decoded, is an empty list or SPARQL results without rows.
+
+    Results may be JSON, XML or TSV. A header of CSV cannot be told from other text.
+    """
     if type(output) is str or isinstance(output, str):
+        if output[:64].lstrip("\ufeff \t\r\n")[:1] in _OTHER_FORMATS:
+            return _has_no_rows(output.lstrip("\ufeff"))
         if not _may_be_empty(output):  # True of nearly all outputs, and much cheaper than parsing.
             return False
         try:
@@ -42,3 +66,20 @@ def _may_be_empty(text: str) -> bool:
         place = text.find(_BINDINGS, row)  # Earlier ones would find the same row first.
     # "bindings" may be written with escapes.
     return "\\" in text and _find_empty_list(text) is not None
+
+
+def _has_no_rows(text: str) -> bool:
+    """Whether XML or TSV is SPARQL results without rows."""
+    if text[:1] in ("?", "$"):
+        return _IS_TSV_HEADER(text) is not None
+    if _SPARQL_XML not in text or (results := _find_results(text)) is None:
+        return False
+    is_closed = results[0].endswith("/>")
+    return is_closed or _closes(text, results.end()) is not None
+
+
+def _is_csv_header(text: str) -> bool:
+    line = text.lstrip("\ufeff").rstrip("\r\n")
+    if not line or "\n" in line or "\r" in line:
+        return False
+    return line[0] not in "<|[{`?$" and line not in ("true", "false")

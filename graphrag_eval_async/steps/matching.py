@@ -11,7 +11,7 @@ import msgspec
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, in_utf8
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
-from graphrag_eval_async.records.outputs import is_empty
+from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
 from graphrag_eval_async.steps.failure import Facts
@@ -197,7 +197,7 @@ class _Matcher:
             return "step_error"
         actual = self.compared.get(blamed)
         output = steps[blamed].get("output") if actual is None else actual.parsed
-        if _is_nothing(output) and not _is_nothing(self.short.step.step.get("output")):
+        if _is_nothing(output) and not _expects_nothing(self.short.step.step):
             return "empty_result"
         if actual is not None and (*self.short.place, blamed) not in self.errors:
             try:
@@ -247,3 +247,7 @@ def _is_nothing(output: Any) -> bool:
     if isinstance(output, str) and _is_nothing_text(output.strip()):
         return True
     return output is None or output == {} or is_empty(output)
+
+
+def _expects_nothing(step: Mapping[str, Any]) -> bool:
+    return _is_nothing(step.get("output")) or returned_nothing(step)

@@ -222,6 +222,16 @@ async def test_streams_count_execution_errors_as_their_results_do(tmp_path: Path
     assert stream.aggregates.snapshot(detail=True) == compute_aggregates(results, detail=True)
 
 
+async def test_queries_that_return_nothing_count_as_empty_results(tmp_path: Path) -> None:
+    nothing = PREFIX + "SELECT ?n { ?x cim:none ?n }"
+    responses = [ran(nothing), ran(nothing, output="T1"), ran(RIGHT)]
+    async with evaluate_stream(templates(), responses, config=graph(tmp_path)) as stream:
+        results = [result async for result in stream]
+    snapshot = stream.aggregates.snapshot()
+    assert snapshot["micro"]["steps"]["empty_results"] == {"sparql_query": 1}
+    assert snapshot == compute_aggregates(results)
+
+
 async def test_reference_queries_run_once_however_many_responses_there_are(tmp_path: Path) -> None:
     """A graph that is deleted after the first result shows it."""
     config = graph(tmp_path)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.steps.test_sparql_oracle import Table, Term
 
 SPARQL = "application/sparql-results+json"
+XML = "application/sparql-results+xml"
+TSV = "text/tab-separated-values"
 IRI = {"type": "uri", "value": "urn:grid:t1"}
 ROWS: Table = [[IRI, literal("Lindau"), literal("40", "integer")], [IRI, None, literal("5.5", "decimal")]]
 NAMES = ["t", "name", "age"]
@@ -131,6 +133,15 @@ def test_the_same_table_agrees_and_another_does_not(write: Callable[..., str]) -
 def test_a_table_without_rows_is_an_empty_result(write: Callable[..., str]) -> None:
     assert score(encode(ROWS, NAMES), write([], NAMES)) == (0, "empty_result")
     assert score(encode([], NAMES), write([], NAMES))[0] == 1
+
+
+@pytest.mark.parametrize(("media_type", "write"), [("text/csv", to_csv), (TSV, to_tsv), (XML, to_xml)])
+def test_nothing_is_not_to_blame_where_nothing_was_expected(
+    media_type: str, write: Callable[..., str]
+) -> None:
+    expected = write([], NAMES)
+    for output, reason in [("", "wrong_query_result"), (encode([], NAMES[:1]), "missing_columns")]:
+        assert score(expected, output, output_media_type=media_type) == (0, reason)
 
 
 def test_ask_in_xml() -> None:
