@@ -274,18 +274,15 @@ def _table(
     """The first rows of results, with a mark for each cell by column, and for the headings."""
     if results.boolean is not None:
         return Table([Cell("answer")], [[Cell(str(results.boolean).lower())]], "")
-    columns = results.columns[:COLUMNS]
+    names = [*results.variables][:COLUMNS]
+    known = {column.name: column.texts for column in results.named(names)}
     marks, headings = marks or {}, headings or {}
-    rows = [
-        [
-            Cell(_cut(column.texts[row] or "", CELL), marks[column.name][row] if column.name in marks else "")
-            for column in columns
-        ]
-        for row in range(min(ROWS, results.row_count))
-    ]
-    hidden = [(results.row_count - ROWS, "row"), (len(results.columns) - COLUMNS, "column")]
+    shown = range(min(ROWS, results.row_count))
+    unbound, unmarked = [None] * len(shown), [""] * len(shown)
+    cells = [(known.get(name, unbound), marks.get(name, unmarked)) for name in names]
+    rows = [[Cell(_cut(texts[row] or "", CELL), mark[row]) for texts, mark in cells] for row in shown]
+    hidden = [(results.row_count - ROWS, "row"), (len(results.variables) - COLUMNS, "column")]
     more = [plural(count, f"more {what}") for count, what in hidden if count > 0]
-    names = [column.name for column in columns] or [*results.variables][:COLUMNS]
     return Table([Cell(name, headings.get(name, "")) for name in names], rows, ", ".join(more))
 
 

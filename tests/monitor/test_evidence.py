@@ -70,6 +70,14 @@ def test_a_column_without_a_partner_is_marked() -> None:
     assert [heading.mark for heading in pair.expected.table.headings] == [MISSING]
 
 
+def test_columns_that_are_unbound_in_all_rows_are_shown() -> None:
+    (pair,) = pairs_of(result([], [query("a,b,c\n,1,\n,2,\n", id="1")]))
+    assert pair.actual is not None
+    assert pair.actual.table is not None
+    assert [heading.text for heading in pair.actual.table.headings] == ["a", "b", "c"]
+    assert [[cell.text for cell in row] for row in pair.actual.table.rows] == [["", "1", ""], ["", "2", ""]]
+
+
 def test_a_match_without_all_documents_says_how_many_were_found() -> None:
     def retrieval(*ids: str, **more: Any) -> dict[str, Any]:
         output = orjson.dumps([{"id": each, "text": "t"} for each in ids]).decode()
