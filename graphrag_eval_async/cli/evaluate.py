@@ -346,6 +346,8 @@ class Evaluate(RunOptions):
             raise UsageError("expected REFERENCE and RESPONSES, or --no-reference RESPONSES")
         if self.shard is not None:
             as_shard(self.shard)
+            if self.source == "-":
+                raise UsageError("--shard needs files; standard input has no shards")
             whole = {"--until": self.until, "--shuffle": self.shuffle is not None, "--stages": self.stages}
             options.refuse(whole, "--shard cannot be combined with {}, which needs all responses")
             if self.gates_missing:

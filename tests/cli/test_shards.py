@@ -72,6 +72,12 @@ def test_what_needs_all_responses(
     assert "--shard" in capfd.readouterr().err
 
 
+def test_standard_input_has_no_shards(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", folder.reference, "-", "--shard", "0/2") == 2
+    out, err = capfd.readouterr()
+    assert (out, err.strip()) == ("", "Error: --shard needs files; standard input has no shards")
+
+
 def test_a_parquet_file_resumes(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     log = folder.file("log.parquet")
     rows = [{"question_id": f"q{1 + i % 3}", "elapsed_sec": i / 7} for i in range(100)]
