@@ -130,8 +130,9 @@ def nothing_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) 
         return GraphragEvalError(f"nothing was judged: {text}") if is_none else None
     kind, message = next(iter(usage.examples.items()))
     count = "the only metric" if failed == 1 else f"all {failed} metrics"
+    first = "" if failed == 1 else ", the first"
     check = f"; {advice(kind, 'llm.generation')}" if kind in ADVICE and "; check " not in message else ""
-    return JudgeUnavailable(f"{count} to judge failed, the first: {kind}: {message}{check}")
+    return JudgeUnavailable(f"{count} to judge failed{first}: {kind}: {message}{check}")
 
 
 def judging(model: str, usage: JudgeUsage) -> list[str]:

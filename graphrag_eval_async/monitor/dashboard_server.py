@@ -245,13 +245,14 @@ class DashboardServer:
     async def _question(self, request: Request) -> Response:
         question = request.query_params.get("id", "")
         results: Sequence[Mapping[str, Any]] = self._board.kept.of_question(question)
-        note = f"Of those kept: the latest {KEPT} and the worst {KEPT}."
+        place = f"among those kept, the latest {KEPT} and the worst {KEPT}"
         if self._board.output is not None:
             results = await asyncio.to_thread(results_of_question, self._board.output, question)
-            note = f"In {os.path.basename(self._board.output)}."
+            place = f"in {os.path.basename(self._board.output)}"
         if not results:
-            return self._absent(f"There is no result of question {question}. {note}")
-        note += f" As of {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; reload the page for later results."
+            return self._absent(f"There is no result of question {question} {place}.")
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+        note = f"{place[0].upper()}{place[1:]}. As of {now} UTC; reload the page for later results."
         content = await asyncio.to_thread(list_of, note, results, (), self._base)
         return _page(f"Results of {question}", self._base, content)
 

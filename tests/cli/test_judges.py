@@ -238,7 +238,19 @@ def test_or_every_metric_says_so(folder: Folder, names: list[str], capfd: pytest
     results = by_question(folder)
     assert all(results[f"q{i}"]["answer_eval_error"].startswith("unavailable: ") for i in range(3))
     assert results["q3"]["steps_score"] == 1
-    assert "metrics: 0 ok, 1 skipped, 3 failed (3 unavailable)" in capfd.readouterr().out
+    out, err = capfd.readouterr()
+    assert "metrics: 0 ok, 1 skipped, 3 failed (3 unavailable)" in out
+    assert "all 3 metrics to judge failed, the first: unavailable: " in err
+
+
+def test_or_the_only_metric_says_so(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder.lines(RESPONSES[0])
+    with serving(FAULTS["refusal"]) as server:
+        path = config(folder.path, server)
+        assert run("evaluate", *names, "-o", folder.file("out"), "-c", path) == 4
+    assert "the only metric to judge failed: refused: I cannot help with that." in capfd.readouterr().err
 
 
 def test_failures_and_retries_are_in_the_report(

@@ -124,14 +124,18 @@ async def test_lines_that_are_rejected_are_told_first() -> None:
 
 async def test_a_result_has_a_page_of_its_own() -> None:
     async with finished() as dashboard:
-        status, _, html = await get(f"{dashboard.url}results/2")
+        shown_as, _, html = await get(f"{dashboard.url}results/2")
         for number in ("99", "9" * 23, "9" * 5000, "x", "at/5", f"at/{'9' * 23}"):
             assert (await get(f"{dashboard.url}results/{number}"))[0] == 404
         assert (await get(f"{dashboard.url}question?id=q3"))[2].count("/results/") == 2
-        assert (await get(f"{dashboard.url}question?id=q9"))[0] == 404
+        status, _, absent = await get(f"{dashboard.url}question?id=q9")
+        assert status == 404
+        assert (
+            "There is no result of question q9 among those kept, the latest 200 and the worst 200." in absent
+        )
         assert (await get(f"{dashboard.url}nothing"))[0] == 404
         worst = Cells((await get(f"{dashboard.url}worst"))[2])
-    assert status == 200
+    assert shown_as == 200
     shown = Cells(html)
     assert "What of q2?" in shown.of("p")
     assert '<a href="/question?id=q2">All results of this question</a>' in html
