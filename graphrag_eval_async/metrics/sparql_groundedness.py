@@ -169,7 +169,7 @@ def _read(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> _Ro
     numbers = {_value(text): text for text in reversed(NUMBER.findall(rest))}
     texts = [text for value, text in reversed(numbers.items()) if value not in asked]
     found = [text for text in texts if _stands_in(text, known)]
-    shown, hidden = _shown(tables)
+    shown, hidden = _shown(tables, [*map(_text, steps)])
     missing = [text for text in texts if text not in found] if all(tables) else []
     return _Rows(shown, hidden, found + names, missing)
 
@@ -242,27 +242,33 @@ def _stands_in(text: str, numbers: Sequence[float]) -> bool:
     )
 
 
-def _shown(tables: Sequence[SparqlResults | None]) -> tuple[str, int]:
+def _text(step: Mapping[str, Any]) -> str:
+    output = step.get("output")
+    return output.strip() if isinstance(output, str) else dumps(output)
+
+
+def _shown(tables: Sequence[SparqlResults | None], texts: Sequence[str]) -> tuple[str, int]:
     """Return all tables, and how many rows are cut off; each table has a share of `MAX_SHOWN` characters.
 
-    What a short table leaves of its share goes to longer ones.
+    What is no table, such as a graph, is shown as its text. What a short table leaves of its share goes to
+    longer ones.
     """
-    lines = [*map(_lines, tables)]
+    lines = [*map(_lines, tables, texts)]
     sizes = [sum(len(line) + 1 for line in each) for each in lines]
     parts, left, hidden = [""] * len(tables), MAX_SHOWN, 0
     for rank, index in enumerate(sorted(range(len(tables)), key=sizes.__getitem__)):
         table = tables[index]
-        rows = len(table.columns[0].texts) if table and table.columns else 0
+        rows = texts[index].count("\n") if table is None else table.row_count if table.columns else 0
         parts[index], cut = _cut(lines[index], rows, left // (len(tables) - rank))
         left -= min(left, len(parts[index]))
         hidden += cut
     return "\n\n".join(parts), hidden
 
 
-def _lines(table: SparqlResults | None) -> list[str]:
+def _lines(table: SparqlResults | None, text: str) -> list[str]:
     """Return the head and the rows of a table, up to `MAX_SHOWN` characters and the row that exceeds them."""
     if table is None:
-        return ["(not readable)"]
+        return text[: MAX_SHOWN + 1].split("\n")
     if table.boolean is not None:
         return [str(table.boolean).lower()]
     lines = ["\t".join(column.name for column in table.columns)]

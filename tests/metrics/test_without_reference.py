@@ -203,6 +203,28 @@ async def test_numbers_are_not_missing_from_rows_that_cannot_be_read() -> None:
     assert keys == {"sparql_groundedness": 1.0, "sparql_groundedness_reason": "+ 42 (in the rows)"}
 
 
+@pytest.mark.parametrize("output", ["<urn:t1> <urn:rated> 40 .\n<urn:t1> a <urn:T> .", {"rated": 40}])
+async def test_the_judge_sees_as_text_what_is_no_table(output: Any) -> None:
+    metric = sparql_groundedness(SparqlGroundednessConfig())
+    asking = ScriptedMetricJudge(judged(**{"40": True}))
+    graph = query() | {"output": output}
+    keys = await evaluate(metric, asking, case("It is rated 40.", graph, query({"n": "x"})))
+    shown = output if isinstance(output, str) else '{"rated":40}'
+    assert read_blocks(asking.messages[0][1]["content"])["rows"] == f"{shown}\n\nn\nx"
+    assert keys == {"sparql_groundedness": 1.0, "sparql_groundedness_reason": "+ 40 (so)"}
+
+
+async def test_a_long_text_is_cut_by_lines() -> None:
+    metric = sparql_groundedness(SparqlGroundednessConfig())
+    asking = ScriptedMetricJudge(judged(Foo=True))
+    graph = query() | {"output": "<urn:a> <urn:b> <urn:c> .\n" * 2000}
+    keys = await evaluate(metric, asking, case("Foo", graph))
+    *shown, _, last = read_blocks(asking.messages[0][1]["content"])["rows"].splitlines()
+    hidden = 2000 - len(shown)
+    assert last == f"({hidden} more rows)"
+    assert keys["sparql_groundedness_reason"].endswith(f"({hidden} rows were not shown to the judge)")
+
+
 async def test_a_number_of_the_question_does_not_count_in_another_form() -> None:
     metric = sparql_groundedness(SparqlGroundednessConfig())
     asked = case("Not 1200.", query({"n": "5"}), question="Is it 1,200?")
