@@ -124,7 +124,11 @@ class ActualStep:
         return self._read({"output": self.output(read_document)}, results_of)
 
     def table(self, *, strict: bool = True) -> SparqlResults:
-        """Return the results in an output that is not a JSON object; cached.
+        """Return the results in an output that is not a JSON object; cached. See `raw_table`."""
+        return self._read({"output": self.raw_table(strict=strict)}, results_of_table)
+
+    def raw_table(self, *, strict: bool = True) -> Table:
+        """Return the table in an output that is not a JSON object; cached.
 
         Args:
             strict: whether an untyped table is refused if types must be strict. False if the reference has
@@ -140,7 +144,7 @@ class ActualStep:
         table = self.output(read)
         if strict and self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")
-        return self._read({"output": table}, results_of_table)
+        return table
 
     def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
         """Return `compute()`, cached for the `owner`, such as a comparator, unless it raises."""

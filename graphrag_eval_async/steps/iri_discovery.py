@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.steps.actual import ActualStep, Score
+    from graphrag_eval_async.steps.sparql.tables import Table
 
 # Characters that no IRI contains: https://www.w3.org/TR/turtle/#grammar-production-IRIREF
 _OUTSIDE = r'\s\x00-\x20<>"{}|\\^`'
@@ -29,7 +31,7 @@ def iri_discovery_comparator(step: Mapping[str, Any]) -> Score:
 
     def score(actual: ActualStep) -> float:
         if actual.step.get("name") == "autocomplete_search":
-            return float(iri in actual.output(_read_uri_bindings))
+            return float(iri in _discovered(actual))
         return float(_stands_in(iri, actual.output(_read_text)))
 
     return score
@@ -46,13 +48,30 @@ def _read_iri(output: Any) -> str:
     return text
 
 
+def _discovered(actual: ActualStep) -> frozenset[str]:
+    """The IRIs in the results of a search, in whichever format; of untyped cells, the texts of all."""
+    with suppress(MalformedStep):
+        return actual.output(_read_uri_bindings)
+    table = actual.raw_table()
+    return actual.remember(_discovered, lambda: read_output({"output": table}, _read_cells))
+
+
 def _read_uri_bindings(output: Any) -> frozenset[str]:
+    return _values(read_json(output), "uri")
+
+
+def _read_cells(table: Table) -> frozenset[str]:
+    return _values(table.document, "uri" if table.typed else None)
+
+
+def _values(document: Any, kind: str | None) -> frozenset[str]:
+    """The values of all terms of this type, in SPARQL results JSON; of all terms if it is None."""
     try:
         return frozenset(
             term["value"]
-            for row in read_json(output)["results"]["bindings"]
+            for row in document["results"]["bindings"]
             for term in row.values()
-            if term["type"] == "uri"
+            if kind is None or term["type"] == kind
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise MalformedStep(f"not SPARQL JSON: {error!r}") from None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
+from graphrag_eval_async.steps.sparql.budget import Budget
 from tests.cases import each
 
 IRI = "urn:x:1"
@@ -72,11 +74,45 @@ def test_a_search_that_does_not_find_it(found: dict[str, Any]) -> None:
     assert score("autocomplete_search", json.dumps(found)) == 0.0
 
 
+XML = (
+    '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="i"/></head><results>'
+    '<result><binding name="i"><{kind}>{iri}</{kind}></binding></result></results></sparql>'
+)
+
+
+@each(
+    ("output", "expected"),
+    [
+        (f"label,iri\nA,{IRI}\n", 1),
+        (f"iri\n<{IRI}>\n", 1),
+        (f"iri\n{IRI}2\n", 0),
+        (f"?iri\n<{IRI}>\n", 1),
+        (f'?iri\n"{IRI}"\n', 0),
+        (XML.format(kind="uri", iri=IRI), 1),
+        (XML.format(kind="literal", iri=IRI), 0),
+        (f"| iri |\n|---|\n| {IRI} |", 1),
+        ([{"iri": IRI, "score": 1}], 1),
+        (f"```json\n{json.dumps(bindings(('uri', IRI)))}\n```", 1),
+        ("[]", 0),
+    ],
+)
+def test_a_search_may_return_any_format(output: Any, expected: int) -> None:
+    assert score("autocomplete_search", output) == expected
+
+
+def test_strict_types_refuse_a_search_without_types() -> None:
+    budget = Budget()
+    budget.strict_types = True
+    for output, expected in [(f"?iri\n<{IRI}>\n", 1), (f"iri\n{IRI}\n", None)]:
+        actual = ActualStep({"name": "autocomplete_search", "output": output}, budget)
+        with nullcontext() if expected else pytest.raises(MalformedStep, match="the cells have no types"):
+            assert iri_discovery_comparator({"output": IRI})(actual) == expected
+
+
 UNREADABLE = [
     IRI,
     f'"{IRI}"',
     "{}",
-    "[]",
     "null",
     '{"results": null}',
     '{"results": {"bindings": null}}',
