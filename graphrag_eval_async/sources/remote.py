@@ -205,6 +205,9 @@ def _explain(error: Exception) -> tuple[str, bool]:
 def _file_system(address: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it."""
     name = shown(address)
+    if address.startswith(("redis://", "rediss://")):
+        how = "aggregate reads all results of a Redis server, and redis_results yields them in Python"
+        raise UsageError(f"{name}: expected a file; {how}")
     if not find_spec("fsspec"):
         raise UsageError(f"{name}: addresses need fsspec: pip install 'graphrag-eval-async[cloud]'")
     import fsspec
