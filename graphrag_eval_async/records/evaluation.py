@@ -151,14 +151,10 @@ def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
     for step in steps:
         name = step.get("name")
         if type(name) is str or isinstance(name, str):
-            kinds.append((name if len(name) <= LONGEST_NAME else None, _kind_of(step), 1))
+            is_error = step.get("status") == "error"
+            kind = FAILED if is_error else EMPTY if returned_nothing(step) else RETURNED
+            kinds.append((name if len(name) <= LONGEST_NAME else None, kind, 1))
     return tuple(kinds) if len(kinds) <= MANY_STEPS else _together(kinds)
-
-
-def _kind_of(step: Mapping[str, Any]) -> int:
-    if step.get("status") == "error":
-        return FAILED
-    return EMPTY if returned_nothing(step) else RETURNED
 
 
 def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:

@@ -13,6 +13,9 @@ _find_empty_list = re.compile(r"\[[ \t\n\r]*\]").search
 _ONLY_EMPTY_LIST = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*\Z")
 _BINDINGS = '"bindings"'
 _OTHER_FORMATS = ("<", "?", "$")
+_NOT_JSON = (*_OTHER_FORMATS, "\ufeff", " ", "\t", "\r", "\n")
+"""Characters after which an output may be in another format."""
+
 _IS_TSV_HEADER = re.compile(r"[?$]\w+(?:\t[?$]\w+)*(?:\r?\n)?").fullmatch
 _SPARQL_XML = "http://www.w3.org/2005/sparql-results#"
 _find_results = re.compile(r"<(?:[\w.-]+:)?results(/|\s[^<>]*)?>").search
@@ -25,11 +28,13 @@ def returned_nothing(step: Mapping[str, Any]) -> bool:
     What the agent saw counts; without it, what its query returned when it was run again.
     """
     output = step.get("output")
+    if type(output) is str and output[:1] in ("{", "["):  # As most are.
+        return _is_empty_json(output)
     if output is None:
         output = step.get("executed_output")
     if is_empty(output):
         return True
-    return step.get("output_media_type") == CSV and isinstance(output, str) and _is_csv_header(output)
+    return isinstance(output, str) and step.get("output_media_type") == CSV and _is_csv_header(output)
 
 
 def is_empty(output: Any) -> bool:
@@ -37,9 +42,15 @@ def is_empty(output: Any) -> bool:
 
     Results may be JSON, XML or TSV. A header of CSV cannot be told from other text.
     """
+    if isinstance(output, str) and output[:1] in _NOT_JSON:
+        text = output.lstrip("\ufeff")
+        if text[:64].lstrip()[:1] in _OTHER_FORMATS:
+            return _has_no_rows(text)
+    return _is_empty_json(output)
+
+
+def _is_empty_json(output: Any) -> bool:
     if type(output) is str or isinstance(output, str):
-        if output[:64].lstrip("\ufeff \t\r\n")[:1] in _OTHER_FORMATS:
-            return _has_no_rows(output.lstrip("\ufeff"))
         if not _may_be_empty(output):  # True of nearly all outputs, and much cheaper than parsing.
             return False
         try:
