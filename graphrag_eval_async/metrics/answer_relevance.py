@@ -50,7 +50,7 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
     """
     if config.mode == "joint":
         instructions = INSTRUCTIONS.replace("{count}", str(config.strictness))
-        guess, prompts = partial(_jointly, instructions), prompts_of(instructions, FORM)
+        guess, prompts = partial(_jointly, instructions, config.strictness), prompts_of(instructions, FORM)
     else:
         guess = partial(_one_by_one, config.strictness)
         prompts = [f"ragas {require_ragas(NAME)} AnswerRelevancePrompt", f"strictness {config.strictness}"]
@@ -83,9 +83,9 @@ async def _relevance(
     return {NAME: fsum(cosine(asked, vector) for vector in generated) / len(generated)}
 
 
-async def _jointly(instructions: str, answer: str, judge: MetricJudge) -> GuessedQuestions:
+async def _jointly(instructions: str, strictness: int, answer: str, judge: MetricJudge) -> GuessedQuestions:
     found = await judge.ask(partial(messages, instructions, {"answer": answer}), FORM)
-    return GuessedQuestions([*filter(has_text, found.questions)], found.noncommittal)
+    return GuessedQuestions([*filter(has_text, found.questions)][:strictness], found.noncommittal)
 
 
 async def _one_by_one(strictness: int, answer: str, judge: MetricJudge) -> GuessedQuestions:

@@ -197,6 +197,7 @@ async def test_a_refusal_scores_0(answer: str) -> None:
         ({"questions": ["what?"], "noncommittal": True}, 0.0),
         ({"questions": [], "noncommittal": True}, 0.0),
         ({"questions": ["what?"], "noncommittal": False}, 0.6),
+        ({"questions": [" ", "what?", "what?", "which?"], "noncommittal": False}, 0.6),  # More than two.
         ({"questions": [" "], "noncommittal": False}, None),
     ],
 )
