@@ -29,7 +29,7 @@ _MEMBERS = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 
 def count_values(text: bytes) -> int:
     """Number of lists, objects and commas in JSON text, including those in strings. Estimates its values."""
-    count, size = 0, 1 << 18
+    count, size = 0, PIECE_BYTES
     for start in range(0, len(text), size):  # Other threads run in between.
         piece = text[start : start + size]
         count += len(piece) - len(piece.translate(None, b"[{,"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.redis_client import is_redis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +206,7 @@ def _explain(error: Exception) -> tuple[str, bool]:
 def _file_system(address: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it."""
     name = shown(address)
-    if address.startswith(("redis://", "rediss://")):
+    if is_redis(address):
         how = "aggregate reads all results of a Redis server, and redis_results yields them in Python"
         raise UsageError(f"{name}: expected a file; {how}")
     if not find_spec("fsspec"):

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -23,7 +21,7 @@ import uvloop
 from graphrag_eval_async import EvaluationStream, Evaluator, evaluate_stream, load_reference
 from graphrag_eval_async.judge import openai_client
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import TEST_SECONDS, WAIT_SECONDS, join, wait
+from tests.deadlines import TEST_SECONDS, WAIT_SECONDS, assert_says_nothing, join, wait
 from tests.judge_server import JudgeServer, Never
 from tests.judged.support import config, open_files, response, sensible, steps_only, templates
 
@@ -412,16 +410,7 @@ def test_one_evaluator_in_two_loops() -> None:
 
 
 def test_nothing_is_said_on_the_way() -> None:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.judged.test_exits"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        cwd=Path(__file__).parents[2],
-        text=True,
-        check=False,
-        timeout=TEST_SECONDS,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert_says_nothing("tests.judged.test_exits")
 
 
 if __name__ == "__main__":
