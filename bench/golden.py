@@ -1,8 +1,9 @@
-"""Responses for the benchmarks, made from real ones where those are at hand."""
+"""Responses for the benchmarks, made from the examples or from the folder in `GRAPHRAG_EVAL_GOLDEN`."""
 
 from __future__ import annotations
 
 import json
+import os
 from itertools import count, cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-GOLDEN = ROOT.parent / "shared" / "golden"
-FOLDER = GOLDEN if GOLDEN.is_dir() else ROOT / "examples"
+FOLDER = Path(os.environ.get("GRAPHRAG_EVAL_GOLDEN", ROOT / "examples"))
 REFERENCE = FOLDER / "reference.yaml"
 
 

@@ -22,7 +22,6 @@ from graphrag_eval_async import (
     save_reference,
 )
 from tests.cases import each
-from tests.cli.support import GOLDEN
 
 TABLE = {
     "head": {"vars": ["film", "year"]},
@@ -166,13 +165,6 @@ def test_saved_sets_load_back_equal(
                 assert loaded.questions == expected.questions
                 assert loaded.templates == expected.templates
         assert sorted(each.name for each in Path(folder).iterdir()) == ["r.json", "r.yaml"]
-
-
-def test_a_real_set(tmp_path: Path) -> None:
-    reference = load_reference(GOLDEN / "reference.yaml")
-    save_reference(reference, tmp_path / "r.yaml")
-    assert load_reference(tmp_path / "r.yaml").questions == reference.questions
-    assert "PREFIX" in (tmp_path / "r.yaml").read_text()
 
 
 def test_failed_save_keeps_the_old_file(tmp_path: Path) -> None:

@@ -1,10 +1,16 @@
-"""The 40 questions and responses of the golden set, whose results and aggregates were computed elsewhere."""
+"""The 40 questions and responses of the golden set, whose results and aggregates were computed elsewhere.
+
+`GRAPHRAG_EVAL_GOLDEN` names its folder; the tests skip without it, and fail if the folder is not there.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -14,14 +20,20 @@ from graphrag_eval_async import (
     evaluate_stream,
     load_reference,
     run_evaluation,
+    save_reference,
 )
+from graphrag_eval_async.schemas import SHAPES
 from graphrag_eval_async.sources import open_source
+from tests.cli.support import from_jsonl, run
 
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
+GOLDEN = Path(os.environ.get("GRAPHRAG_EVAL_GOLDEN", "golden"))
 REFERENCE = GOLDEN / "reference.yaml"
 RESPONSES = GOLDEN / "responses.jsonl"
 
-pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"there is no {GOLDEN}")
+pytestmark = [
+    pytest.mark.golden,
+    pytest.mark.skipif("GRAPHRAG_EVAL_GOLDEN" not in os.environ, reason="GRAPHRAG_EVAL_GOLDEN is not set"),
+]
 
 
 def load(name: str) -> Any:
@@ -108,3 +120,30 @@ async def test_nothing_is_lost_from_reference_and_responses() -> None:
         assert question.reference_steps == questions[question.id].get("reference_steps")
     batches = open_source(RESPONSES, max_line_bytes=1 << 20, spool=False)
     assert sum([len(batch) async for batch in batches]) == 40
+
+
+def test_command_line(
+    tmp_path: Path, expected_results: list[Any], expected_aggregates: dict[str, Any]
+) -> None:
+    out, aggregates = tmp_path / "results.jsonl", tmp_path / "aggregates.yaml"
+    assert (
+        run("evaluate", str(REFERENCE), str(RESPONSES), "-o", str(out), "--aggregates", str(aggregates)) == 0
+    )
+    found = {result["question_id"]: result for result in from_jsonl(out.read_bytes())}
+    assert not differences(expected_results, [found[result["question_id"]] for result in expected_results])
+    assert not differences(expected_aggregates, yaml.safe_load(aggregates.read_bytes()))
+
+
+async def test_schemas(expected_aggregates: dict[str, Any]) -> None:
+    msgspec.convert(load("reference.yaml"), SHAPES["reference"])
+    for line in from_jsonl(RESPONSES.read_bytes()):
+        msgspec.convert(line, SHAPES["responses"])
+    for result in await run_evaluation(REFERENCE, RESPONSES):
+        msgspec.convert(json.loads(json.dumps(result)), SHAPES["results"])
+    msgspec.convert(expected_aggregates, SHAPES["aggregates"])
+
+
+def test_saved_reference(tmp_path: Path) -> None:
+    reference = load_reference(REFERENCE)
+    save_reference(reference, tmp_path / "r.yaml")
+    assert load_reference(tmp_path / "r.yaml").questions == reference.questions

@@ -27,7 +27,7 @@ from graphrag_eval_async.records.decoding import InvalidRecord
 from graphrag_eval_async.records.metrics import RESULT_METRICS
 from graphrag_eval_async.records.response import read_response
 from graphrag_eval_async.schemas import SHAPES, json_schema
-from tests.cli.support import GOLDEN, ROOT, from_jsonl, run
+from tests.cli.support import ROOT, from_jsonl, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ def test_reference_sets() -> None:
     keys = ["name", "args", "ordered", "ignore_duplicates", "output_media_type", "score"]
     agree("reference", is_read, variations(raw, step, keys))
     assert not accepts("reference", [])
-    assert accepts("reference", yaml.safe_load((GOLDEN / "reference.yaml").read_text()))
+    assert accepts("reference", yaml.safe_load((ROOT / "examples/reference.yaml").read_text()))
 
 
 def test_responses() -> None:
@@ -119,7 +119,7 @@ def test_responses() -> None:
     # Of steps, everything that the schema takes is read.
     cases = variations(raw, raw["actual_steps"][0], ["name", "args", "output", "error", "id"])
     assert all(reads(read, InvalidRecord)(value) for _, value in cases if accepts("responses", value))
-    for line in from_jsonl((GOLDEN / "responses.jsonl").read_bytes()):
+    for line in from_jsonl((ROOT / "examples/responses.jsonl").read_bytes()):
         assert accepts("responses", line)
 
 
@@ -156,17 +156,14 @@ async def test_results_with_partial_credit() -> None:
         assert not accepts("results", result | {"reference_steps": [[found | {"diff": diff}]]})
 
 
-async def test_real_results_and_aggregates() -> None:
-    reference = load_reference(GOLDEN / "reference.yaml")
-    results = await run_evaluation(reference, GOLDEN / "responses.jsonl")
-    results += await run_evaluation(ROOT / "examples/reference.yaml", ROOT / "examples/responses.jsonl")
+async def test_results_and_aggregates_of_the_examples() -> None:
+    results = await run_evaluation(ROOT / "examples/reference.yaml", ROOT / "examples/responses.jsonl")
     assert all(accepts("results", orjson.loads(orjson.dumps(result))) for result in results)
     for detail in (False, True):
         aggregates = json.loads(json.dumps(compute_aggregates(results, detail=detail)))
         assert accepts("aggregates", aggregates)
     aggregates["micro"]["steps_score"]["mean"] = "high"
     assert not accepts("aggregates", aggregates)
-    assert accepts("aggregates", yaml.safe_load((GOLDEN / "aggregates.yaml").read_text()))
 
 
 @pytest.mark.parametrize("key", ["steps", "answer_correctness", "answer_relevance", "metrics", "aliases"])

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from enum import IntEnum
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-import yaml
 
 from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.aggregates.made import aggregated, result
 from tests.cases import each
-
-GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 
 
 class Tokens(IntEnum):
@@ -29,16 +25,6 @@ class Seconds(float):
 
 def snapshot(*results: Any, **options: Any) -> dict[str, Any]:
     return aggregated(results, **options).snapshot()
-
-
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"{GOLDEN} is absent")
-def test_golden_results_give_the_golden_aggregates() -> None:
-    results = yaml.load((GOLDEN / "results.yaml").read_text(), yaml.CSafeLoader)
-    expected = yaml.load((GOLDEN / "aggregates.yaml").read_text(), yaml.CSafeLoader)
-    got = snapshot(*results, templates=list(expected["per_template"]))
-    assert list(got["per_template"]) == list(expected["per_template"])
-    assert got["micro"].pop("steps")["errors"] == {"sparql_query": 8}
-    assert got == expected
 
 
 def test_nothing_counted() -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT.parent / "shared" / "golden"
 
 ODD = "a:b=c"
 """A template whose name holds what separates the parts of a gate."""

@@ -9,12 +9,9 @@ import pytest
 import yaml
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
-from tests.cli.support import COLOURS, GOLDEN, ODD, REFERENCE, failed, response, run
-from tests.test_golden import differences
+from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.support import Folder
 
 RESPONSES = [
@@ -329,32 +326,6 @@ def test_aggregates_that_cannot_be_written_cost_nothing_else(
     assert "results: 1, rejected lines: 1" in out
     assert "rejected: 1 invalid_json" in err
     assert err.splitlines()[-1] == f"Error: {folder.file('a.json')}: No space left on device"
-
-
-@pytest.fixture
-def golden() -> Path:
-    if not GOLDEN.exists():
-        pytest.skip(f"{GOLDEN} is not there")
-    return GOLDEN
-
-
-def test_golden_files(folder: Folder, golden: Path) -> None:
-    code = run(
-        "evaluate",
-        str(golden / "reference.yaml"),
-        str(golden / "responses.jsonl"),
-        "-o",
-        folder.file("results.jsonl"),
-        "--aggregates",
-        folder.file("aggregates.yaml"),
-    )
-    assert code == 0
-    results = {result["question_id"]: result for result in folder.read("results.jsonl")}
-    for expected in yaml.load((golden / "results.yaml").read_bytes(), yaml.CSafeLoader):
-        assert results[expected["question_id"]].items() >= expected.items()
-    snapshot = yaml.safe_load((folder.path / "aggregates.yaml").read_bytes())
-    expected = yaml.safe_load((golden / "aggregates.yaml").read_bytes())
-    assert not differences(expected, snapshot)
 
 
 @pytest.mark.parametrize("command", ["evaluate", "aggregate", "watch"])
