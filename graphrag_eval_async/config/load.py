@@ -24,7 +24,16 @@ from graphrag_eval_async.config.model import (
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.config.secrecy import shared_address
 from graphrag_eval_async.errors import ConfigError, warn_caller
-from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT, RESULT_KEYS
+from graphrag_eval_async.records.metrics import (
+    BY,
+    COST,
+    DISAGREEMENT,
+    ERROR_RATE,
+    RESULT_KEYS,
+    RESULT_METRICS,
+    RETRIEVAL_METRICS,
+    is_metric,
+)
 from graphrag_eval_async.records.shapes import did_you_mean
 
 GATES = ("error_rate", "missing_rate")
@@ -82,6 +91,23 @@ def load_config(
         what = "every metric that it names is off, and others are on only if it names them"
         warn_caller(f"configuration: {what}; `metrics: all` turns the others on")
     return effective
+
+
+def load_primary(path: str) -> tuple[str, ...] | None:
+    """The key `primary` of a configuration file; nothing else that comparisons need is in it.
+
+    So an environment variable with the key of a judge need not be set.
+
+    Raises:
+        ConfigError: it cannot be read, or the key is invalid.
+    """
+    given = _read(path)
+    if isinstance(given, Mapping):
+        given = {key: given[key] for key in ("primary", "custom_evaluations") if key in given}
+    try:
+        return load_config(given, judge=True).primary
+    except ConfigError as error:
+        raise ConfigError(error.problems, path) from None
 
 
 def config_for(llm: str, embedding: str | None = None) -> Config:
@@ -161,6 +187,15 @@ def _check_values(config: Config, problem: Problem) -> None:
         if len({*section.judges}) < len(section.judges):
             problem(f"{key}.judges", "names a judge twice")
     _check_custom(config.custom_evaluations, problem)
+    _check_primary(config, problem)
+
+
+def _check_primary(config: Config, problem: Problem) -> None:
+    outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
+    known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs]
+    for index, metric in enumerate(config.primary or ()):
+        if metric not in known and not is_metric(metric):
+            problem(f"primary[{index}]", f"{metric!r} is no metric; {did_you_mean(metric, known)}")
 
 
 def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:

@@ -249,6 +249,10 @@ class Config(Section, frozen=True, kw_only=True):
         turned_on: the key ``metrics`` of the file; ``all`` turns on every metric whose models are configured
             and whose section does not say ``enabled: false``, except RAGAS answer correctness and the metrics
             that need no reference answer.
+        primary: the metrics that `compare`, `report` and `watch` decide with a baseline, and that share the
+            error budget; the others are shown without a verdict. Default: ``error_rate``, ``steps_score``,
+            the judged scores of answers (of answer correctness, ``answer_f1``), and outputs of custom
+            evaluations that are from 0 to 1.
         answer_correctness: recall, precision and F1 of claims.
         answer_relevance: RAGAS answer relevancy.
         retrieval_answer: retrieved texts against the reference answer.
@@ -265,6 +269,7 @@ class Config(Section, frozen=True, kw_only=True):
     execute: ExecuteConfig | None = None
     aliases: dict[Text, tuple[Text, ...]] = field(default_factory=dict)
     turned_on: Literal["all"] | None = field(default=None, name="metrics")
+    primary: Texts | None = None
     answer_correctness: AnswerCorrectnessConfig | None = None
     answer_relevance: AnswerRelevanceConfig | None = None
     retrieval_answer: RetrievalAnswerConfig | None = None

@@ -31,7 +31,7 @@ from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from graphrag_eval_async.inference.pairs import Metrics, Side
     from graphrag_eval_async.inference.verdicts import Rows
@@ -82,9 +82,15 @@ class RunningComparison:
     do. They do not account for repeated questions, whose pairs change.
     """
 
-    def __init__(self, *, include_errors: bool = False) -> None:
-        """With `include_errors`, metrics of results with ``status: error`` count, too."""
+    def __init__(self, *, include_errors: bool = False, primary: Collection[str] | None = None) -> None:
+        """Create a comparison without results.
+
+        Args:
+            include_errors: whether metrics of results with ``status: error`` count, too.
+            primary: the metrics that are decided; see `is_primary` for the default.
+        """
         self._include_errors = include_errors
+        self._primary = primary
         self._questions: dict[str, Question] = {}
         self._pairs: defaultdict[str, RunningPairs] = defaultdict(RunningPairs)  # By template.
         # Number of questions in the baseline, by metric and template.
@@ -149,6 +155,7 @@ class RunningComparison:
             {template: pairs.snapshots() for template, pairs in self._pairs.items()},
             {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
             frozenset(self._fractions),
+            self._primary,
         )
 
     def prepare(self) -> Iterator[None]:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.inference.pairs import PairSums, change_confidence, halves
 from graphrag_eval_async.inference.sign_flips import SubsetMeans
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, metric_position
+from graphrag_eval_async.records.metrics import (
+    BOUNDED_METRICS,
+    ERROR_RATE,
+    is_primary,
+    is_score,
+    metric_position,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -98,11 +104,13 @@ class LiveSnapshot(NamedTuple):
         templates: by metric, the number of templates in which the baseline has it: an upper bound on the
             templates with pairs.
         fractions: outputs of custom evaluations that are from 0 to 1 by definition.
+        primary: the metrics that are decided; see `is_primary` for the default.
     """
 
     per_template: Mapping[str, Mapping[str, Snapshot]]
     templates: Mapping[str, int]
     fractions: Collection[str]
+    primary: Collection[str] | None = None
 
     def rows(self, level: float) -> Rows:
         """Return rows that are valid at any time: verdicts follow from confidence sequences alone.
@@ -127,7 +135,8 @@ class LiveSnapshot(NamedTuple):
         row = _counts(metric, sums)
         if sums.inside == sums.pairs and is_fraction(metric, self.fractions):
             confidence = row["confidence"] = change_confidence(halves, level)
-            row["verdict"] = _verdict(metric, (confidence["low"] > 0) - (confidence["high"] < 0))
+            if is_primary(metric, self.primary, self.fractions):
+                row["verdict"] = _verdict(metric, (confidence["low"] > 0) - (confidence["high"] < 0))
         return row
 
 

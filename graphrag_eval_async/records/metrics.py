@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 class JudgedMetric(NamedTuple):
@@ -112,6 +112,12 @@ BY, DISAGREEMENT = "_by", "_disagreement"
 ERROR_RATE = "error_rate"
 """Name of the share of responses that are errors; not a key of a result."""
 
+PRIMARY = (
+    *(ERROR_RATE, "steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness"),
+    *("faithfulness", "sparql_groundedness"),
+)
+"""The metrics that comparisons decide by default: one score for each way to judge an answer."""
+
 RESULT_KEYS = frozenset(
     {
         *RESULT_METRICS,
@@ -140,6 +146,17 @@ def metric_position(metric: str) -> tuple[int, str]:
 def is_score(name: str) -> bool:
     """Whether a metric measures the quality of answers, not their cost."""
     return name not in RESOURCES and not name.endswith(COST)
+
+
+def is_primary(name: str, chosen: Collection[str] | None, fractions: Collection[str]) -> bool:
+    """Whether comparisons decide a metric; the others are shown without a verdict.
+
+    Args:
+        name: name of the metric.
+        chosen: the key `primary` of the configuration. Without it, `PRIMARY` and `fractions` count.
+        fractions: outputs of custom evaluations that are from 0 to 1 by definition.
+    """
+    return name in chosen if chosen is not None else name in PRIMARY or name in fractions
 
 
 def may_be_bounded(name: str) -> bool:

@@ -228,3 +228,13 @@ def test_selecting_steps_that_are_no_input(inputs: list[str], selection: dict[st
     ]
     for steps in ("reference_steps", "actual_steps"):
         load_config(evaluations(selection | {"inputs": [*inputs, steps]}))
+
+
+def test_primary_metrics_exist() -> None:
+    config = evaluations({}) | {"primary": ["elegance", "error_rate"]}
+    assert load_config(config).primary == ("elegance", "error_rate")
+    assert problems(config | {"primary": []}) == [
+        "primary: expected a list that is not empty, got an empty list"
+    ]
+    (problem,) = problems(config | {"primary": ["steps_score", "step_score"]})
+    assert problem.startswith("primary[1]: 'step_score' is no metric; did you mean steps_score")

@@ -211,7 +211,7 @@ def test_what_is_no_configuration(config: Any) -> None:
 
 UNKNOWN = [
     ("llms", "did you mean llm?"),
-    ("zzz", "known: llm, steps, execute, aliases, metrics, answer_correctness"),
+    ("zzz", "known: llm, steps, execute, aliases, metrics, primary"),
     ("llm.zzz", "known: generation, judges, embedding, limits, pricing, cache"),
     ("llm.generation.modle", "did you mean model?"),
     ("llm.limits.max_attempt", "did you mean max_attempts?"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SCORES = ("error_rate", "steps_score", "answer_f1", "answer_relevance", "retrieval_answer_recall")
 RESOURCES = ("total_tokens", "elapsed_sec", "x_cost")
 METRICS = ("error_rate", "steps_score", *RESOURCES[:2], *SCORES[2:], RESOURCES[2])
+PRIMARY = {"error_rate", "steps_score", "answer_f1", "answer_relevance"}
 BOUNDED = {*SCORES} - {"answer_relevance"}
 
 Results = list[dict[str, Any]]
@@ -443,9 +444,11 @@ def live_of(baseline: Results, comparison: RunningComparison) -> dict[str, Any]:
             for template, rows in snapshots[1]["per_template"].items()
         },
     }
-    for row in [row for rows in (live["overall"], *live["per_template"].values()) for row in rows.values()]:
+    for metric, row in [
+        each for rows in (live["overall"], *live["per_template"].values()) for each in rows.items()
+    ]:
         del row["p"], row["sign_test_p"]
-        if "confidence" in row:
+        if "confidence" in row and metric in PRIMARY:
             worse, better = row["confidence"]["high"] < 0, row["confidence"]["low"] > 0
             if row["direction"].startswith("lower"):
                 worse, better = better, worse

@@ -18,7 +18,7 @@ from graphrag_eval_async.records.metrics import ERROR_RATE
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from graphrag_eval_async.inference.verdicts import Rows
 
@@ -28,9 +28,11 @@ WORST = 10  # how many of the questions that got worse are listed at the end, by
 STYLES = {"better": "green", "worse": "bold red"}
 
 
-def load_baseline(path: str, *, include_errors: bool) -> RunningComparison:
-    """A comparison that has the results in the file at `path` as its baseline."""
-    comparison = RunningComparison(include_errors=include_errors)
+def load_baseline(
+    path: str, *, include_errors: bool, primary: Collection[str] | None = None
+) -> RunningComparison:
+    """A comparison of `primary` metrics that has the results in the file at `path` as its baseline."""
+    comparison = RunningComparison(include_errors=include_errors, primary=primary)
     try:
         add_results(path, comparison.add_baseline, what="--baseline")
     except (AggregationError, SourceError) as error:

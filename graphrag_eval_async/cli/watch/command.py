@@ -215,7 +215,7 @@ class Watch(RunOptions):
         reference = self.load_reference()
         check_gates(self.gates, reference.templates, config)
         check_alerts(self.alert, reference.templates, config)
-        counting = self._counting()
+        counting = self._counting(config)
         stop = asyncio.Event()
         source = self._source(stop)
         with (
@@ -298,10 +298,11 @@ class Watch(RunOptions):
             level=self.level,
         )
 
-    def _counting(self) -> Counting:
+    def _counting(self, config: Config | None) -> Counting:
         comparison = None
         if self.baseline is not None:
-            comparison = load_baseline(self.baseline, include_errors=self.include_errors)
+            primary = None if config is None else config.primary
+            comparison = load_baseline(self.baseline, include_errors=self.include_errors, primary=primary)
         return Counting(
             self.window,
             self.show,

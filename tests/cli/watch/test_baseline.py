@@ -77,6 +77,21 @@ def test_the_difference_is_shown_and_told(
     assert "sign test" not in err
 
 
+def test_only_primary_metrics_have_a_verdict(
+    folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder.lines(*AFTER)
+
+    def decided(*options: str) -> list[str]:
+        assert run(*watch(folder, *IDLE, "--baseline", baseline, *options)) == 0
+        rows = facts(capfd.readouterr().out)[-1]["comparison"]["overall"]
+        return [metric for metric, row in rows.items() if "verdict" in row]
+
+    assert decided() == ["error_rate", "steps_score"]
+    folder.write("config.yaml", b"primary: [steps_score]\n")
+    assert decided("--config", folder.file("config.yaml")) == ["steps_score"]
+
+
 def test_no_baseline_no_comparison(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines(*AFTER)
     assert run(*watch(folder, *IDLE)) == 0
