@@ -26,7 +26,8 @@ from graphrag_eval_async.steps.json_values import json_comparator, same_output_c
 from graphrag_eval_async.steps.rdf.step import GraphStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
-from graphrag_eval_async.steps.sparql.results import are_plain
+from graphrag_eval_async.steps.sparql.comparison import check_required
+from graphrag_eval_async.steps.sparql.results import are_plain, results_in
 from graphrag_eval_async.steps.sparql.step import SparqlStep
 from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
@@ -55,7 +56,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
     """A reference step, read once.
 
     Attributes:
-        step: the step itself.
+        step: the step itself; with its media type and its output decoded, if that is SPARQL results in JSON.
         names: names of the actual steps that `score` accepts.
         score: raises `MalformedStep` if it cannot read the actual step, `ComparisonBudgetExceeded`, or
             `ComparatorError`.
@@ -82,27 +83,30 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
         MalformedStep: the step is invalid; the message starts with the key.
         UsageError: the user's comparator for it is not a plain function.
     """
-    name = step.get("name")
-    own = comparators and name in comparators
-    media_type = step.get("output_media_type")
-    if (query := step.get(REFERENCE_QUERY)) is not None:
-        # In names with escapes, the form may not be seen.
-        if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
-            raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
-        if needs_execution(step) and not own:
-            return
-    if own or media_type not in (*TABLES, *GRAPHS) or name in _BY_NAME:
+    name, query, media_type = step.get("name"), step.get(REFERENCE_QUERY), step.get("output_media_type")
+    own, required = comparators and name in comparators, step.get("required_columns") or ()
+    # In names with escapes, the form may not be seen.
+    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
+        raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
+    if own or not isinstance(name, str) or name in _BY_NAME:
         prepare_step(step, comparators)
-    elif media_type == SPARQL_RESULTS and are_plain(step.get("output"), step.get("required_columns") or ()):
-        _is_partial(step)
+    elif media_type in (SPARQL_RESULTS, *_JSON) and are_plain(step.get("output"), required):
+        _is_partial(step, SPARQL_RESULTS)
     else:
-        prepare_step(step)
-        _BY_CONTENTS[media_type](step).reference()
+        step = prepare_step(step).step
+        if needs_execution(step):
+            check_required(required)
+        elif (media_type := step.get("output_media_type")) in _BY_CONTENTS:
+            _BY_CONTENTS[media_type](step).reference()
 
 
 def needs_execution(step: Mapping[str, Any]) -> bool:
     """Whether a reference step has no output, but a query that gives it."""
-    return step.get("output") is None and step.get(REFERENCE_QUERY) is not None
+    return (
+        step.get("output") is None
+        and step.get(REFERENCE_QUERY) is not None
+        and step.get("name") not in _BY_NAME
+    )
 
 
 def prepare_step(
@@ -122,10 +126,15 @@ def prepare_step(
     if comparators and name in comparators:
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
     if needs_execution(step):
+        _is_partial(step, SPARQL_RESULTS)
         return PreparedStep(step, accepted_names(name), _not_fetched)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
-    names, in_part = accepted_names(name), _is_partial(step)
+    is_json = media_type in _JSON and name not in _BY_NAME
+    if is_json and (document := results_in(step.get("output"))) is not None:
+        media_type = SPARQL_RESULTS
+        step = {**step, "output": document, "output_media_type": media_type}
+    names, in_part = accepted_names(name), _is_partial(step, media_type)
     if name in _BY_NAME:
         explain = _misses_documents if name == "retrieval" else _nothing_more
         return PreparedStep(step, names, _BY_NAME[name](step), explain)
@@ -140,8 +149,8 @@ def prepare_step(
     return PreparedStep(step, names, build(step))
 
 
-def _is_partial(step: Mapping[str, Any]) -> bool:
-    """Whether a reference step asks for partial credit.
+def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
+    """Whether a reference step with an output of `media_type` asks for partial credit.
 
     Raises:
         MalformedStep: `score` is invalid, or its comparator has no partial credit.
@@ -151,7 +160,7 @@ def _is_partial(step: Mapping[str, Any]) -> bool:
         return False
     if score != "f1":
         raise MalformedStep("score: must be absent, exact or f1")
-    if step.get("name") in _BY_NAME or step.get("output_media_type") not in _BY_CONTENTS:
+    if step.get("name") in _BY_NAME or media_type not in _BY_CONTENTS:
         known = ", ".join([*TABLES, *GRAPHS])
         raise MalformedStep(f"score: f1 is only for outputs that are compared as {known}; leave it out")
     return True
@@ -210,5 +219,8 @@ _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
     **dict.fromkeys(GRAPHS, GraphStep),
 }
 """By media type, the comparators that also give partial credit."""
+
+_JSON = ("application/json", None)
+"""Media types of outputs that are SPARQL results if they have the keys of such results."""
 
 _ACCEPTED_NAMES = {"iri_discovery": frozenset(["autocomplete_search", "sparql_query"])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Evaluator, GraphragEvalWarning, ReferenceDataError, load_reference
+from graphrag_eval_async import (
+    Evaluator,
+    GraphragEvalWarning,
+    ReferenceDataError,
+    load_reference,
+    run_evaluation_sync,
+)
 from graphrag_eval_async.records.shapes import CSV, MEDIA_TYPES, SPARQL_RESULTS, TSV, XML
+from tests.cases import each
 from tests.cpu import affordable
 from tests.steps.test_failure import templates
 from tests.steps.test_sparql_oracle import XSD, encode
@@ -50,7 +58,7 @@ FORMATS: dict[str, Callable[[Table, Sequence[str]], str]] = {
 }
 
 
-def step_of(media_type: str, output: Any, **keys: Any) -> dict[str, Any]:
+def step_of(media_type: str | None, output: Any, **keys: Any) -> dict[str, Any]:
     return {"name": "sparql_query", "output_media_type": media_type, "output": output, **keys}
 
 
@@ -88,6 +96,39 @@ async def test_formats_agree_on_random_tables(rng: random.Random) -> None:
     for ours, theirs in product((XML, TSV), (SPARQL_RESULTS, XML, TSV)):
         found = await score(step_of(ours, FORMATS[ours](table, NAMES), **how), FORMATS[theirs](other, NAMES))
         assert found["steps_score"] == wanted["steps_score"], (ours, theirs)
+    keys = {**how, "output": encode(table, NAMES)}
+    for media_type, as_dict in product((None, "application/json"), (False, True)):
+        step = keys | {"output": json.loads(keys["output"])} if as_dict else keys
+        found = await score(step_of(media_type, **step), encode(other, "cba"))
+        assert found["steps_score"] == wanted["steps_score"], (media_type, as_dict)
+        assert found["reference_steps"][0][0]["output"] == step["output"]
+
+
+@each(
+    ("output", "actual", "media_type", "expected"),
+    [
+        ({"head": {}, "boolean": True}, "true", None, 1),
+        ('{"head": {}, "boolean": true}', '{"boolean": true, "head": {"link": []}}', "application/json", 1),
+        (encode(TABLE, NAMES), encode(TABLE, "abc"), "text/plain", 0),
+        (encode(TABLE, NAMES), encode(TABLE, NAMES), "text/plain", 1),
+        ('{"results": {"bindings": []}}', '{"results": {"bindings": []}, "head": {}}', "application/json", 0),
+        ({"head": [], "boolean": True}, {"head": [], "boolean": True}, None, 1),
+        ({"head": [], "boolean": True}, "true", None, 0),
+        ('{"head": {}, "boolean": 1}', '{"head": {}, "boolean": 1.0}', "application/json", 1),
+    ],
+)
+def test_which_json_is_results(output: Any, actual: Any, media_type: str | None, expected: int) -> None:
+    reference = load_reference(templates([step_of(media_type, output)]), strict=True)
+    step = {"name": "sparql_query", "output": actual}
+    [result] = run_evaluation_sync(reference, [{"question_id": "q", "actual_steps": [step]}])
+    assert result["steps_score"] == expected
+
+
+def test_results_with_a_flaw_are_refused_whatever_json_they_are() -> None:
+    flawed = {"head": {"vars": ["a"]}, "results": {"bindings": ["no row"]}}
+    for media_type in (None, "application/json"):
+        with pytest.raises(ReferenceDataError, match=r"output: not SPARQL JSON: results.bindings\[0\]"):
+            load_reference(templates([step_of(media_type, flawed)]))
 
 
 # CSV has no types.

@@ -65,9 +65,7 @@ def prepare_reference(
     if results.flaw:
         raise MalformedStep(f"output: not SPARQL JSON: {results.flaw}")
     required = tuple(required_columns or results.variables)
-    for name, times in Counter(required).items():
-        if times > 1:
-            raise MalformedStep(f"required_columns: {name!r} is repeated")
+    check_required(required)
     if unknown := dict.fromkeys(required).keys() - results.variables:
         raise MalformedStep(
             f"required_columns: not among the variables of the output: {', '.join(map(repr, unknown))}"
@@ -77,6 +75,13 @@ def prepare_reference(
     rows_as = list if ordered else frozenset if ignore_duplicates else Counter
     unbound = len(required) - len(names)
     return SparqlReference(results, required, names, unbound, rows_as, rows_as(_rows(columns)))
+
+
+def check_required(columns: Sequence[str]) -> None:
+    """Raise `MalformedStep` if a required column is repeated."""
+    for name, times in Counter(columns).items():
+        if times > 1:
+            raise MalformedStep(f"required_columns: {name!r} is repeated")
 
 
 def _rows(columns: Sequence[Column]) -> Iterator[tuple[Value, ...]]:

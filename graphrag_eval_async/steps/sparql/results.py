@@ -92,6 +92,20 @@ def read_document(output: Any) -> dict[str, Any]:
     return document
 
 
+def results_in(output: Any) -> dict[str, Any] | None:
+    """The object of an output that is JSON with the keys of SPARQL results; None if it is something else."""
+    if isinstance(output, str) and '"bindings"' not in output and '"boolean"' not in output:
+        return None
+    try:
+        document = read_document(output)
+    except MalformedStep:
+        return None
+    results = document.get("results")
+    is_table = isinstance(results, dict) and isinstance(results.get("bindings"), list)
+    is_answer = isinstance(document.get("boolean"), bool)
+    return document if isinstance(document.get("head"), dict) and (is_table or is_answer) else None
+
+
 def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether both have the same variables and equal rows; `one` is known to be SPARQL results."""
     if "results" not in one or "boolean" in other:
