@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import aclosing
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 
-from graphrag_eval_async.stream.exchange import Exchange
 from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, first_of, is_cancelled, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     Call: TypeAlias = "Callable[[Callable[[R], None]], Awaitable[R | Later[R] | None]]"
+    Function: TypeAlias = "Callable[[T], R | Later[R] | Unread[R] | None]"
+    Commit: TypeAlias = "Callable[[Sequence[R]], Awaitable[Sequence[R | None]]]"
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
-
 
 HANDED_OVER = 20
 """Results handed over at once; more would live long enough to burden the garbage collector."""
@@ -83,131 +84,153 @@ class BoundedMap(Generic[R]):
     def __init__(
         self,
         source: Source[T],
-        function: Callable[[T], R | Later[R] | Unread[R] | None],
+        function: Function[T, R],
         *,
         limit: int,
         ordered: bool = False,
-        commit: Callable[[Sequence[R]], Awaitable[Sequence[R | None]]] | None = None,
+        commit: Commit[R] | None = None,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._exchange: Exchange[R] = Exchange(limit, ordered, staged=commit is not None)
-        self._source = source
-        work = _Work(self._exchange, function, source, commit, finish)
-        self._run = work.run
-        self.take = self._exchange.take
-        self.stop = work.stop
-        self.is_exhausted = work.is_exhausted
-        self.abort = work.abort
-        self._is_closing_source = work.is_closing_source
-        self._owner: asyncio.Task[None] | None = None
+        self._owner: _Owner[R] = _Owner(source, function, limit, ordered, commit, finish)
+        self.take, self.stop, self.abort = self._owner.take, self._owner.stop, self._owner.abort
 
     @property
     def in_flight(self) -> int:
         """Total weight of items that are admitted and not yet handed out."""
-        return self._exchange.admitted
+        return self._owner.admitted
 
     @property
     def state(self) -> str:
         """Whether it is "not started", "running" or "ended"."""
-        if self._exchange.finished:
+        if self._owner.finished:
             return "ended"
-        return "not started" if self._owner is None else "running"
+        return "not started" if self._owner.task is None else "running"
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the source was read to its end, and nobody asked to stop."""
+        return self._owner.read_all and not self._owner.stopped
 
     def __aiter__(self) -> BoundedMap[R]:
         return self
 
     async def __anext__(self) -> R:
-        exchange = self._exchange
-        try:
-            while not exchange.ready:
-                if exchange.finished:
-                    await self._end()
-                if self._owner is None:
-                    self._owner = asyncio.create_task(self._run(), name="graphrag-eval-async")
-                await exchange.wait_for_result()
-        finally:
-            del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
-        return cast("R", exchange.take())
-
-    async def _end(self) -> NoReturn:
-        owner, exchange = self._owner, self._exchange
-        if owner is not None and not exchange.abandoned:
-            await asyncio.wait([owner])
-            owner.result()
-        error, exchange.error = exchange.error, None
-        raise error or StopAsyncIteration
+        owner = self._owner
+        del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
+        while not owner.ready:
+            if owner.finished:
+                if owner.task is not None and not owner.abandoned:
+                    await asyncio.wait([owner.task])
+                    owner.task.result()
+                error, owner.error = owner.error, None
+                raise error or StopAsyncIteration
+            if owner.task is None:
+                owner.task = asyncio.create_task(owner.run(), name="graphrag-eval-async")
+            await owner.wait(lambda: owner.ready or owner.finished)
+        return cast("R", owner.take())
 
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
-        self._exchange.abandon()
         owner = self._owner
-        if owner is None:
-            await self._source.aclose()
-            return
-        if owner.done():
-            return
-        # Another cancellation, or one after `stop`, would cut short the source's own clean-up.
-        if not owner.cancelling() and not self._is_closing_source():
-            owner.cancel()
-        if owner is not asyncio.current_task():
-            await outlast(owner, CLOSING_SECONDS)
+        owner.abandon()
+        if (task := owner.task) is None:
+            await owner.source.aclose()
+        elif not task.done():
+            # Another cancellation, or one after `stop`, would cut short the source's own clean-up.
+            if not task.cancelling() and not owner.is_closing_source:
+                task.cancel()
+            if task is not asyncio.current_task():
+                await outlast(task, CLOSING_SECONDS)
 
     def __del__(self) -> None:
-        owner = self._owner
-        if owner is not None and not owner.done() and not (loop := owner.get_loop()).is_closed():
-            loop.call_soon_threadsafe(owner.cancel)
+        task = self._owner.task
+        if task is not None and not task.done() and not (loop := task.get_loop()).is_closed():
+            loop.call_soon_threadsafe(task.cancel)
 
 
-class _Work(Generic[T, R]):
-    """The work of the owner task, which holds the task group and does not know the iterator."""
+class _Owner(Generic[R]):
+    """The task that reads, works and commits, and what it shares with the iterator, which it does not know.
+
+    Attributes:
+        ready: results to be taken, with their weights.
+        admitted: total weight of the items that are admitted and not yet taken.
+        finished: whether no more results will be added to `ready`.
+        abandoned: whether nobody wants results any more.
+        is_closing_source: whether the reading has ended, but not yet the source's clean-up.
+    """
 
     def __init__(
         self,
-        exchange: Exchange[R],
-        function: Callable[[T], R | Later[R] | Unread[R] | None],
-        source: Source[T],
-        commit: Callable[[Sequence[R]], Awaitable[Sequence[R | None]]] | None,
+        source: Source[Any],
+        function: Function[Any, R],
+        limit: int,
+        ordered: bool,
+        commit: Commit[R] | None,
         finish: Callable[[], Awaitable[None]] | None,
     ) -> None:
-        self._exchange = exchange
-        self._function = function
-        self._source = source
-        self._commit = commit
-        self._finish = finish
-        self._stopped = self._aborted = self._read_all = self._is_closing = False
+        self.source = source
+        self._function, self._limit, self._ordered = function, limit, ordered
+        self._commit, self._finish = commit, finish
+        self.task: asyncio.Task[None] | None = None
+        self.ready: deque[tuple[R, int]] = deque()
+        self.error: BaseException | None = None
+        self.finished = self.abandoned = self.stopped = self.read_all = self.is_closing_source = False
+        self._aborted = self._complete = False
+        self.admitted = self._places = self._next = 0
+        self._early: dict[int, tuple[R | None, int]] = {}
+        self._staged: list[tuple[int, R, int]] = []
+        self._waiters: list[asyncio.Future[None]] = []
         self._reading: asyncio.Timeout | None = None
 
+    async def wait(self, condition: Callable[[], object]) -> None:
+        """Wait until `condition` holds; it is looked at each time that anything changes."""
+        while not condition():
+            self._waiters.append(waiter := asyncio.get_running_loop().create_future())
+            await waiter
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    def take(self) -> R | None:
+        if not self.ready:
+            return None
+        result, weight = self.ready.popleft()
+        self.admitted -= weight
+        if self._waiters:
+            self._wake()
+        return result
+
     def stop(self) -> None:
-        if self._reading is not None and not self._stopped:
+        if self._reading is not None and not self.stopped:
             self._reading.reschedule(-inf)
-        self._stopped = True
-
-    def is_exhausted(self) -> bool:
-        """Whether the source was read to its end, and nobody asked to stop."""
-        return self._read_all and not self._stopped
-
-    def is_closing_source(self) -> bool:
-        """Whether the reading has ended, but not yet the source's clean-up."""
-        return self._is_closing
+        self.stopped = True
 
     def abort(self, error: BaseException | None) -> None:
-        self._exchange.fail(error)
+        self.error = self.error or error
         self._aborted = True
         self.stop()
-        if self._read_all:
+        if self.read_all:
             self._workers.cancel_scope.cancel()
+
+    def abandon(self) -> None:
+        self.abandoned = self.finished = True
+        self.ready.clear()
+        self.error = None
+        self._wake()
 
     async def run(self) -> None:
         try:
-            if self._commit is None:
-                await self._work()
-            else:
-                async with anyio.create_task_group() as committing:
+            async with anyio.create_task_group() as committing:
+                if self._commit is not None:
                     committing.start_soon(self._commit_all, self._commit)
-                    try:
-                        await self._work()
-                    finally:
-                        self._exchange.complete()
+                try:
+                    await self._work()
+                finally:
+                    self._complete = True
+                    self._wake()
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
             raise first_of(group) from None
         finally:
@@ -216,71 +239,64 @@ class _Work(Generic[T, R]):
                     with anyio.CancelScope(shield=True):
                         await self._finish()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
-                self._exchange.fail(error)
+                self.error = self.error or error
             finally:
-                self._exchange.finish()
+                self.finished = True
+                self._wake()
 
     async def _work(self) -> None:
         async with anyio.create_task_group() as self._workers:
             await self._read()
-            self._read_all = True
+            self.read_all = True
             # A cancellation may be lost to an error in the clean-up of the source, or spare it.
-            if is_cancelled() or self._aborted or self._exchange.abandoned:
+            if is_cancelled() or self._aborted or self.abandoned:
                 self._workers.cancel_scope.cancel()
-
-    async def _commit_all(self, commit: Callable[[Sequence[R]], Awaitable[Sequence[R | None]]]) -> None:
-        """Commit and publish complete results, even when cancelled: they have been paid for."""
-        exchange = self._exchange
-        with anyio.CancelScope(shield=True):
-            try:
-                while staged := await exchange.stage():
-                    kept = await commit([result for _, result, _ in staged])
-                    exchange.publish(staged, kept)
-            except Exception as error:  # noqa: BLE001  (the consumer gets it)
-                self.abort(error)
 
     async def _read(self) -> None:
         try:
-            async with aclosing(self._source) as source:
+            async with aclosing(self.source) as source:
                 try:
-                    await self._admit_all(source)
+                    if not self.stopped:
+                        # `stop` ends its time. Unlike a cancel scope, that lets the source clean up.
+                        async with asyncio.timeout(None) as self._reading:
+                            await self._admit(source)
+                except TimeoutError:
+                    if not self.stopped:
+                        raise
                 finally:
-                    self._is_closing = True
+                    self._reading, self.is_closing_source = None, True
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
         finally:
-            self._is_closing = False
+            self.is_closing_source = False
 
-    async def _admit_all(self, source: Source[T]) -> None:
-        if self._stopped:
-            return
-        try:
-            # Its time is up when `stop` says so. Unlike a cancel scope, it lets the source clean up.
-            async with asyncio.timeout(None) as self._reading:
-                await self._admit(source)
-        except TimeoutError:
-            if not self._stopped:
-                raise
-        finally:
-            self._reading = None
-
-    async def _admit(self, source: Source[T]) -> None:
-        exchange, function, ready = self._exchange, self._function, self._exchange.ready
+    async def _admit(self, source: Source[Any]) -> None:  # noqa: C901  (each response passes here)
+        function, ready, limit = self._function, self.ready, self._limit
+        is_direct = not self._ordered and self._commit is None
         due = monotonic() + SLICE_SECONDS
         async for items in source:
             for item in items:
-                if self._stopped:  # Reading that never waits is not cancelled.
+                if self.stopped:  # Reading that never waits is not cancelled.
                     return
                 outcome = function(item)
                 if type(outcome) is Unread:
-                    await exchange.wait_for_room(outcome.weight)
+                    await self._wait_for_room(outcome.weight)
                     outcome = await outcome.call()
                 if type(outcome) is Later:
-                    place = exchange.admit(outcome.weight)
-                    self._workers.start_soon(self._wait_for, place, outcome)
+                    self.admitted += outcome.weight
+                    self._workers.start_soon(self._wait_for, self._places, outcome)
+                    self._places += 1
+                elif is_direct and not self.abandoned:
+                    if outcome is not None:
+                        self.admitted += 1
+                        ready.append((cast("R", outcome), 1))
+                        if self._waiters:
+                            self._wake()
                 else:
-                    exchange.add(cast("R | None", outcome))
-                if len(ready) >= HANDED_OVER or exchange.admitted >= exchange.limit or monotonic() >= due:
+                    self.admitted += 1
+                    self._put(self._places, cast("R | None", outcome), 1)
+                    self._places += 1
+                if len(ready) >= HANDED_OVER or self.admitted >= limit or monotonic() >= due:
                     due = await self._pause()
             if monotonic() >= due:
                 due = await self._pause()
@@ -288,26 +304,71 @@ class _Work(Generic[T, R]):
     async def _pause(self) -> float:
         """Yield to other tasks and wait for room; return the time of the next pause."""
         await asyncio.sleep(0)
-        await self._exchange.wait_for_room()
+        await self._wait_for_room(1)
         return monotonic() + SLICE_SECONDS
+
+    async def _wait_for_room(self, weight: int) -> None:
+        """Wait until this weight can be admitted; with nothing else admitted, any weight can."""
+        await self.wait(lambda: not self.admitted or self.admitted + weight <= self._limit)
 
     async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None
         try:
             outcome: R | Later[R] | None = later
             while type(outcome) is Later:
-                self._exchange.admitted += outcome.weight - later.weight
+                self.admitted += outcome.weight - later.weight
                 later = outcome
-                outcome = await later.call(self._exchange.hand_out)
+                outcome = await later.call(self._hand_out)
             result = cast("R | None", outcome)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
             self.stop()
         finally:
-            self._exchange.put(place, result, later.weight)
+            self._put(place, result, later.weight)
+
+    def _hand_out(self, result: R) -> None:
+        if not self.abandoned:
+            self.ready.append((result, 0))
+            self._wake()
+
+    def _put(self, place: int, result: R | None, weight: int) -> None:
+        """Stage the result of the item at `place`, or publish it if nothing is committed."""
+        if result is not None and self._commit is not None:
+            self._staged.append((place, result, weight))
+        else:
+            self._publish(place, result, weight)
+        self._wake()
+
+    def _publish(self, place: int, result: R | None, weight: int) -> None:
+        if self.abandoned:
+            return
+        self._early[place] = result, weight
+        while (place := self._next if self._ordered else place) in self._early:
+            result, weight = self._early.pop(place)
+            self._next += 1
+            if result is None:
+                self.admitted -= weight
+            else:
+                self.ready.append((result, weight))
+
+    async def _commit_all(self, commit: Commit[R]) -> None:
+        """Commit and publish complete results, even when cancelled: they have been paid for."""
+        with anyio.CancelScope(shield=True):
+            try:
+                while True:
+                    await self.wait(lambda: self._staged or self._complete)
+                    if not (staged := self._staged):
+                        return
+                    self._staged = []
+                    kept = await commit([result for _, result, _ in staged])
+                    for (place, _, weight), result in zip(staged, kept, strict=True):
+                        self._publish(place, result, weight)
+                    self._wake()
+            except Exception as error:  # noqa: BLE001  (the consumer gets it)
+                self.abort(error)
 
     def _fail(self, error: Exception | asyncio.CancelledError) -> None:
         """Pass on an error, or the unrequested cancellation of a task."""
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise error
-        self._exchange.fail(error)
+        self.error = self.error or error

@@ -214,7 +214,7 @@ class EvaluationStream:
             if result is None:
                 result = await anext(results)
         except StopAsyncIteration:
-            if self._until is None and results.is_exhausted():
+            if self._until is None and results.is_exhausted:
                 aggregates.finish()
             if not is_entered:  # Else the caller may read them yet.
                 tally.warn_of_rejects()
