@@ -18,9 +18,10 @@ from bench.judge_process import serving
 from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import LimitsConfig
+from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
 from graphrag_eval_async.judge.openai_endpoint import Endpoint, Sdk
 from graphrag_eval_async.judge.protocol import format_of
-from graphrag_eval_async.metrics.answer_correctness import INPUTS, INSTRUCTIONS, REPLY, AnswerClaims
+from graphrag_eval_async.metrics.answer_correctness import INSTRUCTIONS, REPLY, AnswerClaims
 from graphrag_eval_async.metrics.metric import fill, messages
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ async def bare(
 
 def requests_like_ours(number: int) -> list[dict[str, Any]]:
     """What the SDK is to send for as many responses."""
-    instructions, schema = f"{fill(INSTRUCTIONS, INPUTS)}\n\n{REPLY}", format_of(AnswerClaims).schema
+    instructions, schema = (
+        f"{fill(INSTRUCTIONS, CORRECTNESS_INPUTS)}\n\n{REPLY}",
+        format_of(AnswerClaims).schema,
+    )
     described = {"name": schema["title"], "strict": True, "schema": schema}
     questions = reference()[0]["questions"]
     found = []
@@ -121,7 +125,7 @@ def requests_like_ours(number: int) -> list[dict[str, Any]]:
             "model": "gpt-4o-mini",
             "temperature": 0.0,
             "max_tokens": 4096,
-            "messages": messages(instructions, dict(zip(INPUTS, texts, strict=True))),
+            "messages": messages(instructions, dict(zip(CORRECTNESS_INPUTS, texts, strict=True))),
             "response_format": {"type": "json_schema", "json_schema": described},
         }
         found.append(request)

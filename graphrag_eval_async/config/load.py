@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from graphrag_eval_async.config.llm import GENERATION, EmbeddingConfig, GenerationConfig
 from graphrag_eval_async.config.model import (
+    CORRECTNESS_INPUTS,
     METRICS,
     AnswerCorrectnessConfig,
     AnswerRelevanceConfig,
@@ -186,6 +187,7 @@ def _check_values(config: Config, problem: Problem) -> None:
     for key, section in _sections(config).items():
         if len({*section.judges}) < len(section.judges):
             problem(f"{key}.judges", "names a judge twice")
+    _check_placeholders(config, problem)
     _check_custom(config.custom_evaluations, problem)
     _check_primary(config, problem)
 
@@ -233,15 +235,24 @@ def _check_headers(headers: Mapping[str, str], key: str, problem: Problem) -> No
 def _check_custom(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
     _check_names(evaluations, problem)
     for index, evaluation in enumerate(evaluations):
-        for name in dict.fromkeys(_PLACEHOLDER.findall(evaluation.instructions)):
-            if name not in evaluation.inputs:
-                what = f"{{{name}}} is none of its inputs, which are {', '.join(evaluation.inputs)}"
-                problem(f"custom_evaluations[{index}].instructions", what)
         for name in ("steps_name", "steps_keys"):
             has_steps = {"reference_steps", "actual_steps"} & set(evaluation.inputs)
             if getattr(evaluation, name) is not None and not has_steps:
                 what = "selects steps: inputs needs actual_steps or reference_steps"
                 problem(f"custom_evaluations[{index}].{name}", what)
+
+
+def _check_placeholders(config: Config, problem: Problem) -> None:
+    prompts: dict[str, tuple[str, Sequence[str]]] = {
+        f"custom_evaluations[{index}].instructions": (evaluation.instructions, evaluation.inputs)
+        for index, evaluation in enumerate(config.custom_evaluations)
+    }
+    if config.answer_correctness is not None:
+        prompts["answer_correctness.prompt"] = config.answer_correctness.prompt or "", CORRECTNESS_INPUTS
+    for key, (prompt, inputs) in prompts.items():
+        for name in dict.fromkeys(_PLACEHOLDER.findall(prompt)):
+            if name not in inputs:
+                problem(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
 
 
 def _sections(config: Config) -> dict[str, MetricConfig]:

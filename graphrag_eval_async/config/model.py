@@ -16,6 +16,9 @@ Seed = Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more"
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Input: TypeAlias = Literal["question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"]
 
+CORRECTNESS_INPUTS = ("question", "reference_answer", "actual_answer")
+"""What answer correctness shows the judge; placeholders in its prompt name them."""
+
 
 class StepsConfig(Section, frozen=True, kw_only=True):
     """How reference steps are scored.
@@ -91,7 +94,7 @@ class AnswerCorrectnessConfig(MetricConfig, frozen=True, kw_only=True):
     Attributes:
         enabled: whether it is judged.
         prompt: instructions that replace the built-in ones; `{question}`, `{reference_answer}` and
-            `{actual_answer}` in them name the data.
+            `{actual_answer}` in them name the data; other names in braces are errors.
     """
 
     enabled: bool = True
@@ -219,7 +222,8 @@ class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
     Attributes:
         name: 1 to 64 letters, digits, _ and -; results have the keys ``<name>_error`` and ``<name>_cost``.
         inputs: what the judge sees.
-        instructions: what the judge is told; `{question}` and the other inputs in it name the data.
+        instructions: what the judge is told; `{question}` and the other inputs in it name the data; other
+            names in braces are errors.
         outputs: by key of the result: a description, or a type and a description.
         steps_name: show only steps of this name; null shows all.
         steps_keys: show only these keys of each step; null shows all.

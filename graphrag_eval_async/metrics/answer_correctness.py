@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
+from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
 from graphrag_eval_async.metrics.metric import fill, has_text, messages, metric_of_one_call, prompts_of
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config.model import AnswerCorrectnessConfig
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
-
-INPUTS = ("question", "reference_answer", "actual_answer")
 
 INSTRUCTIONS = """\
 Compare two answers to {question}: {reference_answer}, which is correct, and {actual_answer}, which is \
@@ -63,7 +62,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     def call_for(case: Case) -> Call | None:
         if case.actual_answer is None or not has_text(case.question, case.reference_answer):
             return None
-        blocks = {name: getattr(case, name) for name in INPUTS}
+        blocks = {name: getattr(case, name) for name in CORRECTNESS_INPUTS}
         return lambda judge: judge.ask(partial(messages, instructions, blocks), FORM)
 
     prompts = prompts_of(instructions, FORM)
@@ -72,7 +71,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
 
 def instructions_of(prompt: str = INSTRUCTIONS) -> str:
     """Return what the judge is told."""
-    return f"{fill(prompt, INPUTS)}\n\n{REPLY}"
+    return f"{fill(prompt, CORRECTNESS_INPUTS)}\n\n{REPLY}"
 
 
 def _form() -> ResponseFormat[dict[str, Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.answer_correctness import FORM, INPUTS, instructions_of
+from graphrag_eval_async.metrics.answer_correctness import FORM, instructions_of
 from graphrag_eval_async.metrics.metric import has_text, messages, metric_of_one_call, prompts_of
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, require_ragas, together
 
@@ -83,7 +84,7 @@ async def _correctness(
 
 async def _matched(question: str, answer: str, reference: str, judge: MetricJudge) -> _Statements:
     """Count by the same call as answer correctness, which is made only once if both are on."""
-    blocks = dict(zip(INPUTS, (question, reference, answer), strict=True))
+    blocks = dict(zip(CORRECTNESS_INPUTS, (question, reference, answer), strict=True))
     found = await judge.ask(partial(messages, instructions_of(), blocks), FORM)
     expected, actual, matching = (
         found[f"answer_{name}_claims_count"] for name in ("reference", "actual", "matching")

@@ -74,6 +74,19 @@ def custom(instructions: str) -> dict[str, Any]:
     return {"llm": LLM, "custom_evaluations": [evaluation | {"instructions": instructions}]}
 
 
+def prompt(text: str) -> dict[str, Any]:
+    return {"llm": LLM, "answer_correctness": {"prompt": text}}
+
+
+def test_placeholders_of_a_prompt() -> None:
+    assert load_config(prompt('{question} {reference_answer}: {actual_answer}; {"a": 1} {{this}} ${X} {}'))
+    (problem,) = problems(prompt("Compare {actual_answer} to {refrence_answer}."))
+    inputs = "question, reference_answer, actual_answer"
+    assert problem == (
+        f"answer_correctness.prompt: {{refrence_answer}} is none of its inputs, which are {inputs}"
+    )
+
+
 def test_placeholders_of_instructions() -> None:
     assert load_config(custom('Judge {question} by {actual_answer}; reply as {"a": 1} or {{this}} {}.'))
     (problem,) = problems(custom("Judge {answer}, {answer} by {question}."))
