@@ -183,6 +183,7 @@ def compare(
     Returns:
         a dict, which a notebook shows as a table. Its keys:
 
+            - `missing`: ids of questions of the baseline without a complete result of the candidate;
             - `level`, and `results`: how many each side has;
             - `questions`: how many both sides have;
             - `overall`: by metric, a row (see below); ``error_rate`` is the share of samples that are errors;

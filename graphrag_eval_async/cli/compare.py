@@ -24,10 +24,10 @@ from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.wording import (
     ends,
     greatest_losses,
+    headline,
     one_sided,
     short_p,
     signed,
-    verdict,
 )
 from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
@@ -103,7 +103,7 @@ def render_comparison(
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     shared = plural(snapshot["questions"], "question")
     parts = [
-        folded([verdict(snapshot)]),
+        folded([headline(snapshot)]),
         folded([f"compared: {shared} that both sides have; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),

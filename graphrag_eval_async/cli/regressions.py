@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.monitor.summary import CheckedGate
-from graphrag_eval_async.monitor.wording import change_of, regressions
+from graphrag_eval_async.monitor.wording import change_of, missing, regressions
 from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.text import number
 
@@ -71,6 +71,13 @@ class RegressionGates:
             "if questions lost their scores, or if there is no score to compare.",
         ),
     ] = False
+    allow_missing: Annotated[
+        bool,
+        options.gate_option(
+            "--allow-missing",
+            help="Let these gates hold even if the run lacks questions of the baseline.",
+        ),
+    ] = False
 
     @property
     def regression_gates(self) -> dict[str, object]:
@@ -79,6 +86,7 @@ class RegressionGates:
             "--max-drop": self.max_drop,
             "--max-regressions": self.max_regressions is not None,
             "--fail-on-regression": self.fail_on_regression,
+            "--allow-missing": self.allow_missing,
         }
 
     def check_regressions(self, snapshot: Mapping[str, Any]) -> list[CheckedGate]:
@@ -91,4 +99,9 @@ class RegressionGates:
             name, reasons = "--fail-on-regression", regressions(snapshot)
             gates += [CheckedGate(name, False, reason) for reason in reasons]
             gates += [CheckedGate(name, True, "no regression by more than chance")] * (not reasons)
-        return gates
+        if self.allow_missing or not (lacking := missing(snapshot)):
+            return gates
+        return [
+            gate._replace(holds=False, told=f"{gate.told}, but {lacking}") if gate.holds else gate
+            for gate in gates
+        ]

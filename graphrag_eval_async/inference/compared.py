@@ -16,7 +16,13 @@ class Comparison(dict[str, Any]):
 
     def __repr__(self) -> str:
         verdicts = ", ".join(f"{metric} {row['verdict']}" for metric, row in self["overall"].items())
-        return f"<Comparison: {self['questions']} questions on both sides: {verdicts or 'no metric'}>"
+        told = ", ".join([f"{self['questions']} questions on both sides", *self._missing])
+        return f"<Comparison: {told}: {verdicts or 'no metric'}>"
+
+    @property
+    def _missing(self) -> list[str]:
+        count = len(self["missing"])
+        return [f"{count} of the baseline missing from the candidate"] * (count > 0)
 
     def _repr_html_(self) -> str:
         groups = {"overall": self["overall"], **self["per_template"]}
@@ -25,5 +31,5 @@ class Comparison(dict[str, Any]):
             for group, metrics in groups.items()
             for metric, row in metrics.items()
         ]
-        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self["warnings"])
+        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in (*self._missing, *self["warnings"]))
         return html_table(("", "metric", *SHOWN), rows) + (f"<ul>{warnings}</ul>" if warnings else "")

@@ -193,6 +193,9 @@ class RunningComparison:
         shared = {name: question for name, question in known if question.is_shared}
         lone = {side: [name for name, question in known if question.only_in == side] for side in SIDES}
         return {
+            "missing": [
+                name for name, each in known if "baseline" in each.values and "candidate" not in each.values
+            ],
             "questions": len(shared),
             "regressions": [name for name, question in shared.items() if _became_wrong(question, SIDES)],
             "improvements": [
@@ -224,6 +227,7 @@ class RunningComparison:
         rows = finished_rows(pairs, self._fractions, level)
         self._test_values(found["without_pair"], level)
         return {
+            "missing": found["missing"],  # First, since nothing else tells of these questions.
             "level": level,
             "results": {side: own.results for side, own in self._runs.items()},
             "questions": found["questions"],

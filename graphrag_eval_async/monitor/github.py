@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.monitor.wording import regressions
+from graphrag_eval_async.monitor.wording import missing, regressions
 from graphrag_eval_async.text import counts, one_line
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def _warnings(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "Rejected lines", counts(summary.rejected)
     if summary.comparison is None:
         return
+    if lacking := missing(summary.comparison):
+        yield "Missing questions", lacking
     failed = {gate.told for gate in summary.failed_gates}
     for reason in regressions(summary.comparison):
         if reason not in failed:

@@ -11,9 +11,9 @@ from graphrag_eval_async.monitor.wording import (
     VALIDITY,
     change_of,
     ends,
+    headline,
     one_sided,
     short_p,
-    verdict,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
 from graphrag_eval_async.steps.failure import failure_counts
@@ -63,7 +63,7 @@ def _summary(summary: Summary) -> Iterator[Section]:
     if not gates and comparison is None:
         head += _state(summary)
     if comparison is not None:
-        head += ["", f"**Compared with the baseline:** {verdict(comparison, name=code)}"]
+        head += ["", f"**Compared with the baseline:** {headline(comparison, name=code)}"]
         rows += [f"- warning: {_sentence(warning)}" for warning in comparison["warnings"]]
         rows += [f"- {_sentence(told)}" for told in one_sided(comparison)]
     yield Section([*head, ""] if rows else head, rows)

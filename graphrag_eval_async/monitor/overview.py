@@ -11,7 +11,7 @@ from graphrag_eval_async.monitor.charts import charts_of, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.questions import OF_AGENT
 from graphrag_eval_async.monitor.windows import duration_name
-from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses, reason_in_words
+from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses, headline, reason_in_words
 from graphrag_eval_async.monitor.worst import WorstQuestion, score_in_words
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
 from graphrag_eval_async.steps.failure import failure_counts
@@ -146,6 +146,8 @@ def _summary(
 ) -> Iterable[tuple[str, str, Any]]:
     """What a person asks first: the question, the answer, and the template or question that it names."""
     names = _main_scores(facts, every)
+    if "missing" in (comparison := facts["comparison"] or {}):  # Not while the run is under way.
+        yield "Compared with the baseline", headline(comparison), None
     if names:
         yield "Score", "; ".join(_score_in_words(name, facts, every) for name in names), None
     else:

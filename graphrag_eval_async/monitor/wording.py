@@ -47,6 +47,21 @@ def reason_in_words(reason: str) -> str:
     return f"{reason}: {FAILURES[reason]}" if reason in FAILURES else reason
 
 
+def missing(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:
+    """Return how many questions of the baseline the candidate lacks, and the first; "" if none."""
+    ids = snapshot["missing"]
+    of = plural(snapshot["questions"] + len(ids), "question")
+    are = "is" if len(ids) == 1 else "are"
+    told = f"{len(ids)} of {of} of the baseline {are} missing from the candidate"
+    return f"{told}: {_listed(ids, name)}" if ids else ""
+
+
+def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:
+    """Return the outcome, after the questions that are missing; `name` renders names and ids."""
+    lacking = missing(snapshot, name=name)
+    return f"{lacking}. {verdict(snapshot, name=name)}" if lacking else verdict(snapshot, name=name)
+
+
 def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) -> str:
     """Return the outcome in one sentence; `name` renders the names of metrics."""
     rows = {metric: row for metric, row in snapshot["overall"].items() if is_score(metric)}
@@ -103,8 +118,8 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what only one side has: questions, pending ones, and values of metrics."""
-    lone = {f"only in the {side}": snapshot[f"only_in_{side}"] for side in SIDES}
+    """Yield what only one side has, besides `missing` questions: others, pending ones, values of metrics."""
+    lone = {"only in the candidate": snapshot["only_in_candidate"]}
     lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
     for told, ids in lone.items():
         if ids:
@@ -121,9 +136,9 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
             yield f"{metric} {_values(sides)}: {sides['verdict']}"
 
 
-def _listed(ids: Sequence[str]) -> str:
+def _listed(ids: Sequence[str], name: Callable[[str], str] = name_cell) -> str:
     more = f" and {len(ids) - LISTED_IDS} more" if len(ids) > LISTED_IDS else ""
-    return ", ".join(map(name_cell, ids[:LISTED_IDS])) + more
+    return ", ".join(map(name, ids[:LISTED_IDS])) + more
 
 
 def greatest_losses(

@@ -54,7 +54,8 @@ def examples(folder: Folder, capfd: pytest.CaptureFixture[str]) -> Folder:
 
 
 def test_golden_of_the_examples(examples: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("compare", examples.file("a"), examples.file("b"), "--fail-on-regression") == 0
+    gate = ["--fail-on-regression", "--allow-missing"]
+    assert run("compare", examples.file("a"), examples.file("b"), *gate) == 0
     out, err = capfd.readouterr()
     assert out == (GOLDEN / "examples.txt").read_text()
     assert not err
@@ -192,6 +193,36 @@ def test_gates(
 ) -> None:
     assert run(*both(folder, scored("t", [1.0] * 50), FIVE), *gates) == code
     assert told in "".join(capfd.readouterr())
+
+
+TWENTY = scored("t", [1.0] * 20)
+LACKING = "8 of 20 questions of the baseline are missing from the candidate: t-12, t-13, t-14, t-15, t-16,"
+REGRESSION_GATES = [
+    ["--max-drop", "steps_score=0.05"],
+    ["--max-regressions", "0"],
+    ["--fail-on-regression"],
+]
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize("gate", REGRESSION_GATES, ids="=".join)
+def test_missing_questions_fail_each_gate(
+    folder: Folder, capfd: pytest.CaptureFixture[str], gate: list[str], pending: bool
+) -> None:
+    unfinished = [each | {"pending": ["answer_f1"]} for each in TWENTY[12:]] * pending
+    command = [*both(folder, TWENTY, TWENTY[:12] + unfinished), *gate]
+    assert run(*command, "-o", folder.file("c.json")) == 1
+    out, err = capfd.readouterr()
+    assert " ".join(out.split()).startswith(f"{LACKING} t-17, t-18, t-19. No difference: 12 questions with ")
+    assert err.startswith("gate failed: ")
+    assert f", but {LACKING}" in err
+    written = orjson.loads((folder.path / "c.json").read_bytes())
+    assert next(iter(written.items())) == ("missing", [f"t-{i}" for i in range(12, 20)])
+    assert run(*command, "--allow-missing") == 0
+    out, err = capfd.readouterr()
+    assert " ".join(out.split()).startswith(LACKING)
+    assert not err
+    assert run(*both(folder, TWENTY[:12], TWENTY), *gate) == 0
 
 
 def test_fewer_errors_are_no_drop(folder: Folder) -> None:

@@ -170,6 +170,7 @@ def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> di
             )
             each["p"] = sign_p(lost, gained)
     return {
+        "missing": sorted({*sides["baseline"]} - {*sides["candidate"]}),
         "results": {"baseline": len(baseline), "candidate": len(candidate)},
         "questions": len(shared),
         "regressions": [q for q in shared if became_wrong(sides["baseline"][q], sides["candidate"][q])],

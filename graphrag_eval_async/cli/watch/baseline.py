@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.counting import SCORES
-from graphrag_eval_async.monitor.wording import ends, one_sided, sentences, signed
+from graphrag_eval_async.monitor.wording import ends, missing, one_sided, sentences, signed
 from graphrag_eval_async.records.metrics import ERROR_RATE
 from graphrag_eval_async.text import one_line
 
@@ -75,7 +75,8 @@ def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     """Return the lines printed at the end, without tests: these are not valid for a watched run."""
     live, found = comparison.live_rows(level=level), comparison.facts_of_questions()
     rows = live["overall"]
-    warnings = folded(f"warning: {warning}" for warning in found["warnings"])
+    lacking = filter(None, [missing(found)])
+    warnings = folded([*lacking, *(f"warning: {warning}" for warning in found["warnings"])])
     told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *_templates(live)])]
     if not rows:
         told = ["compared with the baseline: no question in common", *warnings]

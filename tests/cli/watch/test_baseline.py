@@ -149,7 +149,7 @@ def test_comparison_warnings_are_printed(folder: Folder, capfd: pytest.CaptureFi
     for expected in [
         *(f"\nwarning: {warning}\n" for warning in warnings),
         "\nsteps_score: 1 question got worse\n",
-        "\nonly in the baseline: 2 questions: q 0, q3\n",
+        "baseline:\n2 of 3 questions of the baseline are missing from the candidate: q 0, q3\n",
         "\nonly in the candidate: 1 question: q1\n",
     ]:
         assert expected in told
