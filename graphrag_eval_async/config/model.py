@@ -52,7 +52,7 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
         actual: whether the agent's queries are run, too; if not, the outputs that they returned are compared.
         allow_from: whether the agent's queries may name graphs with FROM at the endpoint, which may fetch
             them.
-        timeout_sec: time for one query, in seconds.
+        timeout_sec: time for one attempt of a query, in seconds.
         max_rows: a query that returns more rows or triples fails.
         max_bytes: a query whose results have more bytes fails.
         max_memory_bytes: memory that a process may take for the queries on a file, besides the file itself,

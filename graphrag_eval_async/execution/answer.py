@@ -19,9 +19,10 @@ MAX_MESSAGE = 500
 GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})
 """The forms of queries that return graphs."""
 
-Kind: TypeAlias = Literal["invalid", "refused", "failed", "unavailable"]
+Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavailable"]
 """How running a query failed: "invalid", it does not parse; "refused", it is not run since it could fetch or
-change something; "failed", it took too long or returned too much; "unavailable", which is not its fault."""
+change something; "failed", it took too long or returned too much; "truncated", it returns more than the
+endpoint gives out; "unavailable", which is not its fault."""
 
 
 class Answer(NamedTuple):
@@ -44,15 +45,23 @@ class QueryFailed(Exception):  # noqa: N818
     Attributes:
         kind: how it failed.
         message: what happened.
-        may_pass: whether another attempt may succeed.
+        wait: seconds before another attempt, which may succeed; None if it cannot.
+        is_suspect: whether the endpoint fails as it does if a query takes too long for it.
         is_slow: whether it took all the time that it may take.
     """
 
-    def __init__(self, kind: Kind, message: str, *, may_pass: bool = False, is_slow: bool = False) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        wait: float | None = None,
+        is_suspect: bool = False,
+        is_slow: bool = False,
+    ) -> None:
         self.kind: Kind = kind
         self.message = in_utf8(message[:MAX_MESSAGE])
-        self.may_pass = may_pass
-        self.is_slow = is_slow
+        self.wait, self.is_suspect, self.is_slow = wait, is_suspect, is_slow
         super().__init__(f"{kind}: {self.message}")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
+from codecs import BOM_UTF8
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 import orjson
@@ -13,6 +14,7 @@ import orjson
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
+from graphrag_eval_async.judge.openai_response import retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.rdf.reading import Source, read_dataset
 from graphrag_eval_async.steps.sparql.budget import Budget
@@ -28,10 +30,19 @@ if TYPE_CHECKING:
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
 
 PAUSES = (0.2, 1.0)
-"""Seconds between the attempts if the endpoint is overloaded or does not answer."""
+"""Minimum seconds between the attempts if the endpoint is overloaded or does not answer."""
 
-OVERLOADED = frozenset({429, 502, 503, 504})
-"""Status codes that say nothing about the query; another attempt may succeed."""
+MAX_WAIT_SECONDS = 60.0
+"""Maximum seconds between two attempts; an endpoint that asks for more is not asked again."""
+
+PROBE, PROBE_SECONDS = "ASK {}", 5.0
+"""A query that takes no time, and how long it may take."""
+
+SUSPECT = frozenset({408, 502, 503, 504})
+"""Status codes of an overloaded endpoint, and of one that gives up on the query."""
+
+OVERLOADED = SUSPECT | {429}
+"""Status codes after which another attempt may succeed."""
 
 OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
 """Status codes that mean that the query cannot be run."""
@@ -40,6 +51,14 @@ MAX_REDIRECTS = 3
 MAX_CONNECT_SECONDS = 10.0
 LARGE = 1 << 17
 """Size in bytes above which results are read in a thread."""
+
+
+class Body(NamedTuple):
+    """A successful reply; `max_rows` is what the endpoint says that it returns at most."""
+
+    data: bytes
+    media_type: str
+    max_rows: str | None
 
 
 class Endpoint:
@@ -69,7 +88,7 @@ class Endpoint:
         if self._client is None:
             self._client = await asyncio.to_thread(self._connect)
         try:
-            await self._within("ASK {}", SPARQL_RESULTS)
+            await self._within(PROBE, SPARQL_RESULTS)
         except QueryFailed as error:
             if error.kind != "invalid":  # It may know no ASK.
                 raise ExecutionUnavailable(f"{self.where}: {error.message}") from None
@@ -94,8 +113,8 @@ class Endpoint:
             follow_redirects=False,
         )
 
-    async def run(self, query: str) -> Answer:
-        """Run a query.
+    async def run(self, query: str, *, of_agent: bool = False) -> Answer:
+        """Run a query; one of an agent may be to blame for what looks like a failure of the endpoint.
 
         Raises:
             QueryFailed: it has no answer.
@@ -103,79 +122,109 @@ class Endpoint:
         is_graph = form_of(query) in GRAPH_FORMS
         at = now()
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
-        data, media_type = await self._within(self._prologue + query, accept)
-        read = partial(self._graph, media_type) if is_graph else self._table
-        output = await asyncio.to_thread(read, data) if len(data) > LARGE else read(data)
-        return Answer(output, media_type if is_graph else SPARQL_RESULTS, at)
+        body = await self._within(self._prologue + query, accept, of_agent=of_agent)
+        read = partial(self._graph if is_graph else self._table, body)
+        output = await asyncio.to_thread(read) if len(body.data) > LARGE else read()
+        return Answer(output, body.media_type if is_graph else SPARQL_RESULTS, at)
 
-    def _graph(self, media_type: str, data: bytes) -> str:
+    def _graph(self, body: Body) -> str:
         """A graph as text, if it is one of not too many triples."""
+        media_type = body.media_type
         if media_type not in GRAPHS:
             found = media_type or "no media type"
             raise QueryFailed("unavailable", f"the endpoint returned {found}, not a graph")
         try:
-            text = data.decode()
+            text = body.data.decode()
             graph = read_dataset(Source(text, media_type, Budget(), lenient=False))
         except (UnicodeDecodeError, MalformedStep):
             problem = f"the endpoint returned {media_type} that cannot be read"
             raise QueryFailed("unavailable", problem) from None
-        if len(graph.statements) > self._config.max_rows:
-            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} triples")
+        self._check_count(len(graph.statements), body, "triples")
         return text
 
-    def _table(self, data: bytes) -> str:
+    def _table(self, body: Body) -> str:
         """Results as text, if they are SPARQL results of not too many rows."""
         try:
-            document = read_document(data)
+            document = read_document(body.data)
             rows = len(document["results"]["bindings"]) if "results" in document else 0
             if "results" not in document and type(document.get("boolean")) is not bool:
                 raise KeyError
         except (MalformedStep, KeyError, TypeError):
             raise QueryFailed("unavailable", "the endpoint returned no SPARQL results in JSON") from None
-        if rows > self._config.max_rows:
-            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} rows")
+        self._check_count(rows, body, "rows")
         return orjson.dumps(document).decode()
 
-    async def _within(self, query: str, accept: str) -> tuple[bytes, str]:
-        """Return the body and the media type of the results, if they come in time."""
+    def _check_count(self, count: int, body: Body, what: str) -> None:
+        if count > self._config.max_rows:
+            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {what}")
+        if count and f"{count}" == body.max_rows:
+            message = f"{count:,} {what}, as many rows as X-SPARQL-MaxRows allows; there may be more"
+            raise QueryFailed("truncated", message)
+
+    async def _within(self, query: str, accept: str, *, of_agent: bool = False) -> Body:
+        """Return the results; tries again while the endpoint is overloaded.
+
+        A query of an agent is to blame if each attempt fails as it does when a query takes too long for the
+        endpoint, and the endpoint answers a probe before and after each but the first.
+        """
+        wait = 0.0
         async with self._slots:
-            try:
-                async with asyncio.timeout(self._config.timeout_sec):
-                    return await self._post(query, accept)
-            except TimeoutError:
-                message = f"it took more than {self._config.timeout_sec:g} s"
-                raise QueryFailed("failed", message, is_slow=True) from None
+            for pause in (None, *PAUSES):
+                if pause is not None:
+                    await asyncio.sleep(max(pause, wait))
+                    of_agent = of_agent and await self._answers()
+                try:
+                    return await self._timed(query, accept, self._config.timeout_sec)
+                except QueryFailed as error:
+                    failed = error.with_traceback(None)
+                if failed.wait is None:
+                    break
+                wait = failed.wait
+                of_agent = of_agent and failed.is_suspect and (pause is None or await self._answers())
+            else:
+                if of_agent:
+                    what = f"{len(PAUSES) + 1} attempts failed while the endpoint answered {PROBE}"
+                    failed = QueryFailed("failed", f"{what}: {failed.message}", is_slow=True)
+        raise failed
 
-    async def _post(self, query: str, accept: str) -> tuple[bytes, str]:
-        """Return the same without a time limit; retries while the endpoint is overloaded."""
-        for pause in PAUSES:
-            try:
+    async def _answers(self) -> bool:
+        """Whether the endpoint answers a probe, if only that it does not know ASK."""
+        try:
+            await self._timed(PROBE, SPARQL_RESULTS, min(PROBE_SECONDS, self._config.timeout_sec))
+        except QueryFailed as error:
+            return error.kind == "invalid"
+        return True
+
+    async def _timed(self, query: str, accept: str, seconds: float) -> Body:
+        """Make one attempt, if it is answered in time."""
+        try:
+            async with asyncio.timeout(seconds):
                 return await self._attempt(query, accept)
-            except QueryFailed as error:
-                if not error.may_pass:
-                    raise
-            await asyncio.sleep(pause)
-        return await self._attempt(query, accept)
+        except TimeoutError:
+            raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
 
-    async def _attempt(self, query: str, accept: str) -> tuple[bytes, str]:
+    async def _attempt(self, query: str, accept: str) -> Body:
         import httpx
 
         assert self._client is not None  # noqa: S101
         url = self._url
         try:
             for _ in range(MAX_REDIRECTS + 1):
-                headers = {"Accept": accept}
-                sent = self._client.stream("POST", url, data={"query": query}, headers=headers)
+                data = {"query": query}
+                sent = self._client.stream("POST", url, data=data, headers={"Accept": accept})
                 async with sent as response:
                     if response.is_redirect:
                         url = self._redirected(url, response.headers.get("location", ""))
                         continue
+                    headers = response.headers
+                    if response.status_code == 206 or (response.is_success and "x-sql-state" in headers):
+                        sign = "HTTP 206" if response.status_code == 206 else "X-SQL-State"
+                        raise QueryFailed("truncated", f"the endpoint returned only a part ({sign})")
                     body = await self._read(response)
-                    if response.is_success:
-                        return body, response.headers.get("content-type", "").partition(";")[
-                            0
-                        ].strip().lower()
-                    raise self._failure(response.status_code, body)
+                    if not response.is_success:
+                        raise self._failure(response, body)
+                    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+                    return Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
             raise QueryFailed("unavailable", "it redirects again and again")
         except httpx.TimeoutException as error:
             if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
@@ -212,8 +261,9 @@ class Endpoint:
                 raise QueryFailed("failed", f"it returns more than {self._config.max_bytes:,} bytes")
         return bytes(body)
 
-    def _failure(self, status: int, body: bytes) -> QueryFailed:
+    def _failure(self, response: httpx.Response, body: bytes) -> QueryFailed:
         """The failure that a status code stands for. Servers explain invalid queries in plain text."""
+        status = response.status_code
         text = " ".join(body[:2000].decode(errors="replace").split())
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
@@ -221,7 +271,11 @@ class Endpoint:
         if status in OF_THE_QUERY:
             return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
         if status in OVERLOADED:
-            return _passing(f"it answers HTTP {status}")
+            wait = retry_after(response.headers) or 0
+            if wait > MAX_WAIT_SECONDS:
+                said = f" and asks to wait for {wait:.0f} s{said}"
+                return QueryFailed("unavailable", f"it answers HTTP {status}{said}")
+            return _passing(f"it answers HTTP {status}{said}", wait, is_suspect=status in SUSPECT)
         advice = "; check headers, username and password" if status in {401, 403} else ""
         return QueryFailed("unavailable", f"it answers HTTP {status}{advice}")
 
@@ -245,6 +299,6 @@ def shown_address(config: ExecuteConfig) -> str:
     return str(getattr(config.endpoint, "written", config.endpoint))
 
 
-def _passing(message: str) -> QueryFailed:
+def _passing(message: str, wait: float = 0, *, is_suspect: bool = False) -> QueryFailed:
     """A temporary failure."""
-    return QueryFailed("unavailable", message, may_pass=True)
+    return QueryFailed("unavailable", message, wait=wait, is_suspect=is_suspect)

@@ -55,7 +55,7 @@ class Processes:
         async with self._slots:
             self._idle.append(await self._start())
 
-    async def run(self, query: str) -> Answer:
+    async def run(self, query: str, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
         """Run a query.
 
         Raises:

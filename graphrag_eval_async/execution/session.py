@@ -235,7 +235,7 @@ class ExecutionSession:
         try:
             allow_from = self._config.allow_from or self._config.graph is not None
             await asyncio.to_thread(check_query, query, allow_from=allow_from)
-            outcome = await self._engine.run(query)
+            outcome = await self._engine.run(query, of_agent=True)
         except QueryFailed as failed:
             outcome = failed.with_traceback(None)
         if isinstance(outcome, Answer) or outcome.kind == "invalid":

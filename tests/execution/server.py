@@ -14,7 +14,7 @@ import pyoxigraph
 from tests.deadlines import WAIT_SECONDS, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -49,18 +49,23 @@ class Handler(BaseHTTPRequestHandler):
             with server.lock:
                 server.in_flight -= 1
 
-    def answer(self, query: str) -> None:
+    def answer(
+        self, query: str, status: int = 200, headers: Mapping[str, str] = {}, mark: bytes = b""
+    ) -> None:
+        """Answer a query; `mark` comes before the body."""
         try:
             results = self.endpoint.store.query(query)
         except SyntaxError as error:
             self.reply(400, f"Malformed query: {error}".encode(), "text/plain")
             return
         if isinstance(results, pyoxigraph.QueryTriples):
-            data = results.serialize(format=pyoxigraph.RdfFormat.N_TRIPLES)
-            self.reply(200, data or b"", "application/n-triples")
+            data, kind = results.serialize(format=pyoxigraph.RdfFormat.N_TRIPLES), "application/n-triples"
         else:
-            data = results.serialize(format=pyoxigraph.QueryResultsFormat.JSON)
-            self.reply(200, data or b"", f"{JSON}; charset=utf-8")
+            data, kind = (
+                results.serialize(format=pyoxigraph.QueryResultsFormat.JSON),
+                f"{JSON}; charset=utf-8",
+            )
+        self.reply(status, mark + (data or b""), kind, **headers)
 
     def reply(self, status: int, body: bytes = b"", kind: str = "text/plain", **headers: str) -> None:
         self.send_response(status)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
+import random
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graphrag_eval_async import ConfigError, Evaluator, ExecutionUnavailable, evaluate_stream
+from graphrag_eval_async.execution import endpoint
 from tests.deadlines import wait
 from tests.execution.server import JSON, EndpointServer, Handler, failing, never, slow, together
 from tests.execution.support import (
@@ -171,15 +175,165 @@ async def test_an_overloaded_endpoint_is_asked_again() -> None:
 
 async def test_what_is_not_the_agents_fault_leaves_the_score_out() -> None:
     def only_actual(handler: Handler, query: str) -> bool:
-        return query == RIGHT and failing(502)(handler, query)
+        return query == RIGHT and failing(404)(handler, query)
 
     with serving(failing(503)) as server:
         [result] = await results_of([ran(RIGHT)], config(server))
-    assert result["execution_error"] == "unavailable: reference_steps[0][0]: it answers HTTP 503"
+    assert (
+        result["execution_error"] == "unavailable: reference_steps[0][0]: it answers HTTP 503: no such luck"
+    )
     with serving(only_actual) as server:
         [result] = await results_of([ran(RIGHT)], config(server))
-    assert result["execution_error"] == "unavailable: actual_steps[0]: it answers HTTP 502"
+    assert result["execution_error"] == "unavailable: actual_steps[0]: it answers HTTP 404"
     assert not {"steps_score", "failure"} & {*result}
+
+
+async def test_a_query_for_which_the_endpoint_times_out_scores_0() -> None:
+    """The mean counts it, and the other queries cost no probe."""
+    statuses = (408, 502, 503, 504, 503, 504)
+
+    def own_timeout(handler: Handler, query: str) -> bool:
+        found = [i for i in range(len(statuses)) if query.endswith(f"# {i}")]
+        for i in found:
+            handler.reply(statuses[i], b"Query timed out")
+        return bool(found)
+
+    responses = [ran(f"{RIGHT} # {i}", f"q{i}") for i in range(8)]
+    with serving(own_timeout) as server:
+        stream = evaluate_stream(templates(count=8), responses, config=config(server), ordered=True)
+        async with stream:
+            results = [result async for result in stream]
+        assert server.asked == {NAMES: 1} | {f"{RIGHT} # {i}": 3 if i < 6 else 1 for i in range(8)}
+        assert server.queries.count("ASK {}") == 1 + 6 * 4
+    assert stream.aggregates.snapshot()["micro"]["steps_score"]["mean"] == 2 / 8
+    assert {result.get("failure") for result in results[:6]} == {"step_error"}
+    assert results[0]["actual_steps"][0]["execution_error"] == (
+        "failed: 3 attempts failed while the endpoint answered ASK {}: it answers HTTP 408: Query timed out"
+    )
+
+
+async def test_who_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query, if probes succeed before and after each of two attempts that end with such a status."""
+    monkeypatch.setattr(endpoint, "PAUSES", (0.0, 0.0))
+    rng = random.Random(1)
+    log: list[tuple[bool, int]] = []
+
+    def any_status(handler: Handler, query: str) -> bool:
+        is_attempt = query.startswith(RIGHT)
+        odd = (429, 404, 200) if is_attempt else (429, 503, 400)
+        status = rng.choice(odd) if rng.random() < 0.08 else 503 if is_attempt else 200
+        log.append((is_attempt, status))
+        if status == 200:
+            handler.answer(query)
+        else:
+            handler.reply(status)
+        return True
+
+    outcomes = set()
+    with serving() as server:
+        async with Evaluator(templates(), config=config(server)) as evaluator:
+            await evaluator.evaluate(ran(WRONG))
+            server.scripts.append(any_status)
+            for number in range(150):
+                log.clear()
+                result = await evaluator.evaluate(ran(f"{RIGHT} # {number}"))
+                attempts = [status for is_attempt, status in log if is_attempt]
+                order = "".join("A" if is_attempt else "p" for is_attempt, _ in log)
+                answered = all(status in (200, 400) for is_attempt, status in log if not is_attempt)
+                assert len(attempts) <= 3
+                assert len(log) - len(attempts) <= 4
+                if attempts[-1] == 200:
+                    expected: Any = 1
+                elif attempts == [503] * 3 and order == "ApAppAp" and answered:
+                    expected = 0
+                else:
+                    expected = None
+                assert result.get("steps_score") == expected
+                assert ("execution_error" in result) == (expected is None)
+                outcomes.add(expected)
+    assert outcomes == {0, 1, None}
+
+
+async def test_429_blames_no_query_and_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "PAUSES", (0.0, 0.0))
+    times = []
+
+    def busy(handler: Handler, query: str) -> bool:
+        if query != RIGHT:
+            return False
+        times.append(time.monotonic())
+        if len(times) < 3:
+            handler.reply(429, Retry_After="1")
+        return len(times) < 3
+
+    with serving(busy) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+        assert "ASK {}" not in server.queries[1:]
+    assert result["steps_score"] == 1
+    assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(times))
+
+    def only_actual(handler: Handler, query: str) -> bool:
+        return query == RIGHT and failing(429, Retry_After="3600")(handler, query)
+
+    with serving(only_actual) as server:
+        [result] = await results_of([ran(RIGHT)], config(server))
+        assert server.asked[RIGHT] == 1
+    assert result["execution_error"] == (
+        "unavailable: actual_steps[0]: it answers HTTP 429 and asks to wait for 3600 s: no such luck"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "said"),
+    [
+        (206, {}, "HTTP 206"),
+        (200, {"X_SQL_State": "S1TAT"}, "X-SQL-State"),
+        (200, {"X_SPARQL_MaxRows": "2"}, "as many rows as X-SPARQL-MaxRows allows"),
+        (200, {"X_SPARQL_MaxRows": "3"}, None),
+    ],
+)
+@pytest.mark.parametrize("is_graph", [False, True])
+async def test_partial_answers_are_truncated(
+    status: int, headers: dict[str, str], said: str | None, is_graph: bool
+) -> None:
+    reference, actual = NAMES, RIGHT
+    if is_graph:
+        reference = f"{PREFIX}CONSTRUCT {{ ?t a cim:Transformer }} WHERE {{ ?t a cim:Transformer }}"
+        actual = f"{reference} # again"
+
+    for part in (reference, actual):
+
+        def partial(handler: Handler, query: str, part: str = part) -> bool:
+            if query == part:
+                handler.answer(query, status, headers)
+            return query == part
+
+        with serving(partial) as server:
+            step = {**STEP, "reference_query": reference}
+            [result] = await results_of([ran(actual)], config(server), templates(step))
+        if said is None:
+            assert result["steps_score"] == 1
+        elif part == reference:
+            assert result["execution_error"].startswith("truncated: reference_steps[0][0]: ")
+            assert said in result["execution_error"]
+            assert result.get("steps_score") is None
+        else:
+            assert (result["steps_score"], result["failure"]) == (0, "step_error")
+            assert result["actual_steps"][0]["execution_error"].startswith("truncated: ")
+            assert "execution_error" not in result
+
+
+async def test_a_bom_is_skipped() -> None:
+    def marked(handler: Handler, query: str) -> bool:
+        handler.answer(query, mark=b"\xef\xbb\xbf")
+        return True
+
+    build = PREFIX + "CONSTRUCT { ?t a cim:Transformer } WHERE { ?t a cim:Transformer }"
+    for reference, actual in [(NAMES, RIGHT), (build, build + " ")]:
+        with serving(marked) as server:
+            step = {**STEP, "reference_query": reference}
+            [result] = await results_of([ran(actual)], config(server), templates(step))
+        assert result["steps_score"] == 1
 
 
 async def test_what_failed_is_tried_for_the_next_response() -> None:

@@ -369,7 +369,7 @@ def test_the_page_has_the_limits() -> None:
     page = (Path(__file__).parents[2] / "docs" / "execution.md").read_text()
     config = ExecuteConfig(graph="data.ttl")
     for row in (
-        f"| time of one query | {config.timeout_sec:g} s | `timeout_sec` |",
+        f"| time of one attempt of a query | {config.timeout_sec:g} s | `timeout_sec` |",
         f"| rows or triples that it returns | {config.max_rows:,} | `max_rows` |",
         f"| bytes that it returns | {config.max_bytes >> 20} MiB | `max_bytes` |",
         f"| queries at a time | {config.max_in_flight} | `max_in_flight` |",
