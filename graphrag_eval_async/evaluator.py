@@ -65,7 +65,7 @@ LARGE_BYTES = 128 * 1024
 """From this size on, a response is read and scored in threads, since decoding, checking and comparing it
 would hold up the event loop; so it is scored if its reference steps are as large."""
 
-RESULTS_VERSION = "4"
+RESULTS_VERSION = "5"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
 
 

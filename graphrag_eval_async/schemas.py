@@ -19,6 +19,7 @@ from graphrag_eval_async.records.metrics import (
 )
 from graphrag_eval_async.records.shapes import ReferenceShape, did_you_mean
 from graphrag_eval_async.steps.differences import KINDS, MAX_DIFFERENCES
+from graphrag_eval_async.steps.failure import CLASSES
 
 Status = Literal["success", "error"]
 Number = Annotated[float, Meta(description="a finite number of at most 64 bits")]
@@ -104,6 +105,10 @@ class _Result(Struct, kw_only=True):
     execution: Annotated[
         dict[str, str] | None, Meta(description="where and when queries were run: endpoint or graph, and at")
     ] = None
+    failure: Annotated[
+        str | None,
+        Meta(description="why the response failed; null if its steps were not compared", examples=[*CLASSES]),
+    ] = None
     execution_error: Annotated[
         str | None, Meta(description="why the steps have no score, as queries could not be run")
     ] = None
@@ -182,5 +187,7 @@ def json_schema(name: str) -> dict[str, Any]:
         if model is not None:  # Other keys go into the request.
             model["additionalProperties"] = True
             model["properties"]["api_base"] = model["properties"]["base_url"]
+    if name == "results":  # Those of other programs may lack these keys.
+        schema["$defs"]["Result"]["required"] += ["steps_score", "failure"]
     text = orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")  # As ECMAScript has them.
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **orjson.loads(text)}

@@ -82,12 +82,12 @@ async def test_invalid_responses(evaluator: Evaluator, response: Any, reason: st
 
 
 async def test_without_steps_there_is_no_score(evaluator: Evaluator) -> None:
-    assert "steps_score" not in await evaluator.evaluate({"question_id": "q0"})
-    assert "steps_score" not in await evaluator.evaluate({"question_id": "q0", "actual_steps": None})
+    for response in ({"question_id": "q0"}, {"question_id": "q0", "actual_steps": None}):
+        assert (await evaluator.evaluate(response))["steps_score"] is None
     assert (await evaluator.evaluate({"question_id": "q0", "actual_steps": []}))["steps_score"] == 0.0
     bare = Evaluator([{"template_id": "t", "questions": [{"id": "q0", "question_text": "?"}]}])
     result = await bare.evaluate(answer(0))
-    assert "steps_score" not in result
+    assert result["steps_score"] is None
     assert "reference_steps" not in result
     assert "reference_answer" not in result
 

@@ -45,7 +45,7 @@ def test_reference_holds_every_kind_of_step() -> None:
 
 async def test_responses_are_scored_as_meant() -> None:
     results = await run_evaluation(EXAMPLES / "reference.yaml", EXAMPLES / "responses.jsonl")
-    scores = [(result["question_id"], result["sample"], result.get("steps_score")) for result in results]
+    scores = [(result["question_id"], result["sample"], result["steps_score"]) for result in results]
     assert scores == [
         ("transformers-bergheim", 1, 1.0),
         ("transformers-bergheim", 2, 0.25),
@@ -62,7 +62,7 @@ async def test_graphs_are_scored_as_meant() -> None:
     results = await run_evaluation(
         EXAMPLES / "graphs_reference.yaml", EXAMPLES / "graphs_responses.jsonl", missing="skip"
     )
-    scores = [(result["question_id"], result["sample"], result.get("steps_score")) for result in results]
+    scores = [(result["question_id"], result["sample"], result["steps_score"]) for result in results]
     assert scores == [
         ("ratings-bergheim", 1, 1.0),
         ("ratings-bergheim", 2, 0.0),

@@ -65,7 +65,7 @@ async def main():
     reference = Path(__file__).with_name("reference.yaml")
     async with evaluate_agent(reference, agent, max_concurrency=4, timeout=60) as stream:
         async for result in stream:
-            print(result["question_id"], result["status"], result.get("steps_score"), result.get("failure"))
+            print(result["question_id"], result["status"], result["steps_score"], result["failure"])
         for reject in stream.rejects:
             print("rejected:", reject)
 

@@ -12,9 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY
+from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY, not_run_in_words
 from graphrag_eval_async.records.metrics import counts_of, is_score
-from graphrag_eval_async.records.outcomes import NO_ANSWER, NO_STEPS, NOT_SCORED, RESPONSE_ERROR
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import by_frequency, mean_cell, name_cell, number, one_line, percent
 
@@ -138,16 +137,13 @@ def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
     return ["mean", "of all results", "of questions", "of templates"], rows
 
 
-_OF_RESPONSES = {NO_ANSWER, NO_STEPS, NOT_SCORED, RESPONSE_ERROR}
-
-
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     """How often each reason of failure occurred, and why steps have no score, in a line each, if any did."""
     reasons = failure_counts(snapshot["micro"])
-    unscored = snapshot["micro"].get("steps_score", {}).get("coverage", {}).get("failed", {})
-    unscored = {kind: total for kind, total in unscored.items() if kind not in _OF_RESPONSES}
-    lines = {"failure": reasons, "steps that could not be scored": unscored}
-    return [one_line(f"{name}: {by_frequency(kinds)}") for name, kinds in lines.items() if kinds]
+    lines = [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
+    if unscored := not_run_in_words(snapshot["micro"].get("steps_score", {}).get("coverage", {})):
+        lines.append(f"steps without a score: {unscored}; see execution_error in the results")
+    return lines
 
 
 def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:

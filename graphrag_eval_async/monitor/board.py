@@ -164,7 +164,7 @@ class Board:
 
         def rendered() -> str:
             complete(facts)
-            return render("_overview.html", **overview(facts, worst, courses, reasons.error), **names)
+            return render("_overview.html", **overview(facts, worst, reasons, courses), **names)
 
         return await asyncio.to_thread(rendered)
 

@@ -13,7 +13,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
     error = result.get("error") if status == "error" else _error_of_judge(result)
     if error is not None:
         short["error"] = str(error)[:ERROR_CHARACTERS]
-    if isinstance(reason := result.get(REASON), str):
-        short[REASON] = reason[:ERROR_CHARACTERS]
+    for key in (REASON, EXECUTION_ERROR):
+        if isinstance(told := result.get(key), str):
+            short[key] = told[:ERROR_CHARACTERS]
     metrics: dict[str, float] = {}
     costs = []
     for metric, value in values:

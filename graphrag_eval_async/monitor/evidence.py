@@ -370,8 +370,10 @@ def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Va
     if of_steps:
         return
     for name in OF_STEPS:
-        if name in item or f"{name}_error" in item:
-            yield _value(item, name, [name], [f"{name}_error"], known)
+        errors = [f"{name}_error", *([EXECUTION_ERROR] if name == "steps_score" else [])]
+        value = _value(item, name, [name], errors, known)
+        if value.values or value.error:
+            yield value
     if used := [key for key in RESOURCES if key in item]:
         yield _value(item, "used", used, [], known)
     # A journal adds a checksum.

@@ -11,8 +11,14 @@ from graphrag_eval_async.monitor.charts import charts_of, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.questions import OF_AGENT
 from graphrag_eval_async.monitor.windows import duration_name
-from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, greatest_losses, headline, reason_in_words
-from graphrag_eval_async.monitor.worst import WorstQuestion, score_in_words
+from graphrag_eval_async.monitor.wording import (
+    RESOURCE_HEADINGS,
+    greatest_losses,
+    headline,
+    not_run_in_words,
+    reason_in_words,
+)
+from graphrag_eval_async.monitor.worst import Reasons, WorstQuestion, score_in_words
 from graphrag_eval_async.records.metrics import COST, is_score, metric_position
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import counts, plural
@@ -55,17 +61,17 @@ class Row(NamedTuple):
 
 def overview(
     facts: Mapping[str, Any],
-    worst: Sequence[WorstQuestion] = (),
+    worst: Sequence[WorstQuestion],
+    reasons: Reasons,
     courses: Courses | None = None,
-    error: str = "",
 ) -> dict[str, Any]:
     """The names that `_overview.html` takes, besides those that differ between dashboard and report.
 
     Args:
         facts: the state of the run.
         worst: the worst questions, the first of which is named in the summary.
+        reasons: why results failed.
         courses: how the scores moved, if that is known.
-        error: the message of the latest error.
     """
     overall, comparison = facts["overall"], facts["comparison"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
@@ -85,7 +91,7 @@ def overview(
         "worst": worst,
         "valueless": _without_value(overall),
         "lacking": _lacking(overall.get("coverage", {})),
-        "summary": [*_summary(facts, every, templates, worst, courses, error)],
+        "summary": [*_summary(facts, every, templates, worst, courses, reasons)],
         "charts": {} if courses is None else charts_of(courses.overall, overall, facts["level"]),
         "changes": _changes(comparison),
         "warnings": [] if comparison is None else comparison["warnings"],
@@ -142,7 +148,7 @@ def _summary(
     templates: Sequence[Row],
     worst: Sequence[WorstQuestion],
     courses: Courses | None,
-    error: str,
+    reasons: Reasons,
 ) -> Iterable[tuple[str, str, Any]]:
     """What a person asks first: the question, the answer, and the template or question that it names."""
     names = _main_scores(facts, every)
@@ -154,12 +160,7 @@ def _summary(
         yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
     if courses is not None and every.samples:
         yield "Getting worse?", getting_worse(courses, names, facts["level"]), None
-    if every.errors:
-        answer = f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})"
-        answer += f", the latest: {error}" if error else ""
-        yield "Errors", answer, None
-    if facts["rejects"]:
-        yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated", None
+    yield from _not_scored(facts, every, reasons)
     for name in names:
         if lowest := _lowest(name, templates, courses):
             label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"
@@ -177,6 +178,18 @@ def _summary(
     if worst:
         answer = "; ".join(filter(None, (score_in_words(worst[0].score), worst[0].why)))
         yield "Worst question", answer, worst[0]
+
+
+def _not_scored(facts: Mapping[str, Any], every: Row, reasons: Reasons) -> Iterable[tuple[str, str, None]]:
+    if every.errors:
+        answer = f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})"
+        answer += f", the latest: {reasons.error}" if reasons.error else ""
+        yield "Errors", answer, None
+    if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
+        example = f"; the first: {reasons.not_run}" if reasons.not_run else ""
+        yield "Steps without a score", f"{unscored}{example}", None
+    if facts["rejects"]:
+        yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated", None
 
 
 def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:

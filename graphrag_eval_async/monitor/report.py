@@ -159,7 +159,7 @@ def html_report(
     }
     return render(
         "report.html",
-        **overview(facts, results.reasons.rows(worst, of_questions), error=results.reasons.error),
+        **overview(facts, results.reasons.rows(worst, of_questions), results.reasons),
         title=title,
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.records.outcomes import NOT_RUN
 from graphrag_eval_async.text import name_cell, number, percent, plural
 
 if TYPE_CHECKING:
@@ -60,6 +61,12 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
     """Return the outcome, after the questions that are missing; `name` renders names and ids."""
     lacking = missing(snapshot, name=name)
     return f"{lacking}. {verdict(snapshot, name=name)}" if lacking else verdict(snapshot, name=name)
+
+
+def not_run_in_words(coverage: Mapping[str, Any]) -> str:
+    """How many results have no score of steps since queries could not be run; empty if none."""
+    count = coverage.get("failed", {}).get(NOT_RUN)
+    return f"the queries of {plural(count, 'result')} could not be run" if count else ""
 
 
 def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) -> str:

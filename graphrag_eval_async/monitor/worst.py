@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.wording import reason_in_words
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import number, one_line, plural
 from graphrag_eval_async.threads import work_in_slices
@@ -98,13 +98,14 @@ class Reasons:
 
     Attributes:
         error: the message of the latest error.
+        not_run: why the queries of a result could not be run, of the first such result.
     """
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}
         self._texts: dict[str, str | None] = {}
         self._errors: dict[str, str] = {}
-        self.error = ""
+        self.error = self.not_run = ""
 
     def add(self, short: Mapping[str, Any]) -> None:
         """Count a result, in short."""
@@ -112,6 +113,7 @@ class Reasons:
         question = short["question_id"]
         if reason == ERROR:
             self.error = one_line(str(short.get("error", "no message")), limit=ERROR_CHARACTERS)
+        self.not_run = self.not_run or one_line(short.get(EXECUTION_ERROR, ""), limit=ERROR_CHARACTERS)
         if reason == NO_FAILURE or not isinstance(question, str):
             return
         counts = self._counts.get(question)

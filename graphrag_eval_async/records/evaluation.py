@@ -15,7 +15,6 @@ from graphrag_eval_async.records.outcomes import (
     REASON,
     REFERENCE_QUERY,
     failures_of,
-    missing_of,
 )
 from graphrag_eval_async.records.outputs import returned_nothing
 
@@ -192,7 +191,7 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
         evaluation.has_query,
         bool(response.usable),
         evaluation.failure,
-        None if evaluation.execution_error is None else evaluation.execution_error.partition(":")[0],
+        evaluation.execution_error is not None,
     )
 
 
@@ -209,7 +208,7 @@ def _outcome(
     has_query: bool,
     took_steps: bool,
     failure: str | None,
-    execution_error: str | None,
+    not_run: bool,
 ) -> tuple[tuple[str, ...], Tallies, Tallies]:
     """The metrics and both sets of tallies. Results have few different combinations, so they share them."""
     result: dict[str, Any] = {
@@ -221,11 +220,9 @@ def _outcome(
     }
     reason = [] if failure is None else [(REASON, failure)]
     if not failed:
-        if execution_error is None:
-            missing = missing_of(result)
-        else:
-            result[EXECUTION_ERROR] = execution_error
-            missing = failures_of(result, (EXECUTION_ERROR,), failed=False, counts=True)
+        errors = (EXECUTION_ERROR,) if not_run else ()
+        result |= dict.fromkeys(errors, "")
+        missing = failures_of(result, errors, failed=False, counts=True)
         return metrics, tuple(missing + reason), ()
     counted, uncounted = (failures_of(result, (), failed=True, counts=counts) for counts in (True, False))
     return metrics, tuple(counted + reason), tuple(uncounted + reason)
@@ -253,16 +250,15 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["actual_steps"] = steps
         for more in filter(None, (evaluation.executed_steps, evaluation.judged_steps)):
             result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(result["actual_steps"])]
-    if evaluation.score is not None:
-        result["steps_score"] = evaluation.score
-        if evaluation.errors:
-            result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
+    result["steps_score"] = evaluation.score
+    if evaluation.errors:
+        result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
     if evaluation.similarity is not None:
         result["query_similarity"] = evaluation.similarity
     if evaluation.execution_error is not None:
         result[EXECUTION_ERROR] = evaluation.execution_error
-    if evaluation.failure is not None and evaluation.pending is None:  # The judged answer may change it.
-        result["failure"] = evaluation.failure
+    # The judged answer may change it.
+    result["failure"] = evaluation.failure if evaluation.pending is None else None
     _carry_over(fields, RESOURCES, result)
     if evaluation.sample is not None:
         result["sample"] = evaluation.sample

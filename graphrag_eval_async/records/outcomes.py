@@ -28,6 +28,7 @@ EXECUTION_ERROR = "execution_error"
 """Key of the reason why queries could not be run, which leaves the steps without a score."""
 
 RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
+NOT_RUN = "not_run"
 OTHER, TEXT = "other", "text"
 
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
@@ -108,7 +109,8 @@ def failures_of(
             kinds["steps_score"] = RESPONSE_ERROR
     for key in errors:
         if result[key] is not None:
-            kinds |= dict.fromkeys(ERRORS_OF_RESULT[key], _kind(result[key]))
+            kind = NOT_RUN if key == EXECUTION_ERROR else _kind(result[key])
+            kinds |= dict.fromkeys(ERRORS_OF_RESULT[key], kind)
     if not counts:
         kinds |= {metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None}
         return [tally for tally in kinds.items() if tally[0] != OUTPUTS or result.get(OUTPUTS) is None]

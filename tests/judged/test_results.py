@@ -123,7 +123,16 @@ async def test_every_key_of_the_examples() -> None:
         assert [list(result) for result in failed] == [
             [
                 *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
-                *("status", "error", "actual_steps", "failure", "input_tokens", "elapsed_sec", "sample"),
+                *(
+                    "status",
+                    "error",
+                    "actual_steps",
+                    "steps_score",
+                    "failure",
+                    "input_tokens",
+                    "elapsed_sec",
+                    "sample",
+                ),
             ]
         ]
         assert stream.aggregates.snapshot() == compute_aggregates(results)

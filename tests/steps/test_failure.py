@@ -226,7 +226,7 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
 async def test_failures_by_steps_alone(expected: str, group: list[dict[str, Any]], steps: Any) -> None:
     result = await result_of([group], steps)
     assert result["failure"] == expected
-    assert (result.get("steps_score") == 1) == (expected == "none")
+    assert (result["steps_score"] == 1) == (expected == "none")
 
 
 JUDGED = [
@@ -420,10 +420,11 @@ async def test_position_of_the_key() -> None:
 
 
 async def test_no_failure_without_reference_steps() -> None:
-    assert "failure" not in await Evaluator(templates()).evaluate({"question_id": "q", "error": "no"})
+    result = await Evaluator(templates()).evaluate({"question_id": "q", "error": "no"})
+    assert result["failure"] is None
     async with Evaluator(templates(), judge=Claims()) as evaluator:
         response = {"question_id": "q", "actual_answer": "claims: 4 4 ", "actual_steps": [took(STATIONS)]}
-        assert "failure" not in await evaluator.evaluate(response)
+        assert (await evaluator.evaluate(response))["failure"] is None
 
 
 async def test_it_is_reported_only_after_judging() -> None:
@@ -434,7 +435,7 @@ async def test_it_is_reported_only_after_judging() -> None:
     responses += [response | {"padding": "x" * HEAVY_BYTES} for response in responses]
     stages = evaluate_stream(templates([STATIONS]), responses, judge=Claims(), stages=True)
     async with stages:
-        found = [("pending" in result, result.get("failure"), result["sample"]) async for result in stages]
+        found = [("pending" in result, result["failure"], result["sample"]) async for result in stages]
     assert sorted(found, key=str) == [
         (False, "no_answer", 2),
         (False, "no_answer", 4),

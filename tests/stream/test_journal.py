@@ -500,7 +500,7 @@ def test_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("importlib.metadata.version", lambda _: "99.0")
     begun(path)  # Another release, which computes the same.
     monkeypatch.setattr("graphrag_eval_async.evaluator.RESULTS_VERSION", "99")
-    with pytest.raises(JournalMismatch, match=r"another version \(4, now 99\); ") as caught:
+    with pytest.raises(JournalMismatch, match=r"another version \(\d+, now 99\); ") as caught:
         begun(path)
     assert caught.value.differences == ("version",)
 

@@ -32,6 +32,8 @@ async def test_a_response_names_its_own_question() -> None:
         "question_text": QUESTION,
         "status": "success",
         "actual_answer": "Two.",
+        "steps_score": None,
+        "failure": None,
         "total_tokens": 5,
         "sample": 1,
         "metadata": {"extra": 1},
@@ -73,7 +75,7 @@ async def test_metrics_that_need_no_reference_are_judged() -> None:
     with pytest.warns(GraphragEvalWarning, match=f"without a reference set, these do nothing: {idle}$"):
         (result,), stream = await results_of(response, config=config, judge=judge)
     assert result["faithfulness"] == 1
-    assert "steps_score" not in result
+    assert (result["steps_score"], result["failure"]) == (None, None)
     assert stream.usage.outcomes == {"ok": 1, "skipped": 2}
     assert stream.aggregates.snapshot()["micro"]["faithfulness"]["mean"] == 1
 

@@ -111,7 +111,7 @@ async def test_failed_responses(more: dict[str, Any]) -> None:
     assert failed["status"] == "error"
     assert failed.get("error") == more.get("error")
     assert failed["actual_steps"] == answer(0)["actual_steps"]
-    assert "steps_score" not in failed
+    assert (failed["steps_score"], failed["failure"]) == (None, "step_error")
     assert "matches" not in failed["reference_steps"][0][0]
     micro = stream.aggregates.snapshot()["micro"]
     assert (micro["number_of_error_samples"], micro["number_of_success_samples"]) == (1, 1)
