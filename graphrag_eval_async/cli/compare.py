@@ -86,7 +86,7 @@ class Compare(RegressionGates):
         failures: list[str] = []
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
             snapshot = comparison.snapshot(level=self.level)
-            failures, held = failed_and_held(self.check_regressions(snapshot))
+            failures, held = failed_and_held(self.check_regressions(comparison, snapshot))
             if self.output is not None:
                 ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
             table = sys.stderr if self.rejects == "-" else sys.stdout

@@ -1,11 +1,13 @@
 """Gates on the comparison with a baseline."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from graphrag_eval_async.cli import options
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.verdicts import lower_is_better
 from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.monitor.wording import change_of, missing, regressions
 from graphrag_eval_async.records.conditions import to_float
@@ -19,16 +21,22 @@ class MaxDrop:
     metric: str
     most: float
 
-    def check(self, rows: Mapping[str, Mapping[str, Any]]) -> CheckedGate:
-        """Return whether the gate holds, and why."""
+    def check(self, comparison: RunningComparison, known: Iterable[str]) -> CheckedGate:
+        """Return whether the gate holds, and why; `known` are the metrics on both sides."""
         name = f"--max-drop {self.metric}={number(self.most)}"
-        if (row := rows.get(self.metric)) is None:
-            known = ", ".join(rows) or "none"
-            told = f"{self.metric}: no question has it on both sides; metrics on both sides: {known}"
+        means, zeros, (lost, more_lost), (of, more_of) = comparison.drop(self.metric)
+        if means is None:
+            others = ", ".join(known) or "none"
+            told = f"{self.metric}: no question has it on both sides; metrics on both sides: {others}"
             return CheckedGate(name, False, told)
-        drop = row["difference"] if row["direction"].startswith("lower") else -row["difference"]
-        told = f"{self.metric} {change_of(row)}: may get worse by at most {number(self.most)}"
-        return CheckedGate(name, drop <= self.most + 1e-12, told)
+        told = f"{self.metric} {change_of(means)}: may get worse by at most {number(self.most)}"
+        if any(zeros):
+            told += f"; errors count as 0, {zeros[0]} in the baseline and {zeros[1]} in the candidate"
+        lower = lower_is_better(self.metric)
+        holds = (means["difference"] if lower else -means["difference"]) <= self.most + 1e-12
+        if lacks := more_lost * of > lost * more_of:
+            told += f"; {more_lost} of {more_of} results lack {self.metric}, in the baseline {lost} of {of}"
+        return CheckedGate(name, holds and not lacks, told)
 
 
 def parse_max_drop(text: str) -> MaxDrop:
@@ -50,7 +58,8 @@ class RegressionGates:
             "--max-drop",
             parser=options.parser(parse_max_drop),
             metavar="METRIC=X",
-            help="Fail if the mean of METRIC got worse by more than X, however uncertain. Repeatable.",
+            help="Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics from "
+            "0 to 1, an error counts as 0. Repeatable.",
             **options.REPEATABLE,
         ),
     ]
@@ -89,8 +98,10 @@ class RegressionGates:
             "--allow-missing": self.allow_missing,
         }
 
-    def check_regressions(self, snapshot: Mapping[str, Any]) -> list[CheckedGate]:
-        gates = [gate.check(snapshot["overall"]) for gate in self.max_drop]
+    def check_regressions(
+        self, comparison: RunningComparison, snapshot: Mapping[str, Any]
+    ) -> list[CheckedGate]:
+        gates = [gate.check(comparison, snapshot["overall"]) for gate in self.max_drop]
         if (most := self.max_regressions) is not None:
             count = len(snapshot["regressions"])
             told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"

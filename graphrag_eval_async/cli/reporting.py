@@ -181,8 +181,8 @@ class WriteReport(GateOptions, RegressionGates):
         answered = {each.question_id for each in summary.questions if each.kind != NO_RESPONSE}
         missing = [] if reference is None else [each.id for each in reference if each.id not in answered]
         gates = check_each(self.gates, summary.snapshot, reference, {*missing})
-        if summary.comparison is not None:
-            gates += self.check_regressions(summary.comparison)
+        if reading.comparison is not None and summary.comparison is not None:
+            gates += self.check_regressions(reading.comparison, summary.comparison)
         metrics = {each.question_id: each.score[0] for each in summary.questions if each.score is not None}
         places, texts = _places(self.results, summary.listed_questions, metrics)
         return replace(summary, gates=gates, places=places, texts=texts)

@@ -16,13 +16,9 @@ class Comparison(dict[str, Any]):
 
     def __repr__(self) -> str:
         verdicts = ", ".join(f"{metric} {row['verdict']}" for metric, row in self["overall"].items())
-        told = ", ".join([f"{self['questions']} questions on both sides", *self._missing])
+        lacking = f", {len(self['missing'])} missing from the candidate" if self["missing"] else ""
+        told = f"{self['questions']} questions on both sides{lacking}"
         return f"<Comparison: {told}: {verdicts or 'no metric'}>"
-
-    @property
-    def _missing(self) -> list[str]:
-        count = len(self["missing"])
-        return [f"{count} of the baseline missing from the candidate"] * (count > 0)
 
     def _repr_html_(self) -> str:
         groups = {"overall": self["overall"], **self["per_template"]}
@@ -31,5 +27,6 @@ class Comparison(dict[str, Any]):
             for group, metrics in groups.items()
             for metric, row in metrics.items()
         ]
-        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in (*self._missing, *self["warnings"]))
+        lacking = [f"{len(self['missing'])} questions are missing from the candidate"] * bool(self["missing"])
+        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in [*lacking, *self["warnings"]])
         return html_table(("", "metric", *SHOWN), rows) + (f"<ul>{warnings}</ul>" if warnings else "")

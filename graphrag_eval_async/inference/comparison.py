@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.questions import mean_of
+from graphrag_eval_async.aggregates.questions import mean_of, plus
 from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.pairs import (
     SIDES,
+    Drop,
+    PairSums,
     Question,
     RunningPairs,
     change_between,
     paired,
+    pairs_of,
     reference_hash,
 )
 from graphrag_eval_async.inference.verdicts import (
@@ -21,11 +24,12 @@ from graphrag_eval_async.inference.verdicts import (
     LiveSnapshot,
     decide_values,
     finished_rows,
+    is_fraction,
     lower_is_better,
     position,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
-from graphrag_eval_async.records.outcomes import RESPONSE_ERROR
+from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 from graphrag_eval_async.text import plural
@@ -132,6 +136,8 @@ class RunningComparison:
             values = [each for each in seen.values if each[0] != ERROR_RATE]
             values.append((ERROR_RATE, float(seen.failed)))
             question.add(side, seen.template_id, values, reference)
+            tallies = [tally for tally in seen.tallies if tally[0] != REASON]
+            question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in tallies)
             self._runs[side].add(seen)
             self._fractions.update(seen.fractions)
         self._count(question, 1, side)
@@ -236,6 +242,28 @@ class RunningComparison:
             "warnings": found["warnings"] + _uneven(rows["overall"]),
             "notes": {**NOTES},
         }
+
+    def drop(self, metric: str) -> Drop:
+        """Return how a metric changed if errors count: as 0 in metrics from 0 to 1."""
+        fills = metric != ERROR_RATE and is_fraction(metric, self._fractions)
+        pairs, zeros, missing, results = [], [0, 0], [0, 0], [0, 0]
+        for question in filter(lambda question: question.is_shared, self._questions.values()):
+            known, valueless = [own.get(metric) for own in question.sides()], question.valueless
+            if known == [None, None] and not all(valueless[side, metric, True] for side in SIDES):
+                continue  # Nobody knows whether the metric applies.
+            for place, (side, values, own) in enumerate(zip(SIDES, question.sides(), known, strict=True)):
+                rate, samples = mean_of(values[ERROR_RATE])
+                errors = valueless[side, metric, True] if self._include_errors else round(rate * samples)
+                lacking = samples - errors - (0 if own is None else mean_of(own)[1])
+                missing[place] += max(valueless[side, metric, False], lacking)
+                results[place] += samples
+                if fills and errors:
+                    zeros[place] += errors
+                    known[place] = (0, errors) if own is None else plus(own, (0, errors))
+            if None not in known:
+                pairs.append(known)
+        means = PairSums.of(pairs_of(*zip(*pairs, strict=True))).means() if pairs else None
+        return Drop(means, zeros, missing, results)
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
         """Add tests for the scores that both sides requested, whether they have values or not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import copysign, isclose, isfinite
 from operator import eq
 from sys import float_info
@@ -59,14 +59,16 @@ class Question:
         values: values by side and metric, for sides with complete results.
         pending: sides that have only incomplete results.
         differs: whether the results have different reference data.
+        valueless: number of results without a value, by side and metric, and whether the result is an error.
     """
 
-    __slots__ = ("_reference", "_templates", "differs", "pending", "values")
+    __slots__ = ("_reference", "_templates", "differs", "pending", "valueless", "values")
 
     def __init__(self) -> None:
         self.values: dict[Side, Metrics] = {}
         self.pending: tuple[Side, ...] = ()
         self.differs = False
+        self.valueless = Counter[tuple[Side, str, bool]]()
         self._templates: dict[Side, str] = {}
         self._reference: int | None = None
 
@@ -152,6 +154,22 @@ def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several])
     (baselines, counts), (candidates, other_counts) = _means(ones), _means(others)
     changes = map(change_between, baselines, candidates)
     return [*map(Pair, baselines, candidates, changes, map(eq, counts, other_counts))]
+
+
+class Drop(NamedTuple):
+    """How a metric changed, over the questions that both sides have; each pair is baseline and candidate.
+
+    Attributes:
+        means: of both sides, and their difference; None without a question to compare.
+        zeros: how many errors count as 0, which they do in metrics from 0 to 1.
+        missing: how many results have no value and do not count.
+        results: number of results of questions to which the metric applies.
+    """
+
+    means: dict[str, float] | None
+    zeros: Sequence[int]
+    missing: Sequence[int]
+    results: Sequence[int]
 
 
 class PairSums(NamedTuple):

@@ -101,7 +101,11 @@ class Summary:
 
 
 class Reading:
-    """Collects from results what a summary says."""
+    """Collects from results what a summary says.
+
+    Attributes:
+        comparison: with the baseline; None without one.
+    """
 
     def __init__(
         self,
@@ -122,7 +126,7 @@ class Reading:
         self._include_errors = include_errors
         self._conditions = conditions
         self._aggregates = RunningAggregates(include_errors=include_errors)
-        self._comparison = RunningComparison(include_errors=include_errors) if compares else None
+        self.comparison = RunningComparison(include_errors=include_errors) if compares else None
         self._questions = Questions(conditions)
         if reference is not None:
             self._aggregates.order_templates(reference.templates)
@@ -136,8 +140,8 @@ class Reading:
         Raises:
             AggregationError: `result` is not a result of a question.
         """
-        if self._comparison is not None:
-            self._comparison.add_baseline(result)
+        if self.comparison is not None:
+            self.comparison.add_baseline(result)
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Add a result.
@@ -147,8 +151,8 @@ class Reading:
                 nothing of it is counted.
         """
         seen = observe(result, include_errors=self._include_errors)
-        if self._comparison is not None:
-            self._comparison.add(seen)
+        if self.comparison is not None:
+            self.comparison.add(seen)
         self._aggregates.add(seen)
         self._questions.add(seen)
 
@@ -166,7 +170,7 @@ class Reading:
         self._aggregates.finish()
         return Summary(
             snapshot=self._aggregates.snapshot(detail=True, level=level, interval=interval),
-            comparison=None if self._comparison is None else self._comparison.snapshot(level=level),
+            comparison=None if self.comparison is None else self.comparison.snapshot(level=level),
             questions=[*self._questions],
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
             by_means=not self._conditions,

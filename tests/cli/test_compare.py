@@ -225,6 +225,79 @@ def test_missing_questions_fail_each_gate(
     assert run(*both(folder, TWENTY[:12], TWENTY), *gate) == 0
 
 
+JUDGED = scored("t", [1.0] * 20, answer_f1=1.0, answer_relevance=0.5, elapsed_sec=2.0, reference_steps=[[]])
+FAILING = JUDGED[:12] + [
+    result(each["question_id"], "t", status="error", error="no", reference_steps=[[]]) for each in JUDGED[12:]
+]
+UNJUDGED = JUDGED[:12] + [
+    each | {"answer_f1": None, "answer_eval_error": "timeout: no reply"} for each in JUDGED[12:]
+]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "gate", "code", "told"),
+    [
+        (JUDGED, FAILING, "steps_score=0.3", 1, "1 -> 0.6, -0.4: may get worse by at most 0.3; errors count"),
+        (
+            JUDGED,
+            FAILING,
+            "steps_score=0.3",
+            1,
+            "errors count as 0, 0 in the baseline and 8 in the candidate",
+        ),
+        (
+            JUDGED,
+            FAILING,
+            "answer_f1=0.4",
+            0,
+            "answer_f1 1 -> 0.6, -0.4: may get worse by at most 0.4; errors",
+        ),
+        (JUDGED, FAILING[12:] * 2, "steps_score=0.9", 1, "steps_score 1 -> 0, -1: may get worse by at most"),
+        (
+            FAILING,
+            FAILING,
+            "steps_score=0",
+            0,
+            "0.6 -> 0.6, 0: may get worse by at most 0; errors count as 0",
+        ),
+        # In these, 0 would not be the worst value.
+        (JUDGED, FAILING, "elapsed_sec=0", 0, "elapsed_sec 2 -> 2, 0: may get worse by at most 0"),
+        (
+            JUDGED,
+            FAILING,
+            "answer_relevance=0",
+            0,
+            "answer_relevance 0.5 -> 0.5, 0: may get worse by at most 0",
+        ),
+        (
+            JUDGED,
+            UNJUDGED,
+            "answer_f1=0",
+            1,
+            "answer_f1 1 -> 1, 0: may get worse by at most 0; 8 of 20 results",
+        ),
+        (JUDGED, UNJUDGED, "answer_f1=0", 1, "8 of 20 results lack answer_f1, in the baseline 0 of 20"),
+        (UNJUDGED, UNJUDGED, "answer_f1=0", 0, "answer_f1 1 -> 1, 0: may get worse by at most 0"),
+        (JUDGED, UNJUDGED, "steps_score=0", 0, "steps_score 1 -> 1, 0: may get worse by at most 0"),
+    ],
+)
+def test_errors_count_as_0_and_missing_values_fail(
+    folder: Folder,
+    capfd: pytest.CaptureFixture[str],
+    baseline: list[Any],
+    candidate: list[Any],
+    gate: str,
+    code: int,
+    told: str,
+) -> None:
+    _, *files = both(folder, baseline, candidate)
+    gates = ["--max-drop", gate, "--allow-missing"]
+    assert run("compare", *files, *gates) == code
+    assert told in " ".join("".join(capfd.readouterr()).split())
+    assert run("report", files[1], "--baseline", files[0], *gates) == code
+    assert told in capfd.readouterr().out
+
+
 def test_fewer_errors_are_no_drop(folder: Folder) -> None:
     failed = [each | {"status": "error", "error": "no"} for each in GOOD[:10]] + GOOD[10:]
     assert run(*both(folder, failed, GOOD), "--max-drop", "error_rate=0", "--max-regressions", "0") == 0

@@ -256,6 +256,55 @@ def runs(draw: st.DrawFn) -> Results:
     return draw(st.lists(each, max_size=8)) + draw(st.lists(part, max_size=2))
 
 
+@st.composite
+def judged_runs(draw: st.DrawFn) -> Results:
+    """Results with errors, and with values that a judge failed to give."""
+    kinds = st.sampled_from([0.0, 0.25, 1.0, "error", "unjudged"])
+    samples = st.dictionaries(st.sampled_from("abcd"), st.lists(kinds, min_size=1, max_size=3))
+    made = []
+    for question, own in draw(samples).items():
+        for kind in own:
+            reference = {"reference_answer": "yes", "actual_answer": "yes"}
+            values: dict[str, Any] = {"answer_f1": kind}
+            if kind == "error":
+                values = {"status": "error", "error": "no"}
+            elif kind == "unjudged":
+                values = {"answer_f1": None, "answer_eval_error": "timeout: no reply"}
+            made.append(result(question, **reference, **values))
+    return made
+
+
+@given(judged_runs(), judged_runs(), st.booleans())
+def test_drops_are_what_plain_lists_say(baseline: Results, candidate: Results, include_errors: bool) -> None:
+    comparison = RunningComparison(include_errors=include_errors)
+    sides: list[defaultdict[str, list[float | str | None]]] = [defaultdict(list), defaultdict(list)]
+    for results, add, side in zip(
+        (baseline, candidate), (comparison.add_baseline, comparison.add), sides, strict=True
+    ):
+        for each in results:
+            add(each)
+            side[each["question_id"]].append("error" if each["status"] == "error" else each["answer_f1"])
+    applies = [
+        [side[question] for side in sides]
+        for question in sorted({*sides[0]} & {*sides[1]})
+        if any(isinstance(value, float) for side in sides for value in side[question])
+        or all("error" in side[question] for side in sides)
+    ]
+    filled = [
+        [[0.0 if isinstance(v, str) else v for v in own if v is not None] for own in pair] for pair in applies
+    ]
+    pairs = [[fmean(own) for own in pair] for pair in filled if all(pair)]
+    means, zeros, missing, results_of = comparison.drop("answer_f1")
+    assert (means is None) == (not pairs)
+    if means is not None:
+        assert means["baseline"] == pytest.approx(fmean(one for one, _ in pairs))
+        assert means["difference"] == pytest.approx(fmean(other - one for one, other in pairs))
+    for place in range(2):
+        values = [value for pair in applies for value in pair[place]]
+        counts = (zeros[place], missing[place], results_of[place])
+        assert counts == (values.count("error"), values.count(None), len(values))
+
+
 @given(runs(), runs(), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_it_is_what_plain_lists_say(baseline: Results, candidate: Results, include_errors: bool) -> None:

@@ -145,6 +145,9 @@ def test_a_comparison() -> None:
     assert "<script" not in shown
     assert isinstance(compared, dict)
     assert "0 questions" in repr(compare([], []))
+    compared = compare(before, after[:19])
+    assert "19 questions on both sides, 1 missing from the candidate: " in repr(compared)
+    assert "<li>1 questions are missing from the candidate</li>" in compared._repr_html_()
     compare([], [])._repr_html_()
 
 
