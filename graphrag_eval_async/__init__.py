@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources.receiving import receive_otlp
     from graphrag_eval_async.steps import average_precision, recall_at_k
     from graphrag_eval_async.stream import EvaluationStream, evaluate_agent, evaluate_stream
-    from graphrag_eval_async.stream.ending import Decision
+    from graphrag_eval_async.stream.until import Decision
     from graphrag_eval_async.traces import (
         TraceFormat,
         response_from_anthropic,
@@ -128,7 +128,7 @@ _MODULES = {
     "sources.receiving": "receive_otlp",
     "steps": "average_precision recall_at_k",
     "stream": "EvaluationStream evaluate_agent evaluate_stream",
-    "stream.ending": "Decision",
+    "stream.until": "Decision",
     "traces": (
         "TraceFormat response_from_anthropic response_from_langchain response_from_llamaindex "
         "response_from_mcp response_from_openai response_from_pydantic_ai response_from_trace "

@@ -20,8 +20,8 @@ from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.redis.results import Run
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
-from graphrag_eval_async.stream.ending import Decision
-from graphrag_eval_async.text import counts, describe, dollars, one_line, percent, tell
+from graphrag_eval_async.stream.until import Decision
+from graphrag_eval_async.text import counts, describe, one_line, percent, tell
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
 WORST_QUESTIONS = 5
@@ -173,8 +173,8 @@ def journaling(stream: Run) -> list[str]:
     return [one_line(f"journal {journal.path}: {found}, {stream.skipped} lines skipped as done{damaged}")]
 
 
-def deciding(decision: Decision, *, judged: bool) -> list[str]:
-    """Return lines about what was decided, and what that saved."""
+def deciding(decision: Decision) -> list[str]:
+    """Return lines about what was decided, and how many responses were not needed."""
     found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
     failed = f", {decision.failed} of them failed" if decision.failed else ""
     interval = f"{percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}"
@@ -186,9 +186,5 @@ def deciding(decision: Decision, *, judged: bool) -> list[str]:
         )
     ]
     if decision.remaining:
-        saved = ""
-        if judged and decision.saved_calls is not None:
-            cost = "" if decision.saved_dollars is None else f", about {dollars(decision.saved_dollars)}"
-            saved = f"; judging them would have taken about {decision.saved_calls} calls{cost}"
-        lines.append(f"skipped: {decision.remaining} responses{saved}")
+        lines.append(f"skipped: {decision.remaining} responses")
     return lines

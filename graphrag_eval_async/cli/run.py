@@ -305,7 +305,7 @@ class RunOptions(ReportOptions):
             *journaling(stream),
             *(judging(model, stream.usage) if model is not None else ()),
             *(f"not judged: {text}" for text in skipped),
-            *(deciding(decision, judged=model is not None) if decision is not None else ()),
+            *(deciding(decision) if decision is not None else ()),
         ]
         return self.report(
             EvaluatedFile(stream.aggregates, stream.rejects, stream.missing),

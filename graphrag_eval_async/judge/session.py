@@ -14,7 +14,7 @@ from graphrag_eval_async.judge.pricing import prices_of
 from graphrag_eval_async.judge.rate_limiter import Deadlines
 from graphrag_eval_async.judge.retry import KINDS, Retry
 from graphrag_eval_async.judge.scheduling import SingleFlight, Throttle
-from graphrag_eval_async.judge.usage import JudgeUsage, Spending
+from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,6 @@ class JudgeSession:
 
     Attributes:
         usage: counts of all calls.
-        spending: calls and costs of finished results.
         clients: the judges, by their names in the configuration.
         orders: the order of each new result.
         is_dropping: whether new results are no longer started.
@@ -50,7 +49,6 @@ class JudgeSession:
         llm = setups[0].llm
         self.limits = llm.limits
         self.usage = JudgeUsage(prices_of(llm, setups[0].name))
-        self.spending = Spending()
         self.deadlines = Deadlines(self.limits.result_timeout_sec)
         self.starts = Throttle(STARTS)
         self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))

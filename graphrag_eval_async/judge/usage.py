@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from operator import add
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphrag_eval_async.judge.pricing import UNKNOWN, Prices
 from graphrag_eval_async.records.tabular import html_table
 from graphrag_eval_async.records.token_usage import TokenUsage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class JudgeUsage:
@@ -143,33 +140,3 @@ class JudgeUsage:
                 known = self._of_others.get(prices, TokenUsage(0))
                 self._of_others[prices] = TokenUsage(*map(add, known, tokens))
         return prices.cost(kind, tokens)
-
-
-class Spending:
-    """Calls and costs of finished results, to compute means per result."""
-
-    def __init__(self) -> None:
-        self._asking = self._calls = self._priced = 0
-        self._dollars = 0.0
-
-    def add(self, calls: int, costs: Sequence[float | None]) -> None:
-        """Count a result: the calls it made itself, and the costs of their replies; None if unknown."""
-        if not calls:
-            return
-        self._asking += 1
-        self._calls += calls
-        known = [cost for cost in costs if cost is not None]
-        if known and len(known) == len(costs):
-            self._priced += 1
-            self._dollars += sum(known)
-
-    @property
-    def mean(self) -> tuple[float | None, float | None]:
-        """Mean calls and mean US dollars per result; None where unknown.
-
-        Skips results without calls of their own: the cache or equal calls in flight answered them.
-        """
-        return (
-            self._calls / self._asking if self._asking else None,
-            self._dollars / self._priced if self._priced else None,
-        )

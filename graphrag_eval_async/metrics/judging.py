@@ -239,8 +239,6 @@ class Judging:
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             for error in errors:
                 session.usage.examples.setdefault(error.kind, error.message)
-        costs = [cost for _, each in calls for cost in each.costs]
-        session.spending.add(sum(each.calls for _, each in calls), costs)
         return judged
 
 

@@ -17,8 +17,8 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
+from graphrag_eval_async.records.line import Reason
 from graphrag_eval_async.records.metrics import means_of
-from graphrag_eval_async.records.reject import Reason
 from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_counts
 from graphrag_eval_async.text import escape
 

@@ -7,12 +7,13 @@ from graphrag_eval_async.records.line import (
     Line,
     LongLine,
     Position,
+    Reason,
     Record,
     Unwritable,
     write_line,
 )
 from graphrag_eval_async.records.question import Question
-from graphrag_eval_async.records.reject import Reason, Reject, Rejects
+from graphrag_eval_async.records.reject import Reject, Rejects
 from graphrag_eval_async.records.response import Response, read_record
 
 __all__ = [

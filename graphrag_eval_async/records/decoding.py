@@ -14,7 +14,7 @@ from graphrag_eval_async.records.line import BROKEN_LINE, BYTE_ORDER_MARK, MAX_L
 from graphrag_eval_async.records.pieces import LARGE_BYTES, count_values, loads
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records.reject import Reason
+    from graphrag_eval_async.records.line import Reason
 
 BYTES_PER_VALUE = 64
 """Bytes of the maximum line length per list, object or comma. A line with more of them is rejected: Python

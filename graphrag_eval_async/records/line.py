@@ -16,6 +16,20 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+Reason = Literal[
+    "invalid_utf8",
+    "invalid_json",
+    "not_an_object",
+    "missing_question_id",
+    "unknown_question_id",
+    "invalid_field",
+    "too_long",
+    "too_deep",
+    "incomplete",
+    "not_a_trace",
+    "poison",
+]
+
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Default maximum length of a line."""
 
@@ -130,7 +144,7 @@ class Unwritable(NamedTuple):
     number: int
     offset: int
     data: bytes
-    reason: Literal["too_deep", "invalid_field", "poison"]
+    reason: Reason
     message: str
     file: FileId | None = None
 

@@ -6,26 +6,12 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, BinaryIO, overload
 
 from graphrag_eval_async.errors import in_utf8
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records.line import Line, LongLine, Unwritable
-
-Reason = Literal[
-    "invalid_utf8",
-    "invalid_json",
-    "not_an_object",
-    "missing_question_id",
-    "unknown_question_id",
-    "invalid_field",
-    "too_long",
-    "too_deep",
-    "incomplete",
-    "not_a_trace",
-    "poison",
-]
+    from graphrag_eval_async.records.line import Line, LongLine, Reason, Unwritable
 
 HEAD_BYTES = 4096
 """Bytes of a rejected line that are kept in memory."""

@@ -1,48 +1,45 @@
-"""Asks an agent the questions of a reference set, several at a time."""
+"""Asks an agent the questions of a reference set, several at a time, and makes responses of its answers."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import logging
-from functools import partial
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass
 from inspect import isawaitable, iscoroutinefunction
 from math import inf
+from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
-from graphrag_eval_async.evaluator import is_large, weight
-from graphrag_eval_async.records import Line, Reject, read_record, write_line
-from graphrag_eval_async.records.reject import reject
+from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, check_integer, in_utf8
+from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import long_line
-from graphrag_eval_async.stream.answers import NoResponse, as_response, call_in_thread, message_of
-from graphrag_eval_async.stream.bounded_map import Later
-from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
+from graphrag_eval_async.threads import CLOSING_SECONDS, first_of, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from graphrag_eval_async.evaluator import Evaluator
-    from graphrag_eval_async.records import Question, Record, Response
-    from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.sinks.journal import Source
-    from graphrag_eval_async.stream.intake import Intake, Outcome
+    from graphrag_eval_async.records import Question, Reason, Record
     from graphrag_eval_async.stream.options import StreamOptions
-    from graphrag_eval_async.stream.resuming import Resuming
-
-    HandOut = Callable[[Evaluation], None]
 
 LOGGER = logging.getLogger("graphrag_eval_async.agent")
 
 MAX_CONCURRENCY = 8
 
+MAX_ERROR_CHARACTERS = 10_000
+"""Characters of an exception's message that a response keeps."""
+
 SEED = 0
 """Shuffles the questions of a stream with `until`; files have the same seed."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Agent:
     """Whom to ask, and how; see `evaluate_agent`.
 
@@ -74,43 +71,27 @@ class Agent:
         )
 
 
-class Asking:
-    """Asks the questions and passes on the answers.
+class Questions:
+    """The questions of a reference set as lines that name the question and the repeat, and their answers.
 
-    The stream reads the questions from it, each as a line that names the question and the repeat. A journal
-    recognizes answered questions by this line. A question is read only when there is a slot for it, so
-    whatever stops the reading stops the asking.
+    A journal recognizes answered questions by these lines. A question is read only when there is a slot for
+    it, so whatever stops the reading stops the asking.
 
     Attributes:
         lines: how many questions there are, repeats included.
     """
 
-    def __init__(
-        self,
-        agent: Agent,
-        evaluator: Evaluator,
-        intake: Intake,
-        resuming: Resuming | None,
-        options: StreamOptions,
-    ) -> None:
-        known = evaluator.reference.questions
-        self.lines = len(known) * agent.repeats
-        self._agent = agent
-        self._blocks = agent.blocks
-        self._known = known
-        self._format = evaluator.trace_format
-        self._questions = tuple(known.values())
-        self._intake = intake
-        self._resuming = resuming
+    def __init__(self, agent: Agent, evaluator: Evaluator, options: StreamOptions) -> None:
+        self._agent, self._format = agent, evaluator.trace_format
+        self._questions = tuple(evaluator.reference.questions.values())
+        self.lines = len(self._questions) * agent.repeats
         self._max_line_bytes = options.max_line_bytes
         self._shuffled = options.until is not None
         self._slots = asyncio.Semaphore(agent.max_concurrency)
         self._overdue = 0
-        if resuming is not None:
-            resuming.retry_errors = agent.retry_errors
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Return the questions, all once before any repeats; in random order with `until`."""
+        """Yield the questions, all once before any repeats; in random order with `until`."""
         order: Sequence[int] = range(self.lines)
         if self._shuffled:
             import random  # Takes a millisecond to import, as few streams need.
@@ -118,52 +99,31 @@ class Asking:
             order = random.Random(SEED).sample(order, self.lines)  # noqa: S311  (no secret)
         for place in order:
             await self._slots.acquire()
-            question, repeat = self._at(place)
+            question, repeat = self.at(place + 1)
             key = json.dumps({"question_id": question.id, "repeat": repeat}).encode()
             yield [Line(place + 1, 0, key)]
 
-    def _at(self, place: int) -> tuple[Question, int]:
-        repeat, index = divmod(place, len(self._questions))
+    def at(self, number: int) -> tuple[Question, int]:
+        """Return the question of a line, and the repeat, from 1."""
+        repeat, index = divmod(number - 1, len(self._questions))
         return self._questions[index], repeat + 1
 
-    def evaluate(self, record: Record) -> Outcome:
-        """Return an awaitable for the answer to a question; None if an earlier run answered it."""
-        source = None
-        if self._resuming is not None:
-            source = self._resuming.admission.admit(record)
-            if source is None:
-                self._slots.release()
-                return None
-        return Later(partial(self._answer, record, source))
+    def skip(self) -> None:
+        """Give back the slot of a question that was read and is not asked."""
+        self._slots.release()
 
-    async def _answer(self, place: Record, source: Source | None, _hand_out: HandOut) -> Outcome:
-        question, _ = self._at(place.number - 1)
+    async def answer(self, number: int) -> Record:
+        """Ask the question of a line; return the agent's response."""
+        question, _ = self.at(number)
         answer = await self._ask(question)
-        if isinstance(answer, NoResponse):
-            shown = Line(place.number, 0, answer.data)
-            return await self._take(shown, reject(shown, answer.reason, str(answer)), source)
-        record: Record = write_line(answer, place.number, 0)
+        if isinstance(answer, _NoResponse):
+            return Unwritable(number, 0, answer.data, answer.reason, str(answer))
+        record = write_line(answer, number, 0)
         if isinstance(record, Line) and len(record.data) > self._max_line_bytes:
-            record = long_line(record.data, place.number, 0, self._max_line_bytes)
-        read = partial(read_record, record, self._known, self._max_line_bytes)
-        if is_large(record):  # From now on, it counts by its size.
-            return Later(partial(self._take_large, record, read, source), weight=max(1, weight(record)))
-        return await self._take(record, read(), source)
+            return long_line(record.data, number, 0, self._max_line_bytes)
+        return record
 
-    async def _take_large(
-        self, record: Record, read: Callable[[], Response | Reject], source: Source | None, _: HandOut
-    ) -> Outcome:
-        return await self._take(record, await run_in_thread(read), source)
-
-    async def _take(self, record: Record, response: Response | Reject, source: Source | None) -> Outcome:
-        question, repeat = self._at(record.number - 1)
-        if isinstance(response, Reject):
-            message = f"question {question.id!r}: {response.message}"
-            await self._intake.reject_large(dataclasses.replace(response, message=message), source)
-            return None
-        return self._intake.take(record, response, source, repeat)
-
-    async def _ask(self, question: Question) -> dict[str, Any] | NoResponse:
+    async def _ask(self, question: Question) -> dict[str, Any] | _NoResponse:
         """Return the agent's answer as a response."""
         started = perf_counter()
         call = asyncio.create_task(self._call(question))
@@ -186,11 +146,11 @@ class Asking:
         if call.cancelled():  # By itself: nobody else has.
             return {**named, "error": "CancelledError: the agent cancelled its call", "elapsed_sec": elapsed}
         response, error = call.result()
-        if isinstance(error, NoResponse):
+        if isinstance(error, _NoResponse):
             return error
         if error is not None:
             LOGGER.debug("question %r: the agent failed", question.id, exc_info=error)
-            return {**named, "error": message_of(error), "elapsed_sec": elapsed}
+            return {**named, "error": _message_of(error), "elapsed_sec": elapsed}
         if response.get("elapsed_sec") is None:
             response["elapsed_sec"] = elapsed
         return response
@@ -199,15 +159,15 @@ class Asking:
         """Call the agent; its slot stays taken until it returns, even after a timeout."""
         thread = None
         try:
-            if self._blocks:
-                thread = call_in_thread(self._agent.function, question)
+            if self._agent.blocks:
+                thread = _call_in_thread(self._agent.function, question)
                 value, error = await asyncio.shield(thread)
                 if error is not None:
                     return {}, error
             else:
                 value = self._agent.function(question)
             answer = await value if isawaitable(value) else value
-            return as_response(answer, question.id, self._format), None
+            return self._as_response(answer, question.id), None
         except Exception as error:  # noqa: BLE001  (whatever an agent raises is an answer)
             return {}, error
         finally:
@@ -217,6 +177,34 @@ class Asking:
                 self._overdue += 1
                 thread.add_done_callback(self._note_return)
                 thread.add_done_callback(lambda _: self._slots.release())
+
+    def _as_response(self, value: Any, question_id: str) -> dict[str, Any]:
+        """Return the response for what an agent returned: a history, if there is a format of traces."""
+        if isinstance(value, str):
+            return {"question_id": question_id, "actual_answer": value}
+        if self._format is not None:
+            from graphrag_eval_async.traces.plain import as_json
+
+            try:
+                return self._format.convert(as_json(value), question_id=question_id)
+            except TraceError as error:
+                raise _NoResponse(value, "not_a_trace", f"the agent returned no trace: {error}") from None
+        if isinstance(value, list | tuple):
+            return {"question_id": question_id, "actual_steps": value}
+        if not isinstance(value, Mapping):
+            kind = type(value).__name__
+            text = f"the agent returned {kind}; expected a response as a dict, a list of steps or a str"
+            raise _NoResponse(value, "not_an_object", text)
+        response = {**value}
+        if response.get("question_id") is None:
+            response["question_id"] = question_id
+        elif response["question_id"] != question_id:
+            named = response["question_id"]
+            text = (
+                f"question_id: the agent names {named!r}; leave it out, or name the question that was asked"
+            )
+            raise _NoResponse(value, "invalid_field", text)
+        return response
 
     def _note_return(self, _: object) -> None:
         self._overdue -= 1
@@ -230,3 +218,51 @@ class Asking:
                 "cannot be stopped, and an async one has to let its cancellation through",
                 self._overdue,
             )
+
+
+class _NoResponse(Exception):  # noqa: N818
+    """The agent returned something that is not a response."""
+
+    def __init__(self, value: Any, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.data = in_utf8(repr(value)).encode()
+        self.reason = reason
+
+
+def _message_of(error: BaseException) -> str:
+    """Return the type and the message of an exception."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  (it is the agent's)
+        text = ""
+    if isinstance(error, BaseExceptionGroup):  # Which by itself says how many there are.
+        text = f"{text}: {_message_of(first_of(error))}"
+    if len(text) > MAX_ERROR_CHARACTERS:
+        text = f"{text[:MAX_ERROR_CHARACTERS]}..."
+    name = type(error).__name__
+    return in_utf8(f"{name}: {text}" if text else name)
+
+
+def _call_in_thread(
+    function: Callable[[Question], Any], question: Question
+) -> asyncio.Future[tuple[Any, BaseException | None]]:
+    """Call a function in a daemon thread; return what it returns, or raise what it raises."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = copy_context()
+
+    def call() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = context.run(function, question)
+        except (Exception, SystemExit) as raised:  # noqa: BLE001  (whatever an agent raises is an answer)
+            error = raised
+        finally:
+            ended = error or sys.exception()
+            with suppress(RuntimeError):  # The loop may be closed.
+                loop.call_soon_threadsafe(future.set_result, (value, ended))
+            del error, ended  # Their tracebacks have this frame.
+
+    Thread(target=call, name="graphrag-eval-async agent", daemon=True).start()
+    return future

@@ -59,11 +59,23 @@ class Unread(Generic[R]):
         self.weight = weight
 
 
+class Until(Protocol[R]):
+    """Sees the results of an ordered map before they come out, and says when there are enough."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all work is to end."""
+
+    def take(self, result: R | None, *, failed: bool) -> R | None:
+        """Return what comes out in place of the next result; `failed` if work has raised an exception."""
+
+
 class BoundedMap(Generic[R]):
     """Maps `function` over the items of `source`, as an asynchronous iterator.
 
     The function returns its result, None for none, a `Later` or, before any of these, an `Unread`; only a
-    `Later` costs a task. Results come as they complete, or in the order of their items if `ordered`. At most
+    `Later` costs a task. Results come as they complete, or in the order of their items if `ordered`, in which
+    `until` takes them and may end all work. At most
     `limit` items are admitted and not yet handed out, so a slow consumer stops the reading, too. An exception
     of the source or the function ends the reading; what was admitted before comes out first, then the
     exception. However it ends, `finish` is awaited once all work is done.
@@ -88,10 +100,11 @@ class BoundedMap(Generic[R]):
         *,
         limit: int,
         ordered: bool = False,
+        until: Until[R] | None = None,
         commit: Commit[R] | None = None,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._owner: _Owner[R] = _Owner(source, function, limit, ordered, commit, finish)
+        self._owner: _Owner[R] = _Owner(source, function, limit, ordered, until, commit, finish)
         self.take, self.stop, self.abort = self._owner.take, self._owner.stop, self._owner.abort
 
     @property
@@ -165,12 +178,13 @@ class _Owner(Generic[R]):
         function: Function[Any, R],
         limit: int,
         ordered: bool,
+        until: Until[R] | None,
         commit: Commit[R] | None,
         finish: Callable[[], Awaitable[None]] | None,
     ) -> None:
         self.source = source
         self._function, self._limit, self._ordered = function, limit, ordered
-        self._commit, self._finish = commit, finish
+        self._until, self._commit, self._finish = until, commit, finish
         self.task: asyncio.Task[None] | None = None
         self.ready: deque[tuple[R, int]] = deque()
         self.error: BaseException | None = None
@@ -178,7 +192,7 @@ class _Owner(Generic[R]):
         self._aborted = self._complete = False
         self.admitted = self._places = self._next = 0
         self._early: dict[int, tuple[R | None, int]] = {}
-        self._staged: list[tuple[int, R, int]] = []
+        self._staged: list[tuple[R, int]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._reading: asyncio.Timeout | None = None
 
@@ -229,6 +243,9 @@ class _Owner(Generic[R]):
                 try:
                     await self._work()
                 finally:
+                    if self._until is None:  # What waits for its turn has been paid for, too.
+                        for place in sorted(self._early):
+                            self._stage(*self._early[place])
                     self._complete = True
                     self._wake()
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
@@ -332,24 +349,41 @@ class _Owner(Generic[R]):
             self._wake()
 
     def _put(self, place: int, result: R | None, weight: int) -> None:
-        """Stage the result of the item at `place`, or publish it if nothing is committed."""
-        if result is not None and self._commit is not None:
-            self._staged.append((place, result, weight))
+        """Pass on the result of the item at `place`; if `ordered`, once those of all items before it are."""
+        if not self._ordered:
+            self._stage(result, weight)
         else:
-            self._publish(place, result, weight)
+            self._early[place] = result, weight
+            while self._next in self._early:
+                result, weight = self._early.pop(self._next)
+                self._next += 1
+                self._stage(result if self._until is None else self._take_turn(self._until, result), weight)
         self._wake()
 
-    def _publish(self, place: int, result: R | None, weight: int) -> None:
+    def _take_turn(self, until: Until[R], result: R | None) -> R | None:
+        try:
+            result = until.take(result, failed=self.error is not None)
+        except Exception as error:  # noqa: BLE001  (the consumer gets it)
+            self._fail(error)
+            self.stop()
+            return None
+        if until.is_over and not self._aborted:
+            self.abort(None)
+        return result
+
+    def _stage(self, result: R | None, weight: int) -> None:
+        if result is not None and self._commit is not None:
+            self._staged.append((result, weight))
+        else:
+            self._publish(result, weight)
+
+    def _publish(self, result: R | None, weight: int) -> None:
         if self.abandoned:
             return
-        self._early[place] = result, weight
-        while (place := self._next if self._ordered else place) in self._early:
-            result, weight = self._early.pop(place)
-            self._next += 1
-            if result is None:
-                self.admitted -= weight
-            else:
-                self.ready.append((result, weight))
+        if result is None:
+            self.admitted -= weight
+        else:
+            self.ready.append((result, weight))
 
     async def _commit_all(self, commit: Commit[R]) -> None:
         """Commit and publish complete results, even when cancelled: they have been paid for."""
@@ -360,9 +394,9 @@ class _Owner(Generic[R]):
                     if not (staged := self._staged):
                         return
                     self._staged = []
-                    kept = await commit([result for _, result, _ in staged])
-                    for (place, _, weight), result in zip(staged, kept, strict=True):
-                        self._publish(place, result, weight)
+                    kept = await commit([result for result, _ in staged])
+                    for (_, weight), result in zip(staged, kept, strict=True):
+                        self._publish(result, weight)
                     self._wake()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
                 self.abort(error)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import is_large, weight
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.journal import Source
+    from graphrag_eval_async.stream.asking import Questions
     from graphrag_eval_async.stream.keeping import Keeping
     from graphrag_eval_async.stream.options import StreamOptions
     from graphrag_eval_async.stream.resuming import Tally
+    from graphrag_eval_async.stream.until import UntilDecided
 
     Outcome = Evaluation | Later[Evaluation] | None
 
@@ -46,13 +49,18 @@ class Intake:
         execution: ExecutionSession | None,
         tally: Tally,
         resuming: Keeping | None,
+        questions: Questions | None,
+        until: UntilDecided | None,
         options: StreamOptions,
     ) -> None:
+        """Evaluate records, or the answers to `questions`. `until` knows what earlier runs have counted."""
         self._evaluator = evaluator
         self._session = session
         self._execution = execution
         self._tally = tally
         self._resuming = resuming
+        self._questions = questions
+        self._until = until
         self._on_reject = options.on_reject
         self._stages = options.stages
         self._max_line_bytes = options.max_line_bytes
@@ -64,40 +72,70 @@ class Intake:
         """Return the evaluation of a record, or an awaitable for it; None if there is none."""
         if is_large(record):
             return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
-        return self.take(record, *self._read(record))
+        if self._resuming is not None:
+            source = self._resuming.admit(record)
+            if source is None:
+                return self._skip(record)
+        else:
+            source = None
+        if self._questions is not None:
+            return Later(partial(self._ask, self._questions, record.number, source))
+        return self._take(record, self._read(record), source)
+
+    def _skip(self, record: Record) -> Outcome:
+        """Pass over a record that an earlier run evaluated."""
+        if self._questions is not None:
+            self._questions.skip()
+        return cast("Outcome", self._until and self._until.restored(record))
 
     async def _evaluate_large(self, record: Record) -> Outcome:
+        def read() -> tuple[Response | Reject | None, Source | None]:  # In a thread, one record at a time.
+            source = None if self._resuming is None else self._resuming.admit(record)
+            is_done = self._resuming is not None and source is None
+            return None if is_done else self._read(record), source
+
         try:
-            response, source = await run_in_thread(partial(self._read, record))
+            response, source = await run_in_thread(read)
+            if response is None:
+                return self._skip(record)
             if isinstance(response, Reject):
-                await self.reject_large(response, source)
+                await self._reject_large(response, source)
                 return None
-            return self.take(record, response, source)
+            return self._take(record, response, source)
         finally:
             if isinstance(record, LongLine) and not isinstance(record.content, bytes | None):
                 record.content.close()
 
-    def _read(self, record: Record) -> tuple[Response | Reject | None, Source | None]:
-        """Read a record; None if it was already evaluated. A thread reads large ones, one at a time."""
-        source = None
-        if self._resuming is not None:
-            source = self._resuming.admit(record)
-            if source is None:
-                return None, None
-        if self._read_trace is not None:
-            return self._read_trace(record), source
-        return read_record(record, self._evaluator.reference.questions, self._max_line_bytes), source
+    async def _ask(self, questions: Questions, number: int, source: Source | None, _hand_out: Any) -> Outcome:
+        """Ask a question and evaluate the answer."""
+        record = await questions.answer(number)
+        take = partial(self._take_answer, questions, record, source)
+        if is_large(record):  # From now on, it counts by its size.
+            return Later(take, weight=max(1, weight(record)))
+        return await take(_hand_out)
 
-    def take(
-        self,
-        record: Record,
-        response: Response | Reject | None,
-        source: Source | None,
-        number: int | None = None,
+    async def _take_answer(
+        self, questions: Questions, record: Record, source: Source | None, _hand_out: Any
+    ) -> Outcome:
+        known, limit = self._evaluator.reference.questions, self._max_line_bytes
+        read = partial(read_record, record, known, limit)
+        response = await run_in_thread(read) if is_large(record) else read()
+        question, repeat = questions.at(record.number)
+        if isinstance(response, Reject):
+            message = f"question {question.id!r}: {response.message}"
+            await self._reject_large(replace(response, message=message), source)
+            return None
+        return self._take(record, response, source, repeat)
+
+    def _read(self, record: Record) -> Response | Reject:
+        if self._read_trace is not None:
+            return self._read_trace(record)
+        return read_record(record, self._evaluator.reference.questions, self._max_line_bytes)
+
+    def _take(
+        self, record: Record, response: Response | Reject, source: Source | None, number: int | None = None
     ) -> Outcome:
         """Evaluate or reject a record that was read; `number` is its sample number, if any."""
-        if response is None:
-            return None
         if isinstance(response, Reject):
             self._reject(response, source)
             return None
@@ -150,7 +188,7 @@ class Intake:
         self._count(reject)
         self._hand_out(reject)
 
-    async def reject_large(self, reject: Reject, source: Source | None) -> None:
+    async def _reject_large(self, reject: Reject, source: Source | None) -> None:
         """Keep a reject or hand it out; a writer of files writes large ones in a thread."""
         self._count(reject)  # Before anything can be cancelled.
         if self._resuming is not None and source is not None:

@@ -14,14 +14,14 @@ from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.sinks.journal import Dedupe, Journal
 from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
-from graphrag_eval_async.stream.asking import Agent, Asking
+from graphrag_eval_async.stream.asking import Agent, Questions
 from graphrag_eval_async.stream.bounded_map import BoundedMap
-from graphrag_eval_async.stream.ending import Decision, UntilDecided, as_until, in_fair_order
 from graphrag_eval_async.stream.intake import Intake, Result
 from graphrag_eval_async.stream.keeping import Queue, QueueWork, Terms
 from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
 from graphrag_eval_async.stream.resuming import Resuming, Tally
 from graphrag_eval_async.stream.spans import grouped
+from graphrag_eval_async.stream.until import Decision, UntilDecided, as_until, in_fair_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,29 +83,26 @@ class EvaluationStream:
         self._resuming = resuming = keeper if isinstance(keeper, Resuming) else None
         self._keeping = keeper
         execution = evaluator.execution_session()
-        intake = Intake(evaluator, session, execution, self._tally, keeper, options)
-        work: Intake | Asking = intake
-        source: Responses | Asking | QueueWork
-        if isinstance(responses, Agent):
-            work = source = Asking(responses, evaluator, intake, resuming, options)
-        else:
-            source = keeper if isinstance(keeper, QueueWork) else cast("Responses", responses)
-        self._until = None
-        if until is not None:
-            self._until = UntilDecided(until, work, session, resuming, source)
+        questions = Questions(responses, evaluator, options) if isinstance(responses, Agent) else None
+        self._until = None if until is None else UntilDecided(until)
+        if resuming is not None:
+            resuming.retry_errors = isinstance(responses, Agent) and responses.retry_errors
+            resuming.on_restored = None if self._until is None else self._until.restore
+        source = questions or (keeper if isinstance(keeper, QueueWork) else cast("Responses", responses))
+        self._source = source if isinstance(source, JsonlFiles | Questions) else None
+        intake = Intake(evaluator, session, execution, self._tally, keeper, questions, self._until, options)
         is_kept = resuming is None or journal is not None
         self._results: BoundedMap[Evaluation] = BoundedMap(
             _open(source, options, resuming, evaluator),
-            (self._until or work).evaluate,
+            intake.evaluate,
             limit=options.max_in_flight,
-            ordered=options.ordered,
+            ordered=options.ordered or until is not None,
+            until=self._until,
             commit=keeper.commit if keeper is not None and is_kept else None,
             finish=partial(_close, session, execution, keeper),
         )
         if keeper is not None:
             keeper.abort = self._results.abort
-        if self._until is not None:
-            self._until.end = partial(self._results.abort, None)
 
     def _keeper(
         self, evaluator: Evaluator, responses: Responses | Agent | Queue, options: StreamOptions
@@ -174,7 +171,9 @@ class EvaluationStream:
     @property
     def decision(self) -> Decision | None:
         """What is known so far about the condition of `until`; None without one."""
-        return self._until.decision if self._until is not None else None
+        if self._until is None:
+            return None
+        return self._until.decision(None if self._source is None else self._source.lines)
 
     def stop(self) -> None:
         """Stop reading; results in progress are still delivered. Safe to call at any time."""
@@ -348,14 +347,14 @@ def evaluate_stream(
 
 
 def _open(
-    responses: Responses | Asking | QueueWork,
+    responses: Responses | Questions | QueueWork,
     options: StreamOptions,
     resuming: Resuming | None,
     evaluator: Evaluator,
 ) -> Source:
     """Yield the lines of any source; with a journal, skip those that are done."""
     journal, follower = options.journal, responses if isinstance(responses, Follower) else None
-    if isinstance(responses, Asking | QueueWork):
+    if isinstance(responses, Questions | QueueWork):
         source = Source(responses.batches(), None)
     else:
         source = open_source(

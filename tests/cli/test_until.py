@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import re
 import sys
 import threading
 from typing import TYPE_CHECKING
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.cli import judged
 from tests.cli.support import COLOURS, ODD, failed, finish, response, run, start, to_jsonl
 from tests.deadlines import join
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from tests.cli.support import Folder
 
@@ -151,31 +148,6 @@ def test_unshufflable_input_keeps_its_order(
         assert "cannot shuffle a compressed file; decompress it first" in err
         # A given file is refused before anything else; what is in a directory is found out later.
         assert (code, "all results" in out) == ((2, False) if kind == "gzip" else (4, True))
-
-
-def test_saved_calls(folder: Folder, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    reference = [
-        {
-            "template_id": "t",
-            "questions": [{"id": "q", "question_text": "Who?", "reference_answer": "one two"}],
-        }
-    ]
-    folder.write("judged.json", to_jsonl([reference]))
-    responses = folder.lines(*({"question_id": "q", "actual_answer": f"one {i}"} for i in range(400)))
-    with judged.serving() as server:
-        code = run(
-            *("evaluate", folder.file("judged.json"), responses, "-o", folder.file("results.jsonl")),
-            *("--config", judged.config(tmp_path, server), "--until", "answer_recall <= 0.8"),
-            *("--max-in-flight", "8"),
-        )
-    assert code == 0
-    saved = capfd.readouterr().out.splitlines()[-1]
-    remaining = 400 - len(folder.read("results.jsonl"))
-    about = r"judging them would have taken about (\d+) calls, about \$(.+)"
-    found = re.fullmatch(rf"skipped: {remaining} responses; {about}", saved)
-    assert found
-    assert remaining - 8 <= int(found[1]) <= remaining  # Up to 8 were judged by then.
-    assert 0 < float(found[2]) < 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from graphrag_eval_async import (
     load_reference,
 )
 from graphrag_eval_async.stream import asking
-from graphrag_eval_async.stream.answers import MAX_ERROR_CHARACTERS
+from graphrag_eval_async.stream.asking import MAX_ERROR_CHARACTERS
 from tests.conftest import HEAVY_BYTES, answer, leaving_nothing, settle, templates
 from tests.deadlines import PROCESS_SECONDS, until, wait
 from tests.journals import CONFIG, Gates, Judge, names_of, results_of

@@ -144,7 +144,7 @@ async def test_results_during_a_commit_wait_for_the_next() -> None:
     assert commit.batches == [[0], [1, 2]]
 
 
-async def test_a_result_is_committed_when_it_is_complete_whatever_the_order() -> None:
+async def test_results_in_order_are_committed_in_order() -> None:
     commit, gates = Commit(), Gates()
     results = mapped(Source(range(3)), gates, ordered=True, commit=commit)
     first = asyncio.create_task(anext(results))
@@ -152,11 +152,23 @@ async def test_a_result_is_committed_when_it_is_complete_whatever_the_order() ->
     for item in (2, 1):
         gates.gate(item).set()
         await settle()
-    assert commit.results == [2, 1]
+    assert commit.results == []
     assert not first.done()
     gates.gate(0).set()
     assert [await first, *await collect(results)] == [0, 1, 2]
-    assert commit.results == [2, 1, 0]
+    assert commit.results == [0, 1, 2]
+
+
+async def test_results_that_wait_for_their_turn_are_committed_at_the_end() -> None:
+    commit, gates = Commit(), Gates()
+    results = mapped(Source(range(3)), gates, ordered=True, commit=commit)
+    first = asyncio.create_task(anext(results))
+    await settle()
+    gates.gate(1).set()
+    await settle()
+    first.cancel()
+    await results.aclose()
+    assert commit.results == [1]
 
 
 async def test_a_result_that_is_handed_out_early_needs_no_commit() -> None:
