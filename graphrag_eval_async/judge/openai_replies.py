@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError, JSONDecoder, dumps
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import orjson
 from msgspec import DecodeError, Struct, json
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.openai_response import MAX_BODY_VALUES
+from graphrag_eval_async.judge.openai_response import EXCERPT, MAX_BODY_VALUES
 from graphrag_eval_async.judge.protocol import MAX_VALUES, check_size
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 from graphrag_eval_async.records.pieces import count_values
@@ -46,7 +46,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-DECODER = JSONDecoder(object_pairs_hook=_unique)
+DECODER = JSONDecoder(object_pairs_hook=_unique, strict=False)
+"""Accepts line breaks and other control characters in texts."""
+
+BRACE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}]', re.DOTALL)
+"""A brace, or a whole text, whose braces do not count."""
+
+COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?|[\[{]\s*,)|,(?=\s*[}\]])', re.DOTALL)
+"""The comma after the last item of a list or object; as a group, what is none: a text, or a comma before."""
 
 
 class Embedding(Struct):
@@ -82,7 +89,10 @@ def read_completion(
             raise JudgeError("invalid_reply", f"no choices: {response.excerpt}", reply="", usage=usage)
     content, is_repaired = _content(message)
     reason = choice.get("finish_reason")
-    text = None if content is None else response.scrub.content(content)
+    is_reasoning = content is None or not content.strip()
+    if is_reasoning:  # Some servers put the whole reply there.
+        content = message.get("reasoning_content") or message.get("reasoning")
+    text = response.scrub.content(content) if isinstance(content, str) else None
     if (refusal := message.get("refusal")) or reason == "content_filter":
         problem = response.scrub(str(refusal or "by the content filter"))
         raise JudgeError("refused", problem, reply=text, usage=usage)
@@ -94,9 +104,11 @@ def read_completion(
     try:
         check_size(text.encode())
         value, is_extracted = json_of(text)
+        if is_reasoning and (is_extracted or reason != "stop" or not isinstance(value, dict)):
+            raise ValueError(f"the reply has only reasoning; it ends with {text[-EXCERPT:]!r}")
     except ValueError as error:
         raise JudgeError("invalid_reply", str(error), reply=text, usage=usage) from None
-    return value, usage, is_repaired or is_extracted
+    return value, usage, is_repaired or is_extracted or is_reasoning
 
 
 def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -123,7 +135,7 @@ def json_of(text: str) -> tuple[Any, bool]:
     """Return the JSON value in the text of a reply, and whether other text had to be removed.
 
     Models put reasoning between ``<think>`` and ``</think>`` before an object, a Markdown fence around it, or
-    sentences before and after it.
+    sentences before and after it. They end a list or an object with a comma, or break lines within a text.
 
     Raises:
         ValueError: the text holds no JSON value, several objects, or one with the same key twice.
@@ -143,12 +155,12 @@ def json_of(text: str) -> tuple[Any, bool]:
     if len(found) > 1:
         raise ValueError(f"ambiguous: the reply has {len(found)} JSON objects")
     if not found:
-        raise ValueError(f"the content is not JSON: {problem}")
+        raise ValueError(f"the content is not JSON: {problem}; it ends with {text[-EXCERPT:]!r}")
     return found[0], True
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """Yield the JSON objects in a text.
+    """Yield the JSON objects in a text. What stands within other braces may be a part of a broken object.
 
     Raises:
         ValueError: the text has too many braces to tell.
@@ -158,11 +170,15 @@ def _objects(text: str) -> Iterator[Any]:
         tries += 1
         if tries > MAX_BRACES:
             raise ValueError(f"ambiguous: the reply has more than {MAX_BRACES} braces outside of objects")
-        end = start + 1
-        with suppress(JSONDecodeError, RecursionError):
-            _, end = DECODER.raw_decode(text, start)
-            with suppress(InvalidRecord):
-                yield decode(text[start:end].encode())
+        depth, end = 0, len(text)
+        for found in BRACE.finditer(text, start):
+            depth += {"{": 1, "}": -1}.get(found[0], 0)
+            if not depth:
+                end = found.end()
+                break
+        with suppress(JSONDecodeError, RecursionError, InvalidRecord):
+            value = DECODER.decode(COMMA.sub(lambda found: found[1] or " ", text[start:end]))
+            yield decode(dumps(value).encode())
         start = text.find("{", end)
 
 

@@ -29,7 +29,8 @@ class JudgeUsage:
         cache_hits: calls answered by the cache.
         cache_errors: calls that the cache could not look up or store.
         shared_calls: calls answered by an equal call that was in flight or had been made for the result.
-        repaired: replies that were used after other text, such as reasoning or a Markdown fence, was removed.
+        repaired: replies that were used after other text, such as a Markdown fence, was removed, or after
+            slightly broken JSON was mended.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
         asked: for how many responses or steps each metric asked the judge, by its name in the configuration.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
@@ -457,7 +458,7 @@ def test_no_message(choices: Any) -> None:
         read(json_reply({"choices": choices}).body)
 
 
-@pytest.mark.parametrize("content", [1, [], {"value": 1}, [{"type": "thinking", "text": "1"}]])
+@pytest.mark.parametrize("content", ["", " ", 1, [], {"value": 1}, [{"type": "thinking", "text": "1"}]])
 def test_content_that_is_no_text(content: Any) -> None:
     body = json_reply({"choices": [{"message": {"content": content}}]}).body
     with pytest.raises(JudgeError, match="invalid_reply: the reply has no text content"):
@@ -467,7 +468,7 @@ def test_content_that_is_no_text(content: Any) -> None:
 @each(
     "content",
     [
-        *("", " ", "text", "[NaN]", "Infinity", "-Infinity", "1e999", "9" * 400, '{"a": 1', "'a'"),
+        *("text", "[NaN]", "Infinity", "-Infinity", "1e999", "9" * 400, '{"a": 1', "'a'"),
         *("[" * 9999, "[" * 300 + "]" * 300, '"\\ud800"'),
     ],
 )
@@ -475,6 +476,67 @@ def test_content_that_is_no_json(content: str) -> None:
     with pytest.raises(JudgeError, match="invalid_reply: the content is not JSON") as caught:
         read(completion(content).body)
     assert (caught.value.reply, caught.value.usage, caught.value.final) == (content, USED, False)
+
+
+def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(leaves, min_size=1, max_size=3) | st.dictionaries(TEXT, leaves, min_size=1, max_size=3)
+
+
+TEXT = st.text(st.sampled_from('ab {}[],:"\\\n\t\x01'), max_size=8)
+OBJECTS = st.dictionaries(
+    TEXT, st.recursive(TEXT | st.integers(0, 9) | st.none(), nested), min_size=1, max_size=3
+)
+
+
+def loose(value: Any) -> str:
+    """JSON with a comma too many in each list and object, and with control characters in texts."""
+    match value:
+        case dict():
+            return f"{{{''.join(f'{loose(key)}: {loose(part)} , ' for key, part in value.items())}}}"
+        case list():
+            return f"[{''.join(f'{loose(part)},' for part in value)}]"
+        case str():
+            return f'"{value.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"'
+    return json.dumps(value)
+
+
+@given(OBJECTS)
+def test_commas_too_many_and_line_breaks_in_texts(value: dict[str, Any]) -> None:
+    for content in (loose(value), f"Here:\n```json\n{loose(value)}\n```"):
+        assert read(completion(content).body) == (value, USED)
+
+
+@given(OBJECTS, st.data())
+def test_a_part_of_a_broken_object_is_never_the_reply(value: dict[str, Any], data: st.DataObject) -> None:
+    content = json.dumps({"outer": value, "more": [value]})
+    cut = data.draw(st.integers(1, len(content) - 1))
+    with pytest.raises(JudgeError, match="the content is not JSON") as caught:
+        read(completion(content[:cut]).body)
+    assert caught.value.message.endswith(f"; it ends with {content[:cut][-100:]!r}")
+
+
+@each(
+    ("message", "reason", "found"),
+    [
+        ({"content": "", "reasoning_content": '{"value": 1}'}, "stop", {"value": 1}),
+        ({"reasoning": ' {"value": 1}\n'}, "stop", {"value": 1}),
+        ({"content": '{"value": 2}', "reasoning_content": '{"value": 1}'}, "stop", {"value": 2}),
+        ({"content": "", "reasoning_content": '{"value": 1}'}, "length", None),
+        ({"content": "", "reasoning_content": '{"value": 1}'}, None, None),
+        ({"content": "", "reasoning_content": 'It is {"value": 1}'}, "stop", None),
+        ({"content": "", "reasoning_content": '{"value": 1,}'}, "stop", None),
+        ({"content": "", "reasoning_content": '{"value": 1, "value": 2}'}, "stop", None),
+        ({"content": "", "reasoning_content": "[1]"}, "stop", None),
+        ({"content": "", "reasoning_content": {"value": 1}}, "stop", None),
+    ],
+)
+def test_a_reply_among_the_reasoning(message: dict[str, Any], reason: str | None, found: Any) -> None:
+    body = json_reply({"choices": [{"message": message, "finish_reason": reason}]}).body
+    if found is None:
+        with pytest.raises(JudgeError, match="invalid_reply"):
+            read(body)
+    else:
+        assert read(body) == (found, None)
 
 
 def test_integers_beyond_64_bits_are_floats() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from tests.judge_server.replies import chat, completion, error, json_reply
@@ -106,6 +107,19 @@ def _tool_call(text: Any) -> Reply:
     return chat([{"message": message, "finish_reason": "tool_calls"}])
 
 
+def _reasoned(name: str, content: str | None) -> Callable[[str], Reply]:
+    def reply(text: str) -> Reply:
+        message = {"role": "assistant", "content": content, name: f"\n{text}\n"}
+        return chat([{"message": message, "finish_reason": "stop"}])
+
+    return reply
+
+
+def with_trailing_commas(text: str) -> str:
+    """JSON whose texts hold no brackets, with a comma too many at the end of each list and object."""
+    return re.sub(r"(?<=[^\[{])(\s*[}\]])", r" , \1", text)
+
+
 WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
     "fence": lambda text: completion(f"```json\n{text}\n```"),
     "fence in prose": lambda text: completion(f"Here it is:\n```\n{text}\n```\nAnything else?"),
@@ -114,6 +128,11 @@ WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
     "thinking": lambda text: completion(f'<thinking>Is it {{"a": 1}}?</thinking>\n{text}'),
     "prose": lambda text: completion(f"Here is the {{JSON}}: {text} Hope this helps."),
     "extra key": lambda text: completion(f'{{"extra": [1], {text[1:]}'),
+    "trailing commas": lambda text: completion(with_trailing_commas(text)),
+    "trailing commas in prose": lambda text: completion(f'The 5" one: {with_trailing_commas(text)} It fits.'),
+    "line breaks in texts": lambda text: completion(re.sub(r"(?<=\w) (?=\w)", "\n\t", text)),
+    "reasoning_content": _reasoned("reasoning_content", None),
+    "reasoning alone": _reasoned("reasoning", " "),
     "parts": _parts,
     "tool call": _tool_call,
     "tool call with an object": lambda text: _tool_call(json.loads(text)),
@@ -131,6 +150,8 @@ AMBIGUOUS: Mapping[str, Callable[[str], Reply]] = {
     "unfinished reasoning": lambda text: completion(f"<think>Draft: {text} But wait, is the second"),
     "many braces and an object": lambda text: completion(f"{text} {BRACES} {text}"),
     "objects behind many braces": lambda text: completion(f"{BRACES} {text} {BRACES} {text}"),
+    "cut in a list of objects": lambda text: completion(f'{{"a": [{text}, {{"b'),
+    "a comma missing after an object": lambda text: completion(f'{{"a": {text} "b": 1}}'),
     "key twice": lambda text: completion(f"{text[:-1]}, {text[1:]}"),
     "key twice in prose": lambda text: completion(f"Here: {text[:-1]}, {text[1:]}"),
 }
