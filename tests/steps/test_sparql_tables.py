@@ -144,6 +144,18 @@ def test_nothing_is_not_to_blame_where_nothing_was_expected(
         assert score(expected, output, output_media_type=media_type) == (0, reason)
 
 
+@pytest.mark.parametrize("write", [encode, to_objects])
+def test_results_that_are_wrapped_once_more(write: Callable[..., str]) -> None:
+    expected = encode(ROWS, NAMES)
+    for table, agrees in ((ROWS, 1), (ROWS[:1], 0)):
+        text = write(table, NAMES)
+        for output in (text, {"result": json.loads(text)}, {"result": text}):
+            assert score(expected, output)[0] == agrees
+            assert score(expected, json.dumps(output))[0] == agrees
+    for output in ({"error": "timeout"}, {"result": expected, "more": 1}, {"a": {"b": json.loads(expected)}}):
+        assert score(expected, json.dumps(output))[0] == 0
+
+
 def test_ask_in_xml() -> None:
     text = '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>'
     for truth in (True, False):

@@ -78,6 +78,8 @@ class SparqlResults:
 def read_document(output: Any) -> dict[str, Any]:
     """The object of SPARQL results JSON, from text or already decoded. Its contents are not checked.
 
+    Results may be wrapped once more: see `unwrapped`.
+
     Raises:
         MalformedStep: it is something else.
     """
@@ -87,9 +89,28 @@ def read_document(output: Any) -> dict[str, Any]:
             document = loads(output)
         except orjson.JSONDecodeError as error:
             raise _malformed("", str(error)) from None
+    if isinstance(document, str) or (isinstance(document, dict) and len(document) == 1):
+        inner = unwrapped(document)
+        if isinstance(inner, list) or (isinstance(inner, dict) and "head" in inner):
+            document = inner
     if not isinstance(document, dict):
         raise _malformed("", f"expected an object, got {type(document).__name__}")
     return document
+
+
+def unwrapped(output: Any) -> Any:
+    """What JSON text of JSON, or an object with one key, holds; all else as it is, decoded."""
+    value = _decoded(output)
+    if isinstance(value, dict) and len(value) == 1:
+        [value] = value.values()
+    return _decoded(value)
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, str):
+        with suppress(orjson.JSONDecodeError):
+            return loads(value)
+    return value
 
 
 def results_in(output: Any) -> dict[str, Any] | None:

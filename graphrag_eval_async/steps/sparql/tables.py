@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
-from graphrag_eval_async.steps.sparql.results import results_of
+from graphrag_eval_async.steps.sparql.results import results_of, unwrapped
 from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, number_type, read_tsv
 from graphrag_eval_async.steps.sparql.xml_results import read_xml
 
@@ -56,9 +56,9 @@ def read_table(output: Any) -> Table:
     """The table in an output that is not a JSON object.
 
     The first character decides which format is tried: `<` XML, `?` or `$` TSV unless the header has commas,
-    `|` Markdown, `[` a list of objects, `{` results as Python shows a dict, any other CSV. The whole output
-    must be the table, in a code fence or not; each reader's docstring says what it requires. A boolean is the
-    result of ASK.
+    `|` Markdown, `[` a list of objects, `{` results as Python shows a dict, any other CSV. A list of objects
+    may be wrapped, as `unwrapped` says. The whole output must be the table, in a code fence or not; each
+    reader's docstring says what it requires. A boolean is the result of ASK.
 
     Raises:
         MalformedStep: it is none of these.
@@ -69,6 +69,8 @@ def read_table(output: Any) -> Table:
         return Table(_read_objects(output), typed=False)
     text = without_fence(output.lstrip("\ufeff \t\r\n")) if isinstance(output, str) else ""
     first = text[:1]
+    if (first in ("{", '"') or isinstance(output, dict)) and isinstance(rows := unwrapped(output), list):
+        return Table(_read_objects(rows), typed=False)
     if first == "<":
         return Table(read_xml(text), typed=True)
     if first in ("?", "$") and "," not in text.partition("\n")[0]:
@@ -115,6 +117,8 @@ def read_strictly(output: Any, media_type: str) -> dict[str, Any]:
 
 def steps_to_read(output: Any) -> int:
     """Approximate number of steps of a `Budget` that reading an output as a table takes."""
+    if isinstance(output, dict):
+        output = next(iter(output.values()), None)
     if isinstance(output, list):
         return sum(1 + len(row) if isinstance(row, dict) else 1 for row in output) * _STEPS_PER_VALUE
     return len(output) if isinstance(output, str) else 0
