@@ -20,18 +20,14 @@ def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> d
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
-
-    Raises:
-        TraceError: text is not JSON, or nothing of this format is in it.
-        UsageError: an option has an invalid value.
+        a response, with the same errors as `response_from_trace`.
     """
     return convert(messages, "anthropic", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
-    for message in list_of(history, "messages"):
+    for message in list_of(history):
         if not isinstance(message, dict):
             trace.problem("a message that is no object")
             continue

@@ -21,7 +21,7 @@ class Call:
     """
 
     name: str | None
-    id: str | None = None
+    id: str | int | None = None
     args: Any = None
     output: Any = None
     failed: bool | None = None
@@ -30,7 +30,7 @@ class Call:
     @property
     def label(self) -> str:
         """Its name and id, for a problem."""
-        return " ".join(filter(None, (self.name, self.id))) or "a call"
+        return " ".join(str(each) for each in (self.name, self.id) if each not in (None, "")) or "a call"
 
 
 class Pending:
@@ -42,7 +42,7 @@ class Pending:
 
     def __init__(self) -> None:
         self._all: deque[Call] = deque()
-        self._by_id: defaultdict[str, deque[Call]] = defaultdict(deque)
+        self._by_id: defaultdict[str | int, deque[Call]] = defaultdict(deque)
         self._by_name: defaultdict[str, deque[Call]] = defaultdict(deque)
 
     def add(self, call: Call) -> None:
@@ -52,16 +52,17 @@ class Pending:
         if call.id is not None:
             self._by_id[call.id].append(call)
 
-    def identify(self, call: Call, key: str) -> None:
+    def identify(self, call: Call, key: str | int | None) -> None:
         """Give a call its id, which became known later."""
         call.id = key
-        self._by_id[key].append(call)
+        if key is not None:
+            self._by_id[key].append(call)
 
-    def knows(self, key: str) -> bool:
+    def knows(self, key: str | int | None) -> bool:
         """Whether a call has this id, also if it has ended."""
         return key in self._by_id
 
-    def first(self, key: str | None, name: str | None = None) -> Call | None:
+    def first(self, key: str | int | None, name: str | None = None) -> Call | None:
         """The first call without a result that has this id or, without an id, this name if there is one."""
         if key is not None:
             calls = self._by_id.get(key)
@@ -77,7 +78,7 @@ class Early:
 
     def __init__(self) -> None:
         self._results: dict[int, Call] = {}
-        self._by_id: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._by_id: defaultdict[str | int, deque[int]] = defaultdict(deque)
         self._count = 0
 
     def add(self, result: Call) -> None:
@@ -86,7 +87,7 @@ class Early:
             self._by_id[result.id].append(self._count)
         self._count += 1
 
-    def take(self, key: str | None) -> Call | None:
+    def take(self, key: str | int | None) -> Call | None:
         """The first result that has this id, which is kept no longer."""
         numbers = self._by_id.get(key) if key is not None else None
         return self._results.pop(numbers.popleft()) if numbers else None

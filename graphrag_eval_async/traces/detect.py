@@ -30,9 +30,6 @@ FORMATS: dict[str, Callable[[Any, Trace], None]] = {
 OTLP = ("resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics")
 """Keys of lines of OpenTelemetry, which hold spans of many traces."""
 
-LISTS = ("messages", "output", "generated_items", "items", "events", "input", "choices")
-"""Keys of an object that may hold the history."""
-
 
 def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """Recognise the format of a history and convert it to a response.
@@ -42,10 +39,11 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`, whose `trace_format` names the format.
+        a response for `evaluate_stream`. Its `trace_format` names the format, and its `trace_problems` lists
+        what is wrong with the trace.
 
     Raises:
-        TraceError: it has no known format.
+        TraceError: text is not JSON, or nothing of a known format is in it.
         UsageError: an option has an invalid value.
     """
     return read_trace(history_of(trace), "auto", **options)
@@ -61,7 +59,7 @@ def detect(value: Any) -> str:
     """The name of the format of a trace."""
     if isinstance(value, dict) and any(key in value for key in OTLP):
         raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
-    listed = list_of(value, *LISTS)
+    listed = list_of(value)
     batches = (each if isinstance(each, list) else [each] for each in listed)  # MCP has lists in lists.
     items = [item for item in chain.from_iterable(batches) if isinstance(item, dict)]
     found = next((name for item in items if (name := _format_of(item))), None)

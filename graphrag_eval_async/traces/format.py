@@ -14,7 +14,7 @@ from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.traces.detect import FORMATS, read_trace
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
-from graphrag_eval_async.traces.plain import history_of
+from graphrag_eval_async.traces.plain import halves, history_of
 from graphrag_eval_async.traces.trace import (
     FAILURES,
     MAX_CHARACTERS,
@@ -94,6 +94,8 @@ class TraceFormat:
     ) -> dict[str, Any]:
         """The response that the trace in the JSON value of a line makes; to a question, where that is known.
 
+        Keys beside the trace are the response's own, and override what the trace says.
+
         Raises:
             TraceError: there is no trace in it.
         """
@@ -101,11 +103,14 @@ class TraceFormat:
         trace = history_of(trace) if isinstance(trace, str) else trace
         if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
             return trace if question_id is None else trace | {"question_id": question_id}
-        if self.question_id is not None and question_id is None:
-            question_id = str(find(value, self.question_id, "the question id"))
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
-        return read_trace(
+        own = self._beside(value, trace)
+        if question_id is None and self.question_id is not None:
+            question_id = str(find(value, self.question_id, "the question id"))
+        elif question_id is None:
+            question_id = own.get("question_id")
+        response = read_trace(
             trace,
             self.name,
             question_id=question_id,
@@ -114,6 +119,31 @@ class TraceFormat:
             step_names=self.step_names or {},
             turn=self.turn,
         )
+        if own.get("status") not in (None, "success", "error"):  # Another is none of a response.
+            own["trace_status"] = own.pop("status")
+        return response | {key: each for key, each in own.items() if key not in _OF_TRACES}
+
+    def _beside(self, value: Any, trace: Any) -> dict[str, Any]:
+        """What the objects from the line to the trace have beside it."""
+        holders: list[tuple[Any, list[str | None]]] = []
+        for part in self.select.split(".") if self.select is not None else ():
+            holders.append((value, [part]))
+            value = _find(value, [part])
+        holders.append((trace, halves(trace)))
+        own: dict[str, Any] = {}
+        for holder, parts in holders:
+            if isinstance(holder, dict) and any(parts):
+                taken = {*parts, (self.question_id or "").partition(".")[0]}
+                keys = _OF_APIS if holder.keys() & _APIS else holder.keys() - taken
+                own |= {key: holder[key] for key in keys if key[:1] != "_" and holder.get(key) is not None}
+        return own
+
+
+_APIS = {"object", "class", "$schemaVersion"}
+"""Keys of objects of an API or SDK, most of whose keys are settings."""
+
+_OF_APIS = ("id", "model", "error")
+_OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
 
 
 def find(value: Any, path: str, what: str) -> Any:

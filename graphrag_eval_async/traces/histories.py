@@ -216,7 +216,7 @@ class Calls:
         for told in self._histories:
             _order(told)
         open_calls = _Queues(lambda found: not found.ended)
-        texts: defaultdict[str | None, set[str]] = defaultdict(set)
+        texts: defaultdict[str | int | None, set[str]] = defaultdict(set)
         for found in self.all:
             if found.id is not None:
                 open_calls.add(found, found.id)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.traces.plain import list_of, message_of_command, said, text_of
+from graphrag_eval_async.errors import TraceError
+from graphrag_eval_async.traces.plain import (
+    documents_of,
+    list_of,
+    message_of_command,
+    output_of,
+    said,
+    text_of,
+)
 from graphrag_eval_async.traces.trace import Trace, calls_of, convert, end
 
 if TYPE_CHECKING:
@@ -36,11 +44,7 @@ def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> di
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
-
-    Raises:
-        TraceError: text is not JSON, or nothing of this format is in it.
-        UsageError: an option has an invalid value.
+        a response, with the same errors as `response_from_trace`.
     """
     return convert(history, "langchain", read, options)
 
@@ -48,7 +52,7 @@ def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> di
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
     events = _Events(trace)
-    for item in list_of(history, "messages", "events", "output"):
+    for item in list_of(history):
         if not isinstance(item, dict):
             trace.problem("a message that is no object")
         elif isinstance(item.get("event"), str):
@@ -79,9 +83,8 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
     elif kind == "tool":
         status = message.get("status")
         failed = status == "error" if isinstance(status, str) else None
-        trace.result(
-            message.get("tool_call_id"), message.get("content"), failed=failed, name=message.get("name")
-        )
+        output = output_of(message)
+        trace.result(message.get("tool_call_id"), output, failed=failed, name=message.get("name"))
     elif kind not in _SILENT:
         trace.problem(f"a message of the unknown type {text_of(kind)}")
 
@@ -110,19 +113,6 @@ def _read_call(call: dict[str, Any], trace: Trace) -> Call:
     return trace.call(call.get("name"), call.get("args"), call.get("id"))
 
 
-def _documents(output: Any) -> Any:
-    """Retrieved documents as `retrieval` steps have them: with `id` and `text`."""
-    found = output.get("documents") if isinstance(output, dict) else output
-    if not isinstance(found, list):
-        return output
-    documents = [each.get("kwargs", each) for each in found if isinstance(each, dict)]
-    return [
-        {"id": each.get("id"), "text": each.get("page_content"), "metadata": each.get("metadata")}
-        for each in documents
-        if isinstance(each, dict)
-    ]
-
-
 class _Events:
     """Reads events: a call is what a model asked for, or a tool that something else started."""
 
@@ -131,16 +121,23 @@ class _Events:
         self._asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
         self._started: dict[str, Call] = {}  # By run, calls that no model asked for.
         self._runs: set[str] = set()
+        self._root: Any = None  # The run that everything is a part of, as long as it lasts.
 
     def read(self, event: dict[str, Any]) -> None:
         """Read the next event."""
         kind = event["event"]
         data = event.get("data")
         data = data if isinstance(data, dict) else {}
-        is_root = not event.get("parent_ids")
+        is_root, run = not event.get("parent_ids"), event.get("run_id")
+        if is_root and self._root not in (None, run) and kind.startswith(("on_chat_model_", "on_tool_")):
+            raise TraceError(
+                'events of astream_events with version="v1", which are read only in part; use version="v2"'
+            )
         if kind == "on_chain_start" and is_root:
+            self._root = run
             self._read_input(data.get("input"))
         elif kind == "on_chain_end" and is_root:
+            self._root = None
             self._read_output(data.get("output"))
         elif kind == "on_chat_model_end":
             calls = _read_answer(message_of(data.get("output")), self._trace)
@@ -148,8 +145,10 @@ class _Events:
         elif kind == "on_retriever_end":
             given = data.get("input")
             query = given.get("query") if isinstance(given, dict) else given
+            output = data.get("output")
+            output = output.get("documents", output) if isinstance(output, dict) else output
             call = self._trace.call("retrieval", {"query": query}, event.get("run_id"))
-            end(call, _documents(data.get("output")))
+            end(call, documents_of(output))
         elif kind == "on_tool_start":
             self._start(event, data)
         elif kind in ("on_tool_end", "on_tool_error"):
@@ -163,7 +162,7 @@ class _Events:
         if isinstance(given, str):
             self._ask(given)
         elif isinstance(given, dict):
-            for item in list_of(given, "messages"):
+            for item in list_of(given):
                 if message_of(item).get("type") == "human":
                     self._ask(said(message_of(item).get("content")))
             if isinstance(text := given.get("input", given.get("question")), str):
@@ -210,7 +209,7 @@ class _Events:
             error = data.get("error")
             output = error.get("message") if isinstance(error, dict) and "message" in error else error
         else:
-            output = message["content"] if "content" in message else data.get("output")
+            output = output_of(message) if "content" in message else data.get("output")
             failed = message["status"] == "error" if isinstance(message.get("status"), str) else None
         call = self._started.pop(str(event.get("run_id")), None)
         if call is not None and key is not None:

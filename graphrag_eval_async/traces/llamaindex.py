@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from graphrag_eval_async.traces.plain import list_of, said, text_of
-from graphrag_eval_async.traces.trace import calls_of, convert, end
+from graphrag_eval_async.traces.trace import calls_of, convert, end, id_of
 
 if TYPE_CHECKING:
     from graphrag_eval_async.traces.trace import Trace, TraceOptions
@@ -20,11 +20,7 @@ def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> d
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
-
-    Raises:
-        TraceError: text is not JSON, or nothing of this format is in it.
-        UsageError: an option has an invalid value.
+        a response, with the same errors as `response_from_trace`.
     """
     return convert(history, "llamaindex", read, options)
 
@@ -32,7 +28,7 @@ def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> d
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values. Events are told by their keys: their dumps do not name them."""
     listed: dict[Any, dict[str, Any]] = {}
-    for item in list_of(history, "events", "messages", "store"):
+    for item in list_of(history):
         if not isinstance(item, dict):
             trace.problem("an event that is no object")
         elif "tool_output" in item:
@@ -56,7 +52,7 @@ def _read_event(item: dict[str, Any], listed: dict[Any, dict[str, Any]], trace: 
         calls = item.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict) and call.get("tool_id") is not None:
-                listed.setdefault(str(call["tool_id"]), call)
+                listed.setdefault(id_of(call["tool_id"]), call)
         # What is said before a call is no answer.
         if not _calls_in(_blocks(response)):
             trace.reply(_blocks(response))

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Unpack
 
 from graphrag_eval_async.traces.plain import list_of
-from graphrag_eval_async.traces.trace import convert
+from graphrag_eval_async.traces.trace import convert, id_of
 
 if TYPE_CHECKING:
     from graphrag_eval_async.traces.trace import Trace, TraceOptions
@@ -20,34 +20,29 @@ def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[st
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
-
-    Raises:
-        TraceError: text is not JSON, or nothing of this format is in it.
-        UsageError: an option has an invalid value.
+        a response, with the same errors as `response_from_trace`.
     """
     return convert(messages, "mcp", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
-    others: set[str] = set()  # Ids of requests that call no tool.
-    messages = list_of(history, "messages")
+    others: set[str | int | None] = set()  # Ids of requests that call no tool.
+    messages = list_of(history)
     batches = (each if isinstance(each, list) else [each] for each in messages)
     for message in chain.from_iterable(batches):
         if not isinstance(message, dict):
             trace.problem("a message that is no object")
             continue
         trace.found |= "jsonrpc" in message
-        key, method = message.get("id"), message.get("method")
+        key, method = id_of(message.get("id")), message.get("method")
         if method == "tools/call":
             params = message.get("params")
             params = params if isinstance(params, dict) else {}
             trace.call(params.get("name"), params.get("arguments"), key)
         elif method is not None:
-            if key is not None:
-                others.add(str(key))
-        elif str(key) not in others or (trace.waiting(key) is not None and _is_of_a_tool(message)):
+            others.add(key)
+        elif key is None or key not in others or (trace.waiting(key) is not None and _is_of_a_tool(message)):
             _read_answer(message, key, trace)
 
 

@@ -29,20 +29,14 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
-
-    Raises:
-        TraceError: text is not JSON, or nothing of this format is in it.
-        UsageError: an option has an invalid value.
+        a response, with the same errors as `response_from_trace`.
     """
     return convert(messages, "openai", read, options)
 
 
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
-    if isinstance(history, dict) and "original_input" in history:
-        _read_input(history, trace)
-    items = list_of(history, *_LISTS)
+    items = list_of(history)
     if any(isinstance(each, dict) and each.get("object") in ("trace", "trace.span") for each in items):
         _read_spans(items, trace)
         return
@@ -51,28 +45,12 @@ def read(history: Any, trace: Trace) -> None:
             _read_item(item, trace)
         else:
             trace.problem("an item that is no object")
-    if isinstance(history, dict) and items is not history.get("choices"):
-        for choice in list_of(history.get("choices") or []):
-            _read_item(choice, trace) if isinstance(choice, dict) else trace.problem("a choice that is none")
     if isinstance(history, dict):
-        _count(history.get("usage"), trace)
-
-
-def _read_input(state: dict[str, Any], trace: Trace) -> None:
-    """What a `RunState` has besides its items: what the user said, and the tokens of each request."""
-    given = state["original_input"]
-    if isinstance(given, str):
-        trace.ask(given)
-    elif isinstance(given, list):
-        read(given, trace)
-    responses = state.get("model_responses")
-    for response in responses if isinstance(responses, list) else ():
-        if isinstance(response, dict):
-            _count(response.get("usage"), trace)
-
-
-_LISTS = ("messages", "output", "generated_items", "input", "items", "choices")
-"""Keys of an object that hold the history."""
+        responses = history.get("model_responses")  # Of a `RunState`.
+        responses = responses if isinstance(responses, list) else []
+        for holder in (history, history.get("response"), history.get("output"), *responses):
+            if isinstance(holder, dict):
+                _count(holder.get("usage"), trace)
 
 
 def _read_item(item: dict[str, Any], trace: Trace) -> None:

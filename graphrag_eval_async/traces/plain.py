@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,13 +27,38 @@ def history_of(value: Any) -> Any:
     return as_json(value)
 
 
-def list_of(history: Any, *keys: str) -> list[Any]:
-    """The list of messages, items or events: itself, or what an object has under one of some keys."""
+_HALVES = (
+    ("messages", "original_input", "request", "all_messages", "_state", "store", "input", "events", "items"),
+    ("generated_items", "output", "response", "choices"),
+)
+_OF_MESSAGES = {"role", "type", "parts"}
+
+
+def halves(history: Any) -> list[str | None]:
+    """The two keys of an object with what was asked for and what came back; one may be absent, or text."""
+    found = history if isinstance(history, dict) else {}
+    lists = [next((key for key in keys if _items(found.get(key))), None) for keys in _HALVES]
+    texts = [next((key for key in keys if isinstance(found.get(key), str)), None) for keys in _HALVES]
+    return [one or other for one, other in zip(lists, texts, strict=True)] if any(lists) else lists
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        found = [each for keys in _HALVES for key in keys if isinstance(each := value.get(key), list)]
+        return found[0] if found else [value] if _OF_MESSAGES & value.keys() else []
+    return value if isinstance(value, list) else []
+
+
+def list_of(history: Any) -> list[Any]:
+    """The list of messages, items or events: itself, or what an object has under its `halves`, in order."""
     if isinstance(history, list):
         return history
-    if isinstance(history, dict):
-        return next((history[key] for key in keys if isinstance(history.get(key), list)), [history])
-    return [history]
+    found: list[Any] = []
+    for key in halves(history):
+        items = _items(history[key]) if key is not None else []
+        # What came back may repeat what was asked for.
+        found = items if items[: len(found)] == found else found + items
+    return found or [history]
 
 
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
@@ -130,6 +156,36 @@ def message_of_command(value: Any) -> Any:
             if "tool_call_id" in (inner if isinstance(inner, dict) else message):
                 return message
     return value
+
+
+def output_of(message: dict[str, Any]) -> Any:
+    """What a tool of LangChain returned: the content, or the artifact if only that has rows."""
+    content, artifact = message.get("content"), message.get("artifact")
+    is_better = _has_rows(artifact) and not _has_rows(content)
+    return documents_of(artifact) if is_better else content
+
+
+def _has_rows(value: Any) -> bool:
+    """Whether a value, or JSON text of it, is results of SPARQL or a list of objects."""
+    value = text_of(value) if isinstance(value, list) else value
+    if isinstance(value, str):
+        with suppress(orjson.JSONDecodeError):
+            value = orjson.loads(value)
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, dict) and "head" in value
+
+
+def documents_of(output: Any) -> Any:
+    """Documents of LangChain as `retrieval` steps have them, with `id` and `text`; all else as it is."""
+    listed = output if isinstance(output, list) else []
+    documents = [each.get("kwargs", each) for each in listed if isinstance(each, dict)]
+    found = [
+        {"id": each.get("id"), "text": each["page_content"], "metadata": each.get("metadata")}
+        for each in documents
+        if isinstance(each, dict) and "page_content" in each
+    ]
+    return found if found and len(found) == len(listed) else output
 
 
 def said(content: Any) -> str:

@@ -19,11 +19,7 @@ def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) ->
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. Its `trace_problems` lists what is wrong with the trace.
-
-    Raises:
-        TraceError: text is not JSON, or nothing of this format is in it.
-        UsageError: an option has an invalid value.
+        a response, with the same errors as `response_from_trace`.
     """
     return convert(messages, "pydantic-ai", read, options)
 
@@ -31,7 +27,7 @@ def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) ->
 def read(history: Any, trace: Trace) -> None:
     """Read a history of plain JSON values."""
     times: list[Any] = []
-    for message in list_of(history, "messages", "all_messages", "_state"):
+    for message in list_of(history):
         parts = message.get("parts") if isinstance(message, dict) else None
         if not isinstance(parts, list):
             trace.problem("a message without parts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.traces.histories import Found, Turn
-from graphrag_eval_async.traces.plain import message_of_command
+from graphrag_eval_async.traces.plain import message_of_command, output_of
 from graphrag_eval_async.traces.span_messages import indexed_values
 from graphrag_eval_async.traces.spans import shown, structure, text_or_none
 
@@ -69,7 +69,7 @@ def _tool(span: Span, place: tuple[float, float]) -> Found:
     message = inner if isinstance(inner, dict) else message
     if isinstance(message, dict) and "tool_call_id" in message and "content" in message:  # Of LangChain.
         found.id = found.id or text_or_none(message["tool_call_id"]) or None
-        result = message["content"]
+        result = output_of(message)
         found.failed = {"success": False, "error": True}.get(str(message.get("status")))
     found.output, found.ended = result, result is not None
     return found

@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
-from graphrag_eval_async.traces.plain import MAX_DEPTH, history_of, said, shown, text_of
+from graphrag_eval_async.traces.plain import MAX_DEPTH, halves, history_of, said, shown, text_of
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Trace:
 
     def call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
         """The agent calls a tool; `args` that are text are JSON, if they can be."""
-        call = Call(_text_or_none(name), _text_or_none(id))
+        call = Call(_text_or_none(name), id_of(id))
         if call.name is None:
             self.problem("a call without a name")
         if isinstance(args, str) and args.strip():
@@ -140,7 +140,7 @@ class Trace:
         name: Any = None,
     ) -> None:
         """A call ends; the first that has this id and no result, or without an id this name."""
-        key, name = _text_or_none(id), _text_or_none(name)
+        key, name = id_of(id), _text_or_none(name)
         call = self._pending.first(key, name)
         if call is not None:
             end(call, output, failed=failed)
@@ -153,15 +153,15 @@ class Trace:
 
     def waiting(self, id: Any, name: Any = None) -> Call | None:  # noqa: A002  (as formats name it)
         """The first call without a result that has this id or, without an id, this name."""
-        return self._pending.first(_text_or_none(id), _text_or_none(name))
+        return self._pending.first(id_of(id), _text_or_none(name))
 
     def knows(self, id: Any) -> bool:  # noqa: A002  (as formats name it)
         """Whether a call has this id, also if its result is there."""
-        return id is not None and self._pending.knows(str(id))
+        return id is not None and self._pending.knows(id_of(id))
 
     def identify(self, call: Call, id: Any) -> None:  # noqa: A002  (as formats name it)
         """Give a call its id, which became known later."""
-        self._pending.identify(call, str(id))
+        self._pending.identify(call, id_of(id))
 
     def reply(self, content: Any) -> None:
         """The agent says something, without calls."""
@@ -211,7 +211,12 @@ def convert(
     """
     value = history_of(history)
     trace = Trace(name, options.get("turn", "last"))
+    given, made = halves(value)
+    if given is not None and isinstance(value[given], str):
+        trace.ask(value[given])
     read(value, trace)
+    if made is not None and isinstance(value[made], str):
+        trace.reply(value[made])
     is_read = trace.found or trace.question or trace.answer or trace.more
     if value and not is_read and not trace.finished():
         raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")
@@ -264,7 +269,7 @@ def _step(
     name = call.name if call.name is not None else "unknown"
     step: dict[str, Any] = {"name": names.get(name, name)}
     if call.id is not None:
-        step["id"] = call.id
+        step["id"] = str(call.id)
     if call.args is not None:
         step["args"] = call.args
     if not call.ended:
@@ -286,6 +291,11 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
 
 def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None if value is None else str(value)
+
+
+def id_of(value: Any) -> str | int | None:
+    """An id; text and integers are different ids, as in JSON-RPC."""
+    return value if type(value) in (str, int) or value is None else str(value)
 
 
 def listed(problems: Counter[str]) -> list[str]:

@@ -19,7 +19,7 @@ from graphrag_eval_async import (
     responses_from_otlp,
     run_evaluation_sync,
 )
-from tests.traces.histories import ANTHROPIC, CHAT, LLAMAINDEX
+from tests.traces.histories import ANTHROPIC, CHAT, EVENTS, LLAMAINDEX, event
 from tests.traces.otlp import line, span
 from tests.traces.scenario import ANSWER, QUESTION, RESULTS
 from tests.traces.test_formats import REFERENCE
@@ -163,6 +163,41 @@ def test_retrievers_and_commands_of_langchain() -> None:
     assert (retrieval["name"], retrieval["args"]) == ("retrieval", {"query": "q"})
     assert json.loads(retrieval["output"])[0]["id"] == "d1"
     assert (command["name"], command["output"]) == ("move", "done")
+
+
+@pytest.mark.parametrize(
+    ("content", "artifact", "output"),
+    [
+        ("1 row", json.loads(RESULTS), RESULTS),
+        ("1 row", RESULTS, RESULTS),
+        ([{"type": "text", "text": "1 row"}], [{"f": "F7"}], '[{"f":"F7"}]'),
+        ("Feeder F7.", [{"id": "d1", "page_content": "Feeder F7.", "type": "Document"}], None),
+        ("Feeder F7.", [{"lc": 1, "kwargs": {"id": "d1", "page_content": "Feeder F7."}}], None),
+        (RESULTS, {"head": "other"}, RESULTS),
+        (RESULTS, {"rows": 1}, RESULTS),
+        ("1 row", {"rows": 1}, "1 row"),
+        ("1 row", None, "1 row"),
+    ],
+)
+def test_artifacts_of_langchain_with_rows_where_the_content_has_none(
+    content: Any, artifact: Any, output: str | None
+) -> None:
+    output = output or '[{"id":"d1","text":"Feeder F7.","metadata":null}]'
+    told = {"type": "tool", "content": content, "artifact": artifact, "tool_call_id": "c", "name": "look"}
+    call = {"type": "ai", "content": "", "tool_calls": [{"name": "look", "args": {}, "id": "c"}]}
+    ended = event("on_tool_end", "look", "r", output=told, input={})
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "look", "output.value": json.dumps(told)}
+    [of_span] = responses_from_otlp([line(span(1, "look", attributes))])
+    for response in (response_from_langchain([call, told]), response_from_langchain([ended]), of_span):
+        assert steps(response) == [("look", "success", output)]
+
+
+def test_events_of_version_1_are_refused_by_name() -> None:
+    events = [each | {"parent_ids": []} for each in EVENTS]
+    for history in (events, [{key: each[key] for key in each if key != "parent_ids"} for each in events]):
+        with pytest.raises(TraceError, match=r'version="v1".* use version="v2"'):
+            response_from_langchain(history)
+    assert len(response_from_langchain([*EVENTS, *EVENTS], turn="all")["actual_steps"]) == 4
 
 
 def test_a_trace_that_a_log_keeps_as_text() -> None:

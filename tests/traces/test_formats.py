@@ -17,6 +17,7 @@ from graphrag_eval_async import (
     evaluate_agent,
     evaluate_stream,
     load_reference,
+    run_evaluation_sync,
 )
 from graphrag_eval_async.traces import (
     TraceFormat,
@@ -29,7 +30,18 @@ from graphrag_eval_async.traces import (
     response_from_trace,
 )
 from graphrag_eval_async.traces.detect import FORMATS, detect, read_trace
-from tests.traces.histories import CHAT, EVENTS, HISTORIES, LANGCHAIN, WITHOUT_ANSWER, WITHOUT_QUESTION, event
+from tests.traces.histories import (
+    ANTHROPIC,
+    CHAT,
+    EVENTS,
+    HISTORIES,
+    ITEMS,
+    LANGCHAIN,
+    MCP,
+    WITHOUT_ANSWER,
+    WITHOUT_QUESTION,
+    event,
+)
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
 READERS: dict[str, Any] = {
@@ -98,6 +110,58 @@ async def test_a_line_of_a_log_is_evaluated(name: str, form: str, history: Any) 
         [result] = [result async for result in stream]
     assert result["steps_score"] == 1
     assert result["question_id"] == "q1"
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_a_history_in_two_halves_is_the_same(data: st.DataObject) -> None:
+    name, _, history = data.draw(st.sampled_from([each for each in HISTORIES if isinstance(each[2], list)]))
+    cut = data.draw(st.integers(1, len(history) - 1))
+    given_ = data.draw(st.sampled_from(["messages", "input", "request"]))
+    made = data.draw(st.sampled_from(["output", "response", "generated_items", "choices"]))
+    halves = {given_: history[:cut], made: history[cut:]}
+    if data.draw(st.booleans()):  # What came back repeats what was asked for.
+        halves[made] = history
+    expected = read_trace(history, name, question_id="q1")
+    assert read_trace(halves, "auto", question_id="q1") == expected | {"trace_format": detect(history)}
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        {
+            "messages": CHAT[:-1],
+            "response": {"object": "chat.completion", "choices": [{"message": CHAT[-1]}]},
+        },
+        {"request": {"messages": CHAT[:-1]}, "response": CHAT[-1]},
+        {"messages": CHAT[:-1], "output": ANSWER},
+        {"input": QUESTION, "output": ITEMS[1:]},
+        {
+            "request": {"input": QUESTION, "model": "m"},
+            "response": {"object": "response", "output": ITEMS[1:]},
+        },
+        {"messages": ANTHROPIC[:-1], "response": ANTHROPIC[-1] | {"type": "message"}},
+        {"input": LANGCHAIN["state"], "output": LANGCHAIN["state"]},
+        {"input": QUESTION, "messages": MCP, "output": ANSWER},
+    ],
+)
+def test_requests_and_responses_that_are_logged_as_pairs(pair: dict[str, Any]) -> None:
+    [result] = run_evaluation_sync(REFERENCE, [pair | {"question_id": "q1"}], format="auto")
+    assert (result["steps_score"], result["actual_answer"]) == (1, ANSWER)
+
+
+@pytest.mark.parametrize("select", [None, "log.run", "log"])
+def test_what_a_line_has_beside_its_trace_is_the_responses_own(select: str | None) -> None:
+    own = {"question_id": "q1", "id": "r1", "elapsed_sec": 2.5, "model": "m", "usage": {"prompt_tokens": 3}}
+    row: dict[str, Any] = {"messages": CHAT[1:], **own, "status": "ok", "none": None}
+    if select is not None:
+        row = {"host": "a", "log": {"run": row} if "." in select else row}
+    [result] = run_evaluation_sync(REFERENCE, [row], format=TraceFormat(name="openai", select=select))
+    assert (result["question_id"], result["response_id"], result["elapsed_sec"]) == ("q1", "r1", 2.5)
+    assert result["steps_score"] == 1
+    assert result["input_tokens"] == 3
+    found = {"trace_format": "openai", "trace_status": "ok", "model": "m", "usage": own["usage"]}
+    assert result["metadata"] == (found if select is None else found | {"host": "a"})
 
 
 async def test_traces_and_responses_in_one_log() -> None:
@@ -321,6 +385,19 @@ def test_a_server_of_mcp_that_asks_under_the_id_of_a_call() -> None:
         response = response_from_trace(messages, question_id="q1")
         assert [step.get("output") for step in response["actual_steps"]] == ["rows"]
         assert "trace_problems" not in response
+
+
+def test_ids_of_mcp_keep_their_type() -> None:
+    ids = [1, "1", "a", 0, "0"]
+    calls = [
+        {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {"name": repr(id_)}} for id_ in ids
+    ]
+    done = [{"jsonrpc": "2.0", "id": id_, "result": {"structuredContent": {"id": id_}}} for id_ in ids[::-1]]
+    for messages in ([*calls, *done], [*done, *calls]):
+        steps = response_from_mcp(messages, question_id="q1")["actual_steps"]
+        assert [(step["name"], json.loads(step["output"])["id"]) for step in steps] == [
+            (repr(id_), id_) for id_ in ids
+        ]
 
 
 def test_messages_with_parts_are_not_taken_for_chat() -> None:
