@@ -11,13 +11,13 @@ from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates, results_path
-from graphrag_eval_async.cli.gates import MISSING_RATE
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
 from graphrag_eval_async.cli.report import ReportOptions
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.reference import NoReference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile

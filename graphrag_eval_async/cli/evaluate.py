@@ -14,7 +14,7 @@ from msgspec import structs
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, Sending, run_to_end
 from graphrag_eval_async.cli.files import html_path, open_lines, output_path, write_page
-from graphrag_eval_async.cli.gates import MISSING_RATE, check_gates
+from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.judges import estimates, forget_keys, judge_config
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.reading import processes_for
@@ -30,6 +30,7 @@ from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.facts import judge_state
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.worst import worst_questions
+from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation

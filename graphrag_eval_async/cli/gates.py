@@ -9,8 +9,23 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
 from graphrag_eval_async.monitor.summary import CheckedGate
-from graphrag_eval_async.records.conditions import CONDITION, OPERATORS, parse_condition, rounded, to_float
-from graphrag_eval_async.records.metrics import COST, ERROR_RATE, counts_of, means_of, section_of
+from graphrag_eval_async.records.conditions import (
+    CONDITION,
+    OPERATORS,
+    check_bound,
+    parse_condition,
+    rounded,
+    to_float,
+)
+from graphrag_eval_async.records.metrics import (
+    COST,
+    ERROR_RATE,
+    MISSING_RATE,
+    counts_of,
+    means_of,
+    range_of,
+    section_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,7 +34,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.reference import Reference
 
-MISSING_RATE = "missing_rate"
 FORMS = "METRIC=VALUE or TEMPLATE:METRIC=VALUE"
 
 
@@ -49,7 +63,8 @@ class Gate:
 def parse_gate(text: str, *, option: str, operator: str) -> Gate:
     """Parse a condition, or ``[TEMPLATE:]METRIC=VALUE``, for which `option` implies `operator`.
 
-    A template's name may hold colons and equals signs. Another form is a `ValueError`.
+    A template's name may hold colons and equals signs. Another form is a `ValueError`, and so is
+    a bound outside the range of the metric.
     """
     if CONDITION.fullmatch(text):
         template, metric, operator, bound = parse_condition(text)
@@ -62,6 +77,7 @@ def parse_gate(text: str, *, option: str, operator: str) -> Gate:
     bound = to_float(value)
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: expected a finite number after the last =")
+    check_bound(metric, bound, range_of(metric))
     return Gate(option, template_ if colon else None, metric, operator, bound)
 
 
@@ -70,6 +86,7 @@ def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Confi
     for gate in gates:
         metric = None if gate.metric == MISSING_RATE else gate.metric
         check_names(gate.option, gate.template, metric, templates, config)
+        _check_output(gate, config)
 
 
 def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
@@ -77,6 +94,16 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
     for alert in alerts:
         if alert.metric != NO_LINES:
             check_names(f"--alert {alert.text!r}", alert.template, alert.metric, templates, config)
+            _check_output(alert, config)
+
+
+def _check_output(condition: Gate | Alert, config: Config | None) -> None:
+    """Raise a `UsageError` if an output of a custom evaluation from 0 to 1 has another bound."""
+    if config is not None and config.custom_evaluations:
+        from graphrag_eval_async.metrics.custom import kinds_of_outputs
+
+        if condition.metric in kinds_of_outputs(config.custom_evaluations).get("fractions", ()):
+            check_bound(condition.metric, condition.bound, (0, 1))
 
 
 def check_names(

@@ -10,7 +10,8 @@ from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import lower_is_better
 from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.monitor.wording import change_of, missing, regressions
-from graphrag_eval_async.records.conditions import to_float
+from graphrag_eval_async.records.conditions import check_bound, to_float
+from graphrag_eval_async.records.metrics import range_of
 from graphrag_eval_async.text import number
 
 
@@ -40,12 +41,14 @@ class MaxDrop:
 
 
 def parse_max_drop(text: str) -> MaxDrop:
-    """Parse ``METRIC=X``; another form is a `ValueError`."""
+    """Parse ``METRIC=X``; another form, or more than the metric can change, is a `ValueError`."""
     metric, _, value = text.rpartition("=")
     most = to_float(value)
     if not metric.strip() or not 0 <= most < math.inf:
         raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
-    return MaxDrop(metric.strip(), most)
+    low, high = range_of(metric := metric.strip())
+    check_bound(f"a change of {metric}", most, (0, high - low))
+    return MaxDrop(metric, most)
 
 
 @dataclass(frozen=True, kw_only=True)

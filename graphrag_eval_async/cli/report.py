@@ -10,12 +10,12 @@ from graphrag_eval_async.aggregates.questions import QuestionScore
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
-from graphrag_eval_async.cli.gates import MISSING_RATE, Gate, check_each, failed_and_held
+from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.records.metrics import counts_of
+from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.redis.results import Run

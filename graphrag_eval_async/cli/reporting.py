@@ -21,7 +21,7 @@ from graphrag_eval_async.cli.files import (
     resumable_path,
     write_page,
 )
-from graphrag_eval_async.cli.gates import MISSING_RATE, check_each, failed_and_held
+from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.regressions import RegressionGates
 from graphrag_eval_async.cli.report import LISTED_REJECTS, GateOptions, end, list_rejects
@@ -34,7 +34,7 @@ from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import Reading, Summary
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.records.conditions import parse_condition
-from graphrag_eval_async.records.metrics import counts_of
+from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.reference import Reference, load_reference
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES

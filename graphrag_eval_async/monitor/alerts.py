@@ -106,6 +106,8 @@ def parse_alert(text: str) -> Alert:
     condition, quantile = _without_quantile(parts[0] if has_window else text)
     try:
         parsed = parse_condition(condition)
+    except UsageError:  # Of the right form.
+        raise
     except ValueError as error:
         raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
     if quantile is not None and parsed.metric == ERROR_RATE:

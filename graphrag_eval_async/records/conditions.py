@@ -7,6 +7,9 @@ import operator
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.records.metrics import range_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,11 +49,20 @@ def to_float(text: str) -> float:
         return math.nan
 
 
+def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
+    """Raise a `UsageError` if what has a name cannot be `bound`, since it has `limits`."""
+    low, high = limits
+    if not low <= bound <= high:
+        told = f"from {low:g} to {high:g}" if math.isfinite(high) else f"{low:g} or more"
+        cure = f"; for {bound:g} %, write {bound / 100:g}" if high == 1 and 1 < bound <= 100 else ""
+        raise UsageError(f"{name} is {told}, not {bound:.15g}{cure}")
+
+
 def parse_condition(text: str) -> Condition:
     """Parse a condition.
 
     Raises:
-        ValueError: the text has another form.
+        ValueError: the text has another form, or the bound is outside the range of the metric.
     """
     match = CONDITION.fullmatch(text)
     if match is None:
@@ -58,6 +70,7 @@ def parse_condition(text: str) -> Condition:
     bound = to_float(match["bound"])
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
+    check_bound(match["metric"], bound, range_of(match["metric"]))
     template = match["template"]
     return Condition(template and template.strip(), match["metric"], match["operator"], bound)
 

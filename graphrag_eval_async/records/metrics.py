@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,6 +119,9 @@ PRIMARY = (
 )
 """The metrics that comparisons decide by default: one score for each way to judge an answer."""
 
+MISSING_RATE = "missing_rate"
+"""Name of the share of questions without a response; not a key of a result."""
+
 RESULT_KEYS = frozenset(
     {
         *RESULT_METRICS,
@@ -185,6 +189,15 @@ _SECTIONS = {value: metric.name for metric in JUDGED for value in (*metric.value
 def section_of(metric: str) -> str | None:
     """The configuration section that enables a built-in metric or its cost; None if it needs no judge."""
     return _SECTIONS.get(metric.removesuffix(COST))
+
+
+def range_of(metric: str) -> tuple[float, float]:
+    """The least and the greatest value of a metric; outputs of custom evaluations may have any."""
+    if metric in BOUNDED_METRICS or metric in {ERROR_RATE, MISSING_RATE}:
+        return 0, 1
+    if metric in _POSITIONS and is_score(metric):
+        return -1, 1  # Made of cosine similarities.
+    return (0, inf) if is_metric(metric) else (-inf, inf)
 
 
 def fits(value: float) -> bool:

@@ -123,7 +123,7 @@ def test_responses(folder: Folder, capfd: pytest.CaptureFixture[str], evil: str)
         ["evaluate", folder.reference, path, "-o", output],
         ["evaluate", folder.reference, path, "-o", folder.file("journal"), "--resume"],
         ["validate", folder.reference, path],
-        ["watch", folder.reference, path, "--until-idle", "100ms", "--alert", "steps_score < 2 over 1"],
+        ["watch", folder.reference, path, "--until-idle", "100ms", "--alert", "steps_score <= 1 over 1"],
         ["aggregate", output],
         ["compare", output, output],
         ["report", output, "--markdown", "-", "--github", "--baseline", output],
@@ -333,7 +333,7 @@ def test_watch_on_a_terminal(folder: Folder) -> None:
     log = folder.lines(
         *with_bytes([response(f"q{EVIL}"), {"question_id": f"q{EVIL}", "error": EVIL}]), name=f"log{EVIL}"
     )
-    with Session("watch", reference, log, "--until-idle", "500ms", "--alert", "steps_score < 2 over 1") as at:
+    with Session("watch", reference, log, "--until-idle", "500ms", "--alert", "steps_score<=1 over 1") as at:
         assert at.finish() == 0
     shown = sent(at.written)
     assert r"log\x1b]0;owned" in shown

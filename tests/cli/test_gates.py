@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     [
         ("steps_score=0.8", None, "steps_score", 0.8),
         ("elapsed_sec=30", None, "elapsed_sec", 30.0),
-        ("a_cost=-1e-9", None, "a_cost", -1e-9),
+        ("own=-1e-9", None, "own", -1e-9),
         ("a:b=c:steps_score=1", "a:b=c", "steps_score", 1.0),
         (":steps_score=1", "", "steps_score", 1.0),
     ],
@@ -122,6 +122,8 @@ def test_values(name: str, value: float) -> None:
     for over, beyond in ((True, -math.inf), (False, math.inf)):
         assert not failures(f"{name}={value!r}", over=over)
         bound = math.nextafter(value, beyond)
+        if not 0 <= bound <= 1:
+            continue
         (failure,) = failures(f"{name}={bound!r}", over=over)
         assert failure.startswith(f"{name} {'<=' if over else '>='} ")
         mean = float(failure.rpartition(" ")[2])
@@ -220,6 +222,40 @@ def test_an_unknown_gate_is_found_before_anything_runs(
     assert not (folder.path / "results.jsonl").exists()
     assert run("watch", *arguments[:-2], option, gate, "--until-idle", "1s") == 2
     assert words in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "condition", "words"),
+    [
+        ("evaluate --gate", "error_rate <= 10", "error_rate is from 0 to 1, not 10; for 10 %, write 0.1"),
+        ("evaluate --gate", "colours: missing_rate < 1.01", "missing_rate is from 0 to 1, not 1.01"),
+        ("evaluate --gate", "politeness >= 80", "politeness is from 0 to 1, not 80; for 80 %, write 0.8"),
+        ("evaluate --fail-under", "answer_relevance=-2", "answer_relevance is from -1 to 1, not -2"),
+        ("evaluate --fail-over", "elapsed_sec=-1", "elapsed_sec is 0 or more, not -1"),
+        ("watch --alert", "p95 steps_score < 80 over 20", "steps_score is from 0 to 1, not 80; for 80 %"),
+        (
+            "watch --alert",
+            "colours: politeness < 80",
+            "politeness is from 0 to 1, not 80; for 80 %, write 0.8",
+        ),
+        ("report --pass-if", "answer_f1 >= 50", "answer_f1 is from 0 to 1, not 50; for 50 %, write 0.5"),
+        ("compare --max-drop", "steps_score=5", "a change of steps_score is from 0 to 1, not 5; for 5 %"),
+        ("report --max-drop", "answer_relevance=2.5", "a change of answer_relevance is from 0 to 2, not 2.5"),
+    ],
+)
+def test_a_bound_outside_the_range_of_the_metric_is_found_before_anything_runs(
+    folder: Folder, capfd: pytest.CaptureFixture[str], command: str, condition: str, words: str
+) -> None:
+    name, option = command.split()
+    files = [folder.reference, folder.lines(*RESPONSES)]
+    output = [] if name == "compare" else ["-o", folder.file("out.html" if name == "report" else "out.jsonl")]
+
+    config = ["--config", folder.write("judges.yaml", CUSTOM.encode())] * (name in {"evaluate", "watch"})
+    assert run(name, *files, *output, *config, option, condition) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert words in err
+    assert not [*folder.path.glob("out.*")]
 
 
 def test_gates_of_custom_outputs_and_costs_are_known(

@@ -249,7 +249,7 @@ def test_a_closed_pipe_ends_it_cleanly(folder: Folder, trickle: subprocess.Popen
     trickle.stderr.close()
 
 
-@pytest.mark.parametrize(("gate", "code"), [("steps_score=0.5", 0), ("steps_score=1.5", 1)])
+@pytest.mark.parametrize(("gate", "code"), [("steps_score=0.5", 0), ("steps_score > 1", 1)])
 def test_a_closed_pipe_and_gates(folder: Folder, gate: str, code: int) -> None:
     responses = folder.lines(*[response("q1", note="n" * 300)] * 5000)
     process = start("evaluate", folder.reference, responses, "--fail-under", gate)
@@ -329,10 +329,10 @@ def test_a_source_that_fails_in_the_middle(folder: Folder) -> None:
 
 ORDER = [
     ("no such command", "nonsense", 2),
-    ("broken reference", "evaluate broken.json bad.jsonl -o /dev/full --fail-under steps_score=2", 2),
-    ("run failed", "evaluate reference.json bad.jsonl -o /dev/full --fail-under steps_score=2", 4),
-    ("rejects", "evaluate reference.json bad.jsonl -o r --fail-under steps_score=2", 3),
-    ("gate", "evaluate reference.json good.jsonl -o r --fail-under steps_score=2", 1),
+    ("broken reference", "evaluate broken.json bad.jsonl -o /dev/full --gate steps_score>1", 2),
+    ("run failed", "evaluate reference.json bad.jsonl -o /dev/full --gate steps_score>1", 4),
+    ("rejects", "evaluate reference.json bad.jsonl -o r --gate steps_score>1", 3),
+    ("gate", "evaluate reference.json good.jsonl -o r --gate steps_score>1", 1),
     ("all is well", "evaluate reference.json good.jsonl -o r --fail-under steps_score=1", 0),
 ]
 
@@ -345,7 +345,7 @@ def test_the_first_exit_code_that_applies(folder: Folder, command: str, code: in
     assert finish(start(*command.split(), cwd=folder.path))[0] == code
 
 
-@pytest.mark.parametrize(("gates", "code"), [((), 130), (("--fail-under", "steps_score=1.5"), 1)])
+@pytest.mark.parametrize(("gates", "code"), [((), 130), (("--gate", "steps_score > 1"), 1)])
 def test_ctrl_c_comes_after_gates(folder: Folder, gates: Sequence[str], code: int) -> None:
     process = start("evaluate", folder.reference, "-", *gates, stdin=PIPE)
     send(process, response("q1"))

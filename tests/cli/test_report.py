@@ -138,7 +138,7 @@ def test_a_question_passes_if_its_mean_meets_a_condition(folder: Folder) -> None
     junit = folder.file("j.xml")
     for conditions, failures in (
         (["steps_score >= 0.5"], "0"),
-        (["t:steps_score > 0.5", "x:steps_score > 2"], "1"),
+        (["t:steps_score > 0.5", "x:steps_score > 1"], "1"),
     ):
         options = [part for condition in conditions for part in ("--pass-if", condition)]
         assert report(folder, "--junit", junit, *options) == 0

@@ -79,7 +79,7 @@ def test_any_template_can_be_named(template: str | None, metric: str, operator: 
         ("steps_score > nan", "'nan' is not a finite number"),
         ("steps_score > 0", "no number of results could decide"),
         ("steps_score <= 1.0", "no number of results could decide"),
-        ("steps_score >= 80", "no number of results could decide"),
+        ("steps_score >= 80", "steps_score is from 0 to 1, not 80; for 80 %, write 0.8"),
     ],
 )
 def test_what_is_no_condition(text: Any, told: str) -> None:

@@ -33,8 +33,8 @@ PARSED: list[tuple[str, tuple[Any, ...]]] = [
     ("error_rate > .5 over 1h", (None, "error_rate", ">", 0.5, Seconds(3600))),
     ("lines: answer_f1 <= 0.5 over 30s", ("lines", "answer_f1", "<=", 0.5, Seconds(30))),
     (
-        "a: b < 1: steps_score over: answer_f1 < -1",
-        ("a: b < 1: steps_score over", "answer_f1", "<", -1.0, None),
+        "a: b < 1: steps_score over: answer_f1 < 1",
+        ("a: b < 1: steps_score over", "answer_f1", "<", 1.0, None),
     ),
     ("two words:my-metric>3", ("two words", "my-metric", ">", 3.0, None)),
     (":x<1", ("", "x", "<", 1.0, None)),

@@ -516,7 +516,7 @@ async def test_a_journal_of_other_lines_decides_nothing(tmp_path: Path) -> None:
     [
         ("sum:steps_score > 0.5", "no template 'sum'; there are: sums, other: one"),
         ("answer_recall > 0.5", "answer_recall is not judged"),
-        ("steps_score > 2", "a bound between 0 and 1"),
+        ("steps_score > 2", "steps_score is from 0 to 1, not 2"),
         (0.5, "expected .TEMPLATE:.METRIC"),
     ],
 )

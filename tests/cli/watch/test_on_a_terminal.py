@@ -86,7 +86,7 @@ def test_the_last_view_stays_and_the_report_comes_below(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     log = folder.lines(*[response("q1")] * 3, b"{")
-    options = ["--until-idle", "50ms", "--poll-interval", "5ms", "--fail-under", "steps_score=2"]
+    options = ["--until-idle", "50ms", "--poll-interval", "5ms", "--gate", "steps_score > 1"]
     with Session("watch", folder.reference, log, *options, rows=60) as session:
         assert session.finish() == 3
         screen = session.screen
@@ -95,7 +95,7 @@ def test_the_last_view_stays_and_the_report_comes_below(
     assert not session.emulator.coloured
     assert screen[-2:] == [
         SUMMARY.format(3, 1, 2),
-        "gate failed: steps_score >= 2: the mean is 1",
+        "gate failed: steps_score > 1: the mean is 1",
     ]
     assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
 
