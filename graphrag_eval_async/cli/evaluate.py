@@ -113,7 +113,7 @@ class Evaluate(RunOptions):
             "`sample`; aggregate merges them.",
         ),
     ] = None
-    interval: options.IntervalKind = None
+    interval: options.IntervalOfRun = None
     jobs: options.Jobs = 1
 
     @property

@@ -339,16 +339,14 @@ Level = Annotated[
         help="Confidence level of intervals and decisions, between 0 and 1.",
     ),
 ]
-IntervalKind = Annotated[
-    Interval | None,
-    statistics_option(
-        "--interval",
-        parser=parser(parse_interval),
-        metavar="KIND",
-        help="Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often you "
-        "look: choose it for results of a run that you or --until stopped.  [default: one_look, but anytime "
-        "if this run is stopped]",
-    ),
+interval_option = partial(statistics_option, "--interval", parser=parser(parse_interval), metavar="KIND")
+_KINDS = (
+    "Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often you look: choose "
+    "it for results of a run that you or --until stopped.  [default: one_look"
+)
+IntervalKind = Annotated[Interval | None, interval_option(help=f"{_KINDS}]")]
+IntervalOfRun = Annotated[
+    Interval | None, interval_option(help=f"{_KINDS}, but anytime if this run is stopped]")
 ]
 DetailOption = Annotated[
     bool,
