@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
 from graphrag_eval_async.errors import ReferenceDataError, warn_caller
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
@@ -224,7 +226,13 @@ def load_reference(
     Raises:
         ReferenceDataError: it cannot be read, or is invalid; every problem is listed with its place.
     """
-    read = reference if isinstance(reference, Reference) else _read(reference, comparators)
+    try:
+        read = reference if isinstance(reference, Reference) else _read(reference, comparators)
+    except ReferenceDataError as error:
+        if _holds_responses(reference):
+            swapped = "holds responses or results; give the reference set first, then the responses"
+            raise ReferenceDataError([swapped], error.source) from None
+        raise
     source = os.fspath(reference) if isinstance(reference, str | os.PathLike) else None
     if strict and read.doubts:
         raise ReferenceDataError(read.doubts, source)
@@ -235,6 +243,22 @@ def load_reference(
         where = f" {source}" if source else ""
         warn_caller("\n  ".join([f"reference set{where}:", *listed]))
     return read
+
+
+def _holds_responses(reference: Any) -> bool:
+    """Whether what was given as a reference set begins with a response or a result."""
+    try:
+        if isinstance(reference, str | os.PathLike):
+            with open(reference, "rb") as file:
+                text = file.read()
+            try:
+                reference = orjson.loads(text)
+            except orjson.JSONDecodeError:
+                reference = orjson.loads(text.partition(b"\n")[0])
+        first = reference if isinstance(reference, Mapping) else reference[0]
+        return isinstance(first, Mapping) and "question_id" in first
+    except (OSError, ValueError, TypeError, LookupError):
+        return False
 
 
 def _with_lines(problems: Sequence[str], source: str) -> list[str]:

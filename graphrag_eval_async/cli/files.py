@@ -23,6 +23,7 @@ from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.redis.source import results_at, stream_at
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sinks.tables import draft_beside
+from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.remote import is_address
 from graphrag_eval_async.text import escape_json, tell
@@ -45,7 +46,7 @@ def input_path(path: str) -> str:
             raise ValueError("standard input is closed")
         return path
     try:
-        files = expand([path])
+        files = expand(as_paths(path))
     except (SourceError, UsageError) as error:
         raise ValueError(str(error)) from None
     for file in files:

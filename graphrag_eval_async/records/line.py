@@ -27,6 +27,7 @@ Reason = Literal[
     "too_deep",
     "incomplete",
     "not_a_trace",
+    "not_a_response",
     "poison",
 ]
 

@@ -31,6 +31,21 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     return InvalidRecord("missing_question_id", message)
 
 
+def check_is_response(record: Mapping[str, Any]) -> None:
+    """Refuse a record with a `template_id` that is a result, or a template of a reference set."""
+    if "question_text" in record and ("steps_score" in record or "failure" in record):
+        raise InvalidRecord(
+            "not_a_response",
+            "this is a result, as it has template_id, question_text and its score; evaluate the responses "
+            "that it was made from (aggregate, report and compare read results)",
+        )
+    if "question_id" not in record and _is_list_of_objects(record.get("questions")):
+        raise InvalidRecord(
+            "not_a_response",
+            "this is a template of a reference set; the reference set comes first, then the responses",
+        )
+
+
 def hint_at_traces(record: Any) -> str:
     """End of an error message that says how to read a list of messages; empty if `record` is not one."""
     if _is_list_of_objects(record) and any("role" in each or "type" in each for each in record):

@@ -18,6 +18,7 @@ from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Rec
 from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
 from graphrag_eval_async.records.misnamed import (
     check_args,
+    check_is_response,
     check_keys,
     check_step,
     hint_at_traces,
@@ -93,6 +94,8 @@ def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = M
     """
     record = load(data, max_line_bytes)
     try:
+        if type(record) is dict and "template_id" in record:
+            check_is_response(record)
         return _check(record, known)
     except InvalidRecord:
         if nests_deeper(record, MAX_DEPTH):

@@ -36,8 +36,12 @@ Item = Mapping[str, Any] | bytes | str | Line | LongLine
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
 Responses = str | os.PathLike[str] | JsonlFiles | Follower | Iterable[Item] | AsyncIterable[Item] | Stream
 """A path as for `read_jsonl`, or an iterable of responses: dicts, `bytes` or `str` of complete lines of JSON
-text, or lines of files. A stream of bytes or text may be split anywhere in a line.
+text, or lines of files; a pandas DataFrame stands for its rows. A stream of bytes or text may be split
+anywhere in a line.
 """
+
+FRAME_ROWS = 1000
+"""Rows of a DataFrame that are converted at once."""
 
 CLOSING_SECONDS = 5.0
 """Maximum time to wait for a foreign source to close, in seconds."""
@@ -86,6 +90,8 @@ def open_source(
     if isinstance(responses, JsonlFiles | Follower):
         theirs = responses if isinstance(responses, Follower) else None
         return Source(responses.batches(max_line_bytes=max_line_bytes, spool=spool), theirs)
+    if hasattr(responses, "iloc"):
+        responses = _rows(responses)
     if isinstance(responses, Stream):
         chunks = one_object_per_line(_pieces(responses)) if documents else _pieces(responses)
         return Source(split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool), responses)
@@ -101,6 +107,14 @@ def open_source(
     if isinstance(responses, list | tuple) and responses and all(map(_is_path, responses)):
         raise UsageError("responses: got a list of paths; use read_jsonl([...])")
     return Source(from_iterable(responses, max_line_bytes=max_line_bytes, documents=documents), None)
+
+
+def _rows(frame: Any) -> Iterator[Mapping[str, Any]]:
+    """The rows of a pandas DataFrame, without cells that are missing, such as NaN."""
+    for start in range(0, len(frame), FRAME_ROWS):
+        part = frame.iloc[start : start + FRAME_ROWS].astype(object)
+        for row in part.where(part.notna(), None).to_dict("records"):
+            yield {key: value for key, value in row.items() if value is not None}
 
 
 def _is_path(item: Any) -> bool:

@@ -33,6 +33,13 @@ SETTLING_SECONDS = 2.0
 RELISTING_SECONDS = 10.0
 """Seconds between listings of an unchanged directory, since some file systems keep its time stamp."""
 
+_TABLE = (
+    "a table of texts cannot hold steps, so it is not read; write JSON lines (.jsonl) or Parquet, in pandas "
+    'by frame.to_json("FILE.jsonl", orient="records", lines=True)'
+)
+_YAML = "YAML is not read here; if it is the reference set, give it first, then the responses"
+_UNREAD = {".csv": _TABLE, ".tsv": _TABLE, ".xlsx": _TABLE, ".yaml": _YAML, ".yml": _YAML}
+
 _NUMBER = r"\d[\dTZ_.:-]*"
 _DATE = r"\d{4}-?\d\d-?\d\d[\dTZ_.:-]*"
 _TAG = rf"(?:\.(?:{_NUMBER}|old|bak|prev|rotated)|-{_DATE})"
@@ -55,6 +62,9 @@ def as_paths(path: Any) -> list[str]:
         paths = []
     if not paths or not all(isinstance(each, str) and each for each in paths):
         raise UsageError(f"path: expected a path, or a list of paths, got {path!r}")
+    for each in paths:
+        if (why := _UNREAD.get(os.path.splitext(each)[1].lower())) and not os.path.isdir(each):
+            raise UsageError(f"{each}: {why}")
     return paths
 
 

@@ -115,5 +115,6 @@ def test_the_reasons_are_these() -> None:
         "too_deep",
         "incomplete",
         "not_a_trace",
+        "not_a_response",
         "poison",
     )

@@ -1,0 +1,99 @@
+"""Inputs that are something else: results, a DataFrame, CSV, or the reference set in place of responses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pandas
+import pytest
+import yaml
+
+from graphrag_eval_async import (
+    Evaluator,
+    ReferenceDataError,
+    RejectedResponse,
+    UsageError,
+    evaluate_stream,
+    follow_jsonl,
+    run_evaluation,
+    run_evaluation_sync,
+)
+from tests.cli.support import ROOT, from_jsonl, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REFERENCE, RESPONSES = ROOT / "examples/reference.yaml", ROOT / "examples/responses.jsonl"
+TEMPLATES = yaml.safe_load(REFERENCE.read_text())
+ROWS = from_jsonl(RESPONSES.read_bytes())
+SWAPPED = "give the reference set first, then the responses"
+
+
+async def test_every_result_is_rejected_as_such() -> None:
+    results = await run_evaluation(TEMPLATES, ROWS)
+    for reference, options in ((TEMPLATES, {}), (TEMPLATES, {"format": "auto"}), (None, {})):
+        async with evaluate_stream(reference, results, **options) as stream:  # type: ignore[arg-type]
+            assert [result async for result in stream] == []
+        assert stream.rejects.counts == {"not_a_response": len(results)}
+        assert "aggregate, report and compare read results" in stream.rejects[0].message
+    foreign = {"template_id": "t", "question_id": "q", "question_text": "?", "steps_score": 1}
+    with pytest.raises(RejectedResponse, match="not_a_response"):
+        await Evaluator(TEMPLATES).evaluate(foreign)
+
+
+async def test_keys_of_results_alone_do_not_make_a_result() -> None:
+    """A harness may log the template and the text of its question, or a score of its own."""
+    own: list[dict[str, Any]] = [{"template_id": "t", "question_text": "?"}, {"steps_score": 1}]
+    for more in own:
+        results = await run_evaluation(TEMPLATES, [row | more for row in ROWS])
+        assert [result["metadata"][key] for result in results for key in more]
+
+
+async def test_a_data_frame_is_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag_eval_async.sources.FRAME_ROWS", 3)
+    frame = pandas.DataFrame(ROWS)  # Missing keys are NaN in it.
+    assert frame.isna().any().any()
+    assert await run_evaluation(TEMPLATES, frame) == await run_evaluation(TEMPLATES, ROWS)
+    async with evaluate_stream(TEMPLATES, frame.iloc[:0]) as stream:
+        assert [result async for result in stream] == []
+
+
+def test_a_table_of_texts_is_not_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "responses.csv")
+    pandas.DataFrame(ROWS).to_csv(path, index=False)
+    for read in (lambda: run_evaluation_sync(TEMPLATES, path), lambda: follow_jsonl(path)):
+        with pytest.raises(UsageError, match=r"responses\.csv: a table of texts cannot hold steps.*to_json"):
+            read()
+    for command in (["evaluate"], ["evaluate", "--jobs", "2"], ["validate"], ["watch"]):
+        assert run(*command, str(REFERENCE), path) == 2
+        assert "write JSON lines (.jsonl) or Parquet" in " ".join(capfd.readouterr().err.split())
+    # As the message says.
+    lines = tmp_path / "responses.jsonl"
+    pandas.DataFrame(ROWS).to_json(lines, orient="records", lines=True)
+    assert run("evaluate", str(REFERENCE), str(lines)) == 0
+
+
+def test_swapped_arguments_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    document, one, as_json = tmp_path / "list.json", tmp_path / "one.jsonl", tmp_path / "reference.json"
+    document.write_text(json.dumps(ROWS, indent=1))
+    one.write_bytes(orjson.dumps(ROWS[0]) + b"\n")
+    as_json.write_text(json.dumps(TEMPLATES))
+    results = run_evaluation_sync(TEMPLATES, ROWS)
+    for given in (RESPONSES, document, one, ROWS, results):
+        with pytest.raises(ReferenceDataError, match=f"holds responses or results; {SWAPPED}") as caught:
+            run_evaluation_sync(given, TEMPLATES)
+        assert len(caught.value.problems) == 1
+    for command in ("evaluate", "validate", "watch"):
+        assert run(command, str(RESPONSES), str(REFERENCE)) == 2
+        out, err = capfd.readouterr()
+        assert "first, then the responses" in " ".join((out + err).split())
+    # Only the responses are wrong.
+    with pytest.raises(UsageError, match=r"reference\.yaml: YAML is not read here; .* give it first"):
+        run_evaluation_sync(TEMPLATES, str(REFERENCE))
+    for templates in (str(as_json), TEMPLATES):
+        stream = run_evaluation_sync(TEMPLATES, templates, missing="skip", on_reject="collect")
+        assert stream == []
+    assert run("evaluate", str(REFERENCE), str(as_json)) == 3
+    assert "not_a_response: this is a template of a reference set" in capfd.readouterr().err
