@@ -48,6 +48,14 @@ MAX_OUTAGE_SEC = 300.0
 LEVELS = 6
 """Number of lists of changes of the aggregates. Each level holds merged changes of the level below."""
 
+CURE = "check the address, its database and its password"
+CURES = {
+    "permission": "allow the user of the server this; entries without a result stay in the stream",
+    "WRONGTYPE": "delete this key, or name another; entries without a result stay in the stream",
+    "needs Redis": "update the server",
+}
+"""What to do about errors of the server, by a part of their text."""
+
 SHAPE = "redis://HOST[:PORT]/[DB/]STREAM?group=GROUP"
 
 NUMBERS = ("claim_after_sec", "max_deliveries", "max_outage_sec", "max_results")
@@ -163,7 +171,8 @@ class Connection:
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run a script, perhaps twice, and return its result; errors are as in `do`."""
-        return await self._try(lambda: self._client.register_script(script)(keys=keys, args=args))
+        whole = scripts.CHECKS + script
+        return await self._try(lambda: self._client.register_script(whole)(keys=keys, args=args))
 
     async def _try(self, send: Callable[[], Awaitable[R]]) -> R:
         from redis.exceptions import ClusterCrossSlotError, RedisError
@@ -188,9 +197,8 @@ class Connection:
                         "as in {responses} and {responses}:results"
                     ) from None
                 if is_final(error):
-                    raise SourceError(
-                        f"{trouble}; check the address, its database and its password"
-                    ) from None
+                    cure = next((cure for sign, cure in CURES.items() if sign in str(error)), CURE)
+                    raise SourceError(f"{trouble}; {cure}") from None
                 if self._longest is not None and now - since > self._longest:
                     raise SourceError(
                         f"{trouble}; not reached for {now - since:.0f} s; check that the server works"

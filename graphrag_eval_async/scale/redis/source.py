@@ -65,7 +65,7 @@ def redis_stream(
     and the result and the change of the aggregates of all workers are stored. So each entry counts once, even
     if it was evaluated twice because its worker seemed dead. Results have no `sample`.
 
-    Needs the extra ``redis``.
+    Needs the extra ``redis``, and Redis 7.0, Valkey 7.2, or later.
 
     Args:
         url: address of the server, such as ``redis://host:6379/0``, or ``rediss://`` for TLS. The environment

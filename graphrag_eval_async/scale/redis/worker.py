@@ -89,13 +89,15 @@ class RedisWorker:
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
         self._consumer = settings.consumer or f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+        keys = self._keys
+        names = keys.stream, keys.results, keys.rejects, keys.changes[0], keys.counts, keys.answered
+        self._names = [*names, f"{keys.commit}{self._consumer}"]
         self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + terms.result_timeout_sec
         self._knows_questions = not isinstance(terms.evaluator.reference, NoReference)
         self._held: dict[str, None] = {}
         self._rejects: list[Finished] = []
         self._rejected = asyncio.Event()
         self._committing = asyncio.Lock()
-        self._commits = 0
         self._tending: asyncio.Task[None] | None = None
         self._merging: asyncio.Task[None] | None = None
 
@@ -130,20 +132,12 @@ class RedisWorker:
     async def _begin(self) -> None:
         """Create the group if it does not exist; check that it was created under the same conditions."""
         keys, evaluator = self._keys, self._terms.evaluator
-        try:
-            await self._link.do("XGROUP", "CREATE", keys.stream, keys.group, "0", "MKSTREAM")
-            # Since it began with the first entry, those that are not done are lost.
-            await self._link.do("HSET", keys.counts, "begun", "0")
-        except SourceError as error:
-            if "BUSYGROUP" not in str(error):
-                raise
         own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._terms.include_errors}
         conditions = orjson.dumps(own, option=orjson.OPT_SORT_KEYS)
         base = self._aggregates()
         base.order_templates(evaluator.reference.templates)
-        args = [conditions, base.to_bytes(), int(self._settings.force)]
-        names = [keys.counts, keys.changes[0], keys.stream, keys.results]
-        before = await self._link.run(scripts.BEGIN, names, args)
+        args = [keys.group, conditions, base.to_bytes(), int(self._settings.force)]
+        before = await self._link.run(scripts.BEGIN, self._names, args)
         if before != conditions:
             kept = orjson.loads(before)
             hashes = ("configuration", "reference")
@@ -265,15 +259,12 @@ class RedisWorker:
     async def _send(self, finished: Sequence[Finished], change: bytes) -> set[str]:
         """Commit all, or nothing if some entries are not pending; return those."""
         keys = self._keys
-        self._commits += 1
-        args: list[Any] = [keys.group, self._commits, REMEMBERED_SECONDS, change, self._settings.max_results]
+        args: list[Any] = [keys.group, token_hex(8), REMEMBERED_SECONDS, change, self._settings.max_results]
         for one in finished:
             args += one
-        names = [keys.stream, keys.results, keys.rejects, keys.changes[0], keys.counts, keys.answered]
-        last = f"{keys.commit}{self._consumer}"
         while True:
             try:
-                answer = await self._link.run(scripts.COMMIT, [*names, last], args)
+                answer = await self._link.run(scripts.COMMIT, self._names, args)
                 break
             except NoGroup:
                 await self._begin()
