@@ -16,7 +16,7 @@ from graphrag_eval_async.errors import (
     warn_caller,
 )
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
-from graphrag_eval_async.records.aliases import names_by_alias, rename_steps
+from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.metrics import JUDGED
@@ -143,6 +143,8 @@ class Evaluator:
             step_aliases = {**aliases, **(step_aliases or {})}
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
+        self._known = self.reference.step_names
+        self._names = step_names(self._aliases, self._known)
         self._prepared = self.reference.prepared
         self.trace_format: TraceFormat | None = None
         if format is not None:
@@ -283,8 +285,8 @@ class Evaluator:
     ) -> Evaluation:
         """Do the same in this thread; `quick` work may raise `ComparisonBudgetExceeded`."""
         question = response.question or self.reference.questions[response.question_id]
-        if self._aliases:
-            rename_steps(response, self._aliases)
+        if self._names and not self._known.issuperset(response.usable):
+            rename_steps(response, self._known, self._names)
         failed, steps = response.failed, response.fields.get("actual_steps")
         evaluation = Evaluation(
             question.template_id, question.id, failed, sample, question=question, response=response
@@ -316,8 +318,7 @@ class Evaluator:
         question = response.question or self.reference.questions[response.question_id]
         if session is None or question.data is None:
             return None
-        if self._aliases:
-            rename_steps(response, self._aliases)
+        rename_steps(response, self._known, self._names)
         steps = () if response.failed else response.fields.get("actual_steps") or ()
         return await session.run(self._prepared[question.id].groups, steps)
 

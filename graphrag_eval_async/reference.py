@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from graphrag_eval_async.errors import ReferenceDataError, warn_caller
+from graphrag_eval_async.records.aliases import misnamed, plain_name
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.templates import TemplateReader
@@ -110,13 +111,14 @@ class Reference:
         doubts: what is probably a mistake, such as an unknown key, each with its place.
     """
 
-    __slots__ = ("_lacks_output", "doubts", "prepared", "questions", "step_names", "templates")
+    __slots__ = ("_lacks_output", "_last_names", "doubts", "prepared", "questions", "step_names", "templates")
 
     questions: Mapping[str, Question]
     templates: tuple[str, ...]
     step_names: frozenset[str]
     prepared: Mapping[str, Prepared]
     doubts: tuple[str, ...]
+    _last_names: Mapping[str, Collection[str]]  # By template.
     _lacks_output: bool  # Whether a step has none, but a query that gives it.
 
     def __init__(
@@ -155,15 +157,17 @@ class Reference:
         self.doubts = tuple(_with_lines(doubts, source) if doubts and source is not None else doubts)
         self.questions = MappingProxyType(reader.questions)
         self.templates = reader.templates
+        self._last_names = reader.last_names
         self.step_names = frozenset(names).union(*map(accepted_names, names))
         self.prepared = PreparedSteps(reader.questions, comparators)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        own = self.step_names, self.prepared, self.doubts, self._lacks_output
+        own = self.step_names, self.prepared, self.doubts, self._last_names, self._lacks_output
         return dict(self.questions), self.templates, *own
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        questions, self.templates, self.step_names, self.prepared, self.doubts, self._lacks_output = state
+        questions, self.templates, self.step_names, self.prepared, self.doubts, *names = state
+        self._last_names, self._lacks_output = names
         self.questions = MappingProxyType(questions)
 
     def __len__(self) -> int:
@@ -174,6 +178,26 @@ class Reference:
 
     def __repr__(self) -> str:
         return f"<Reference: {len(self.templates)} templates, {len(self)} questions>"
+
+
+def misnamed_steps(reference: Reference, seen: Mapping[str, Collection[str]]) -> str | None:
+    """Return a warning if no actual step has the name of a reference step, but agents use other tools.
+
+    `seen` are the names of actual steps by template. Reference steps count if they are in the last group
+    of a question of a template in which there are other tools.
+    """
+    known = frozenset(map(plain_name, reference.step_names))
+    names = frozenset(plain_name(name) for names in seen.values() for name in names)
+    tools: set[str] = set()
+    unseen: dict[str, str] = {}
+    for template, own in seen.items():
+        if others := [name for name in own if plain_name(name) not in known]:
+            tools.update(others)
+            for name in reference._last_names.get(template, ()):
+                accepted = accepted_names(name)
+                if names.isdisjoint(map(plain_name, accepted)):
+                    unseen[name] = min(accepted)
+    return misnamed(dict(sorted(unseen.items())), tools) if unseen else None
 
 
 def check_outputs(reference: Reference) -> None:
@@ -203,6 +227,7 @@ class NoReference(Reference):
         self.step_names = frozenset()
         self.prepared = {}
         self.doubts = ()
+        self._last_names = {}
         self._lacks_output = False
 
     def __reduce__(self) -> Any:

@@ -106,6 +106,12 @@ class Aggregates:
         for group in self._groups.values():
             group.touch()
 
+    def _step_names(self) -> dict[str, list[str]]:
+        """Return the names of actual steps that are counted by name, by template."""
+        self._flush()
+        groups = self._groups.items()
+        return {template: [name for name in group.steps if name is not None] for template, group in groups}
+
     def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
         """Add one result: a dict with the keys of an evaluated result.
 

@@ -32,7 +32,7 @@ from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.redis_client import is_redis
-from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.reference import Reference, misnamed_steps
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
 from graphrag_eval_async.sinks import RejectWriter
@@ -225,6 +225,7 @@ class Evaluate(RunOptions):
             rejects=stream.rejects.counts,
             questions=len(stream.reference.questions),
             missing=len(stream.missing),
+            misnamed=misnamed_steps(stream.reference, stream.aggregates._step_names()),
             judge=judge_state(stream.usage, config),
         )
         write_page(str(self.html), page)

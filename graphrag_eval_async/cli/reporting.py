@@ -215,6 +215,7 @@ class WriteReport(GateOptions, RegressionGates):
             level=self.level,
             rejects=summary.rejected,
             gates=summary.gates,
+            misnamed=summary.misnamed,
             questions=questions,
             missing=sum(each.kind == NO_RESPONSE for each in summary.questions) if questions else 0,
         )

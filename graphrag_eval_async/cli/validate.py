@@ -1,7 +1,8 @@
 """``validate``: what is wrong with a reference set, and with responses to it."""
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -14,7 +15,7 @@ from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.records import Reject, Rejects
-from graphrag_eval_async.reference import NoReference, Reference, load_reference
+from graphrag_eval_async.reference import NoReference, Reference, load_reference, misnamed_steps
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream import MAX_LINE_BYTES
@@ -36,7 +37,9 @@ class Validate:
     no_reference: options.NoReference = None
     strict: Annotated[
         bool,
-        options.input_option("--strict", help="Treat probable mistakes, such as unknown keys, as problems."),
+        options.input_option(
+            "--strict", help="Treat probable mistakes, such as unknown keys or names of steps, as problems."
+        ),
     ] = False
     format: options.Format = None
     select: options.Select = None
@@ -72,20 +75,32 @@ class Validate:
     def _check(self, reference: Reference, responses: str, valid: str, interrupts: Interrupts) -> Exit:
         problems = open_output(LineFile, "-")
         rejects, answered = Rejects(), Counter[str]()
-        ending = run_to_end(self._read(responses, reference, problems, rejects, answered), interrupts)
+        names: defaultdict[str, set[str]] = defaultdict(set)
+        reading = self._read(responses, reference, problems, rejects, answered, names)
+        ending = run_to_end(reading, interrupts)
         summary = f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}"
+        misnamed = None
         if ending.error is None and not interrupts.came:
             missing = [question_id for question_id in reference.questions if question_id not in answered]
             for question_id in missing:
                 tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
+            if (misnamed := misnamed_steps(reference, names)) is not None:
+                tell(sys.stdout, f"warning: {misnamed}")
             unanswered = f", questions without a response: {len(missing)}" if len(reference) else ""
             tell(sys.stdout, f"{summary}{unanswered}")
         else:
             tell(sys.stdout, f"{summary}, not all lines were read")
-        return end(ending, rejects)
+        code = end(ending, rejects)
+        return Exit.USAGE if code == Exit.OK and self.strict and misnamed is not None else code
 
     async def _read(
-        self, path: str, reference: Reference, problems: LineFile, rejects: Rejects, answered: Counter[str]
+        self,
+        path: str,
+        reference: Reference,
+        problems: LineFile,
+        rejects: Rejects,
+        answered: Counter[str],
+        names: Mapping[str, set[str]],
     ) -> None:
         format_ = options.trace_format(
             self.format, self.select, self.question_id, self.failed, self.step_name
@@ -104,3 +119,7 @@ class Validate:
                         await problems.send(line.encode(errors="backslashreplace") + b"\n")
                     else:
                         answered[response.question_id] += 1
+                        if question := reference.questions.get(response.question_id):
+                            steps = response.fields.get("actual_steps", ())
+                            named = (step["name"] for step in steps if step.get("name") is not None)
+                            names[question.template_id].update(named)

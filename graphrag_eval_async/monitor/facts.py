@@ -14,6 +14,7 @@ from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.windows import window_facts
 from graphrag_eval_async.records.metrics import counts_of, is_counted_cost, means_of
 from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import RedisStream
 from graphrag_eval_async.sources import JsonlFiles
@@ -114,6 +115,7 @@ class Facts:
             "judge": self._judge(now),
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
+            "misnamed": misnamed_steps(stream.reference, stream.aggregates._step_names()),
             "alerts": self._counting.alerts.facts(),
             "show": self._counting.show,
             "results": self._counting.results.facts(),

@@ -40,6 +40,8 @@ def _of_worst(summary: Summary, *, errors: bool) -> Iterator[tuple[str, str]]:
 def _warnings(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.rejected:
         yield "Rejected lines", counts(summary.rejected)
+    if summary.misnamed is not None:
+        yield "Names of steps", summary.misnamed
     if summary.comparison is None:
         return
     if lacking := missing(summary.comparison):

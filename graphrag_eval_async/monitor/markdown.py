@@ -60,6 +60,8 @@ def _summary(summary: Summary) -> Iterator[Section]:
         f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.told)}"
         for gate in sorted(gates, key=lambda gate: gate.holds)
     ]
+    if summary.misnamed is not None:
+        rows.append(f"- warning: {_sentence(summary.misnamed)}")
     if not gates and comparison is None:
         head += _state(summary)
     if comparison is not None:

@@ -161,6 +161,8 @@ def _summary(
     if courses is not None and every.samples:
         yield "Getting worse?", getting_worse(courses, names, facts["level"]), None
     yield from _not_scored(facts, every, reasons)
+    if facts.get("misnamed"):
+        yield "Names of steps", facts["misnamed"], None
     for name in names:
         if lowest := _lowest(name, templates, courses):
             label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"

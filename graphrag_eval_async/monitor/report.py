@@ -107,6 +107,7 @@ def html_report(
     missing: int = 0,
     judge: Mapping[str, Any] | None = None,
     gates: Sequence[CheckedGate] = (),
+    misnamed: str | None = None,
 ) -> str:
     """A run as an HTML page without any reference to other files.
 
@@ -122,6 +123,7 @@ def html_report(
         missing: number of questions without a response.
         judge: counts of the judge's calls.
         gates: the gates that were asked for, with their outcomes.
+        misnamed: the warning of `misnamed_steps`.
 
     Raises:
         UsageError: a package is missing.
@@ -139,6 +141,7 @@ def html_report(
         "questions": questions,
         "missing": missing,
         "judge": judge,
+        "misnamed": misnamed,
         "agreement": snapshot.get("agreement"),
     }
     details = [*results.details()]

@@ -11,6 +11,7 @@ from graphrag_eval_async.monitor.questions import Questions
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.reference import NoReference, misnamed_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +52,7 @@ class Summary:
         texts: texts of questions, by id; only of those that are listed.
         listed: the most questions in each list of the worst.
         lowest: the worst questions of the run, whether they passed or not; see `worst_questions`.
+        misnamed: the warning of `misnamed_steps`.
         by_means: whether these are the first of `worst`; not if questions pass by conditions that were given.
     """
 
@@ -64,6 +66,7 @@ class Summary:
     texts: Mapping[str, str] = field(default_factory=dict)
     listed: int = 10
     lowest: Sequence[QuestionScore] = ()
+    misnamed: str | None = None
     by_means: bool = True
 
     @property
@@ -123,6 +126,7 @@ class Reading:
             compares: whether there is a baseline.
             include_errors: whether metrics of results with ``status: error`` count, too.
         """
+        self._reference = NoReference() if reference is None else reference
         self._include_errors = include_errors
         self._conditions = conditions
         self._aggregates = RunningAggregates(include_errors=include_errors)
@@ -173,6 +177,7 @@ class Reading:
             comparison=None if self.comparison is None else self.comparison.snapshot(level=level),
             questions=[*self._questions],
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
+            misnamed=misnamed_steps(self._reference, self._aggregates._step_names()),
             by_means=not self._conditions,
             listed=listed,
             **more,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError, warn_caller
+from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.response import set_metrics_aside
 
 if TYPE_CHECKING:
@@ -13,6 +15,17 @@ if TYPE_CHECKING:
 
 ALIAS = "alias"
 """Key of a renamed step that holds the agent's own name for it."""
+
+MAX_LISTED = 20
+"""Maximum tools listed in a warning."""
+
+_IGNORED = str.maketrans("", "", "-_ ")
+
+
+@remember(entries=1024)
+def plain_name(name: str) -> str:
+    """The part of a step's name that counts: names match in any case, with or without `-`, `_` and spaces."""
+    return name.casefold().translate(_IGNORED)
 
 
 def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
@@ -51,15 +64,46 @@ def _warn_of_typo(name: Any, reserved: Collection[str]) -> None:
             warn_caller(f"step_aliases: no reference step is named {name!r}; did you mean {close[0]!r}?")
 
 
-def rename_steps(response: Response, names: Mapping[str, str]) -> None:
-    """Rename the steps of a response by `names`; each keeps its original name under the key `ALIAS`."""
+def step_names(aliases: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
+    """The `known` name of a step by its plain name, and by its aliases, which may be plain or not."""
+    plain = {plain_name(alias): name for alias, name in aliases.items()}
+    return plain | {plain_name(name): name for name in sorted(known)} | {**aliases}
+
+
+def rename_steps(response: Response, known: Collection[str], names: Mapping[str, str]) -> None:
+    """Rename steps without a `known` name by `step_names`; they keep their own name under the key `ALIAS`."""
     usable = response.usable
     for index, step in enumerate(response.fields.get("actual_steps") or ()):
         name = step.get("name")
-        if name in names:
-            step["name"] = names[name]
+        if name is None or name in known:
+            continue
+        meant = names.get(name) or names.get(plain_name(name))
+        if meant is not None and meant != name:
+            step["name"] = meant
             step.setdefault(ALIAS, name)
-            if names[name] == "retrieval":
+            if meant == "retrieval":
                 set_metrics_aside(step)
             if usable[index] is not None and isinstance(usable, list):
-                usable[index] = names[name]
+                usable[index] = meant
+
+
+def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
+    """What to say if no actual step has one of the `unseen` names, but the agent used other `tools`.
+
+    `unseen` has, by the name of a reference step, the name that actual steps must have.
+    """
+    from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
+
+    listed = sorted(tools)[:MAX_LISTED]
+    free, aliases = dict.fromkeys(listed), {}
+    for name in unseen.values():
+        for tool in get_close_matches(name, free, 1, 0):
+            aliases[name] = [tool]
+            del free[tool]
+    names, shown = ([json.dumps(name)[1:-1] for name in each] for each in (unseen, listed))
+    more = [f"{len(tools) - MAX_LISTED} more"] if len(tools) > MAX_LISTED else []
+    return (
+        f"no step of the agent is named like these reference steps: {', '.join(names)}; its other tools: "
+        f"{', '.join(shown + more)}. If a tool is such a step, `aliases` in the configuration must say so, "
+        f"for example\naliases: {json.dumps(aliases)}"
+    )

@@ -56,6 +56,7 @@ class TemplateReader:
         questions: questions by id, in order.
         problems: all problems found, as ``place: what``.
         doubts: probable mistakes.
+        last_names: by template, the names of the steps in the last groups, which answers follow from.
     """
 
     def __init__(self, check_step: Callable[[dict[str, Any]], object], own: Collection[str] = ()) -> None:
@@ -66,6 +67,7 @@ class TemplateReader:
         self._copier = QuestionCopier(self._problem)
         self.questions: dict[str, Question] = {}
         self.problems: list[str] = []
+        self.last_names: dict[str, set[str]] = {}
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -116,8 +118,15 @@ class TemplateReader:
         except (MalformedStep, TypeError, OverflowError):
             return False
         self._question_places[question_id] = place
-        self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
+        self._add(Question(template_id, question_id, text, answer, steps), groups)
         return True
+
+    def _add(self, question: Question, groups: Any) -> None:
+        self.questions[question.id] = question
+        if question.data is not None:
+            self.last_names.setdefault(question.template_id, set()).update(
+                each["name"] for each in groups[-1]
+            )
 
     def _check_plain(self, groups: Any) -> bool:
         """Check steps, and return whether they nest only a few levels deep.
@@ -158,7 +167,7 @@ class TemplateReader:
                 self._read_group(group, f"{place}.reference_steps[{index}]")
         if question_id is not None and text is not None:
             steps = encode_steps(groups) if groups and not self.problems else None
-            self.questions[question_id] = Question(template_id, question_id, text, answer, steps)
+            self._add(Question(template_id, question_id, text, answer, steps), groups)
 
     def _read_group(self, group: Any, place: str) -> None:
         if isinstance(group, dict):

@@ -15,6 +15,7 @@ from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
@@ -25,6 +26,7 @@ from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import Shard, as_shard, windows
 from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
 from graphrag_eval_async.stream.options import StreamOptions
+from graphrag_eval_async.stream.resuming import warn_or_log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -237,6 +239,8 @@ class FileEvaluation:
         await self.merging.run(take)
         if self.merging.is_exhausted:
             self.aggregates.finish()
+            if told := misnamed_steps(self._reference, self.aggregates._step_names()):
+                warn_or_log(told)
 
     def _reject(self, reject: Reject) -> None:
         if self._on_reject == "collect":

@@ -77,7 +77,8 @@ class EvaluationStream:
         self._session = session = evaluator.session()
         self.usage = JudgeUsage(FREE) if session is None else session.usage
         heeded = options.on_reject != "collect"
-        self._tally = Tally(self.aggregates, self.usage, numbered=not self._is_part, heeded=heeded)
+        numbered = not self._is_part
+        self._tally = Tally(self.aggregates, self.usage, self.reference, numbered=numbered, heeded=heeded)
         keeper = self._keeper(evaluator, responses, options)
         # A journal or the like, unless a queue remembers what is done.
         self._resuming = resuming = keeper if isinstance(keeper, Resuming) else None
@@ -215,17 +216,19 @@ class EvaluationStream:
         except StopAsyncIteration:
             if self._until is None and results.is_exhausted:
                 aggregates.finish()
+            tally.warn_of_names()
             if not is_entered:  # Else the caller may read them yet.
                 tally.warn_of_rejects()
             raise
         finally:
             del self, results  # See `BoundedMap.__anext__`.
-        aggregates.add(result)
+        tally.add(result)
         return result.as_dict()  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
         await self._results.aclose()
+        self._tally.warn_of_names()
         self._tally.warn_of_rejects()
 
     async def __aenter__(self) -> Self:

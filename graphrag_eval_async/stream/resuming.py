@@ -10,6 +10,7 @@ from graphrag_eval_async.aggregates.exact import ONE, sum_units
 from graphrag_eval_async.errors import GraphragEvalWarning, warn_caller
 from graphrag_eval_async.records import Reason, Rejects
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
+from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.sinks.journal import Admission, Numbers, OpenJournal, SetAside, read_source
 from graphrag_eval_async.threads import run_in_thread
 
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.records import Record, Reject
     from graphrag_eval_async.records.evaluation import Evaluation
+    from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.sinks.journal import Dedupe, Journal, Source
     from graphrag_eval_async.sinks.journal.admission import KeptLine
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.sources import Source as Records
 
+
+LOOK_AT_NAMES = 20
+"""Number of results after which the names of steps are looked at, before the end of the stream."""
 
 LOGGER = logging.getLogger("graphrag_eval_async")
 
@@ -36,20 +41,44 @@ class Tally:
         samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
             journal they may have gaps, and then only the ids count.
         heeded: whether the caller has asked for the rejects.
+        add: counts a result that is handed out.
     """
 
     def __init__(
-        self, aggregates: RunningAggregates, usage: JudgeUsage, *, numbered: bool, heeded: bool
+        self,
+        aggregates: RunningAggregates,
+        usage: JudgeUsage,
+        reference: Reference,
+        *,
+        numbered: bool,
+        heeded: bool,
     ) -> None:
         """Unless results are `numbered`, `samples` stays empty."""
         self._numbered = numbered
         self.aggregates = aggregates
+        self._reference: Reference | None = reference
+        self._left = LOOK_AT_NAMES
+        self.add: Callable[[Evaluation], None] = self._add_first
         self.usage = usage
         self.rejects = Rejects()
         self.heeded = heeded
         self.samples: dict[str, int] = {}
         self._scattered: dict[str, Numbers] = {}
         self._spent = 0
+
+    def _add_first(self, result: Evaluation) -> None:
+        self.aggregates.add(result)
+        self._left -= 1
+        if not self._left:
+            self.add = self.aggregates.add
+            self.warn_of_names()
+
+    def warn_of_names(self) -> None:
+        """Warn once if the agent's tools seem to have other names than the reference steps."""
+        told = self._reference and misnamed_steps(self._reference, self.aggregates._step_names())
+        if told:
+            self._reference = None
+            warn_or_log(told)
 
     def warn_of_rejects(self) -> None:
         """Warn once of rejects that the caller has not looked at; log them if warnings are errors."""
@@ -63,10 +92,7 @@ class Tally:
             f"The first: {self.rejects[0].described()}. "
             "All are in the rejects of the stream; on_reject gets each."
         )
-        try:
-            warn_caller(text)
-        except GraphragEvalWarning:
-            LOGGER.warning("%s", text)
+        warn_or_log(text)
 
     def take_sample(self, question_id: str) -> int | None:
         """Return the number of the next sample of a question, the lowest that is free, if it has one."""
@@ -118,6 +144,14 @@ class Tally:
         if reason not in get_args(Reason):
             raise ValueError("no reject")
         self.rejects.counts[reason] += 1
+
+
+def warn_or_log(text: str) -> None:
+    """Warn; log it if warnings are errors."""
+    try:
+        warn_caller(text)
+    except GraphragEvalWarning:
+        LOGGER.warning("%s", text)
 
 
 class Resuming:

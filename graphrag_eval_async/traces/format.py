@@ -10,6 +10,7 @@ import orjson
 
 from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record
+from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.traces.detect import FORMATS, read_trace
@@ -195,7 +196,7 @@ def _check_names(response: dict[str, Any], questions: Mapping[str, Question]) ->
     question = questions.get(response.get("question_id", ""))
     wanted = {step["name"] for group in (question and question.reference_steps) or () for step in group}
     found = [step["name"] for step in response["actual_steps"]] if "trace_format" in response else []
-    if found and wanted and not wanted.intersection(found):
+    if found and wanted and {*map(plain_name, wanted)}.isdisjoint(map(plain_name, found)):
         names = f"tools {', '.join(dict.fromkeys(found))}; reference steps {', '.join(sorted(wanted))}"
         text = f"no tool is named like a reference step ({names}); step_names or aliases name them"
         response.setdefault("trace_problems", []).append(text[:MAX_CHARACTERS])

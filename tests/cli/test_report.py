@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -43,6 +44,22 @@ def test_markdown_is_the_default(folder: Folder, capfd: pytest.CaptureFixture[st
     assert page.startswith(PAGE)
     assert "Worst" not in page
     assert capfd.readouterr() == ("", "")
+
+
+def test_names_of_steps_are_on_every_page(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    step = {"name": "find_it", "output": "red"}
+    responses, results = folder.lines(response("q1") | {"actual_steps": [step]}), folder.file("results.jsonl")
+    pages = folder.file("live.html"), folder.file("report.html")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run("evaluate", folder.reference, responses, "-o", results, "--report", pages[0]) == 0
+    assert capfd.readouterr().err.count("other tools: find_it.") == 1
+    assert run("report", results, "--reference", folder.reference, "-o", pages[1]) == 0
+    for page in pages:
+        assert "{&#34;look_up&#34;: [&#34;find_it&#34;]}" in Path(page).read_text()
+    capfd.readouterr()
+    assert run("report", results, "--reference", folder.reference) == 0
+    assert 'aliases: {"look_up": ["find_it"]}' in capfd.readouterr().out
 
 
 @each(

@@ -124,6 +124,19 @@ def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == (f"reference set: 1 problem in {reference}\n  {doubt}\n", "")
 
 
+def test_names_of_steps(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    def named(name: str) -> str:
+        return folder.lines(response("q1") | {"actual_steps": [{"name": name, "output": "red"}]})
+
+    assert run("validate", folder.reference, named("Look-Up"), "--strict") == 0
+    assert "warning" not in capfd.readouterr().out
+    line = 'aliases: {"look_up": ["find_it"]}'
+    assert run("validate", folder.reference, named("find_it")) == 0
+    assert line in capfd.readouterr().out.splitlines()
+    assert run("validate", folder.reference, named("find_it"), "--strict") == 2
+    assert line in capfd.readouterr().out.splitlines()
+
+
 def test_warnings_as_errors_are_wrong_usage(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     questions = [question("q1", "a") | {"refrence_answer": "x"}]
     reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))

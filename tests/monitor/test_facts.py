@@ -151,6 +151,7 @@ async def test_facts_of_steps() -> None:
         "judge": None,
         "journal": None,
         "skipped": 0,
+        "misnamed": None,
         "show": "last",
     }
 

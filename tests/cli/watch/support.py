@@ -107,6 +107,7 @@ def facts(*, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more
         "comparison": None,
         "results_per_sec": 4.21,
         "in_flight": 12,
+        "misnamed": None,
         "rejects": {"invalid_json": 2},
         "questions": 6,
         "missing": 1,

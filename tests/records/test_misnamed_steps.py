@@ -1,0 +1,145 @@
+"""Agents write the names of their tools in other ways, or have other names for them altogether."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import (
+    Evaluator,
+    GraphragEvalWarning,
+    Reference,
+    evaluate_file,
+    evaluate_stream,
+    run_evaluation,
+    run_evaluation_sync,
+)
+from graphrag_eval_async.reference import misnamed_steps
+from tests.cases import each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def reference(*names: str, questions: int = 30) -> list[dict[str, Any]]:
+    steps = [[{"name": name, "output": name}] for name in names]
+    question = {"question_text": "?", "reference_steps": steps}
+    return [{"template_id": "t", "questions": [question | {"id": f"q{i}"} for i in range(questions)]}]
+
+
+def response(number: int, *names: str, output: str = "sparql_query", **more: Any) -> dict[str, Any]:
+    steps = [{"name": name, "output": output, **more} for name in names]
+    return {"question_id": f"q{number}", "actual_steps": steps}
+
+
+def plain(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter not in "-_ ")
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(
+    st.lists(st.text("aB-_ ß", min_size=1, max_size=4), min_size=1, max_size=3), st.text("Ab-_ s", max_size=4)
+)
+def test_names_match_as_an_oracle_says(expected: list[str], actual: str) -> None:
+    """An exact name stands for itself; any other for a name that it equals but for case, `-`, `_`, space."""
+    [template] = reference(*expected[:1], questions=1)
+    template["questions"] += reference(*expected[1:2])[0]["questions"][1:2]
+    result = run_evaluation_sync([template], [response(0, actual, output=expected[0])], missing="skip")[0]
+    known = {*expected[:2]}
+    if actual in known:
+        matches = actual == expected[0]
+    else:
+        matches = max((name for name in known if plain(name) == plain(actual)), default=None) == expected[0]
+    assert result["steps_score"] == matches
+    step = result["actual_steps"][0]
+    assert step.get("alias", step["name"]) == actual
+
+
+@each("name", ["SPARQL_Query", "sparql-query", "Sparql Query", "SparqlQuery", "Run-SPARQL"])
+def test_case_and_separators_do_not_count(name: str) -> None:
+    evaluated = run_evaluation_sync(
+        reference("sparql_query", questions=1),
+        [response(0, name, "respond")],
+        step_aliases={"sparql_query": ["run_sparql"]},
+    )
+    assert evaluated[0]["steps_score"] == 1
+    assert evaluated[0]["actual_steps"][0]["alias"] == name
+
+
+async def test_a_failed_step_of_such_a_name_is_to_blame() -> None:
+    given = response(0, "SPARQL_Query", status="error")
+    result = await Evaluator(reference("sparql_query")).evaluate(given)
+    assert result["failure"] == "step_error"
+
+
+async def test_a_stream_warns_once_and_early() -> None:
+    responses = [response(number, "run_sparql", "respond") for number in range(30)]
+    count = 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        async with evaluate_stream(reference("sparql_query"), responses) as stream:
+            async for _ in stream:
+                count += 1
+                assert len(caught) == (count >= 20)
+    [warning] = caught
+    assert warning.category is GraphragEvalWarning
+    text, line = str(warning.message).split("\n")
+    assert "these reference steps: sparql_query; its other tools: respond, run_sparql." in text
+    aliases = yaml.safe_load(line)["aliases"]
+    assert aliases == {"sparql_query": ["run_sparql"]}
+    results = await run_evaluation(reference("sparql_query"), responses, step_aliases=aliases)
+    assert all(result["steps_score"] == 1 for result in results)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+async def test_few_responses_are_looked_at_in_the_end(tmp_path: Path, jobs: int) -> None:
+    path = tmp_path / "responses.jsonl"
+    path.write_text("".join(json.dumps(response(number, "run_sparql")) + "\n" for number in range(3)))
+    with pytest.warns(GraphragEvalWarning, match="other tools: run_sparql") as caught:
+        await evaluate_file(reference("sparql_query"), path, jobs=jobs)
+    assert len(caught) == 1
+
+
+@each(
+    ("expected", "actual"),
+    [
+        (["sparql_query"], ["sparql_query", "respond"]),
+        (["sparql_query"], ["SPARQL query", "respond"]),
+        (["search", "sparql_query"], ["sparql_query", "respond"]),  # Only the last group is scored.
+        (["iri_discovery"], ["sparql_query", "respond"]),
+        (["search"], []),
+    ],
+)
+def test_nothing_is_said_of_names_that_were_seen(expected: list[str], actual: list[str]) -> None:
+    given = reference(*expected, questions=1)
+    if expected == ["iri_discovery"]:
+        given[0]["questions"][0]["reference_steps"][0][0]["output"] = "urn:x"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run_evaluation_sync(given, [response(0, *actual)])
+
+
+async def test_warnings_that_are_errors_lose_no_result(caplog: pytest.LogCaptureFixture) -> None:
+    responses = [response(number, "run_sparql") for number in range(25)]
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.simplefilter("error")
+        results = [each async for each in evaluate_stream(reference("sparql_query"), responses)]
+    assert len(results) == 25
+    assert caplog.text.count("other tools: run_sparql") == 1
+
+
+def test_names_of_tools_are_escaped_and_limited() -> None:
+    names = ["\x1b[2J: ]\n", *(f"tool {number}" for number in range(50))]
+    text = misnamed_steps(Reference(reference("sparql_query")), {"t": names})
+    assert text is not None
+    assert "\x1b" not in text
+    assert text.count("\n") == 1
+    assert "31 more" in text
+    assert yaml.safe_load(text.split("\n")[1])
