@@ -147,7 +147,7 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
     estimated = ""
     if usage.timed_out_dollars and usage.spent is not None:
-        estimated = f", {dollars(usage.timed_out_dollars)} of it estimated for requests that timed out"
+        estimated = f", {dollars(usage.timed_out_dollars)} of it estimated for requests without a reply"
     return [
         f"judge {one_line(model)}: {calls}, {about}{dollars(usage.spent)}{before}{estimated}",
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",

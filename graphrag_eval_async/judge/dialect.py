@@ -46,7 +46,7 @@ class Variant(NamedTuple):
         is_guess: whether the server did not say that it refuses the formats before.
         reasons: what the server said of a parameter, by its name, and of the "format". A parameter that
             changed without a reason did so for this request only.
-        repeats: how often the request was repeated since its connection was closed.
+        is_reopened: whether the request was repeated because its connection had been closed.
     """
 
     schema: Mapping[str, Any] = {}
@@ -57,7 +57,7 @@ class Variant(NamedTuple):
     errors: int = 0
     is_guess: bool = False
     reasons: Mapping[str, str] = {}
-    repeats: int = 0
+    is_reopened: bool = False
 
     @classmethod
     def of(cls, schema: Mapping[str, Any], variation: int = 0) -> Variant:

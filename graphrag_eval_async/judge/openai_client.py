@@ -12,10 +12,10 @@ from graphrag_eval_async.config import secrets
 from graphrag_eval_async.config.llm import GENERATION
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, JudgeError
 from graphrag_eval_async.judge.dialect import Dialect, Variant
-from graphrag_eval_async.judge.openai_endpoint import INSTALL, Sdk, endpoint_of
+from graphrag_eval_async.judge.openai_endpoint import CONNECTION, INSTALL, Sdk, endpoint_of
 from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
 from graphrag_eval_async.judge.openai_response import Response, Scrubber, failure_of
-from graphrag_eval_async.judge.protocol import TryAgain
+from graphrag_eval_async.judge.protocol import ConnectionLost, TryAgain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SendVariant: TypeAlias = "Callable[[Variant], Awaitable[tuple[Any, TokenUsage | None]]]"
 
-CLOSED = {"ServerDisconnectedError", "ClientOSError", "RemoteProtocolError"}
+CLOSED = {"ServerDisconnectedError", "ClientOSError", "RemoteProtocolError", "ReadError"}
 """Exceptions of transports when the server has closed a connection, beside those of the standard library."""
-
-MAX_REPEATS = 5
-"""How often a request is repeated at once since its connection was closed; each may meet another idle one."""
 
 LARGE = 1 << 17
 """Size in bytes above which a reply takes milliseconds to read."""
@@ -74,7 +71,7 @@ def open_judge(llm: LLMConfig, name: str = GENERATION) -> OpenAIJudge:
         endpoint = endpoint_of(llm, model)
         if endpoint not in clients:
             clients[endpoint] = sdk.client(endpoint, llm.limits)
-        return _Remote(sdk, clients[endpoint], endpoint, key, model, scrub)
+        return _Remote(sdk, clients[endpoint], endpoint, key, model, scrub, llm.limits.max_attempts > 1)
 
     return OpenAIJudge(remote(llm.key(name), llm.model(name)), remote("llm.embedding", llm.embedding))
 
@@ -187,6 +184,7 @@ class _Remote:
         key: str,
         model: GenerationConfig | EmbeddingConfig,
         scrub: Scrubber,
+        reopens: bool,
     ) -> None:
         self.client = client
         self.model = model.model
@@ -198,7 +196,7 @@ class _Remote:
         self._key = key
         self._options = sdk.options(endpoint)
         self._scrub = scrub
-        self._has_served = False
+        self._reopens = reopens
 
     async def post(
         self, method: str, body: Mapping[str, Any], variant: Variant, send: SendVariant
@@ -214,6 +212,7 @@ class _Remote:
             JudgeError: the request failed.
         """
         found: Any = None
+        CONNECTION.set("new")
         path = self._endpoint.path(self.model, method)
         try:
             found = await self.client.post(path, cast_to=self._sdk.response, body=body, options=self._options)
@@ -225,7 +224,6 @@ class _Remote:
             failure = JudgeError("invalid_request", self._scrub(f"the request cannot be encoded: {error}"))
         if found is None:
             raise failure
-        self._has_served = True
         response = Response(found.status_code, found.headers, found.content, self._scrub).unmasked
         if response.is_success:
             return response
@@ -258,12 +256,12 @@ class _Remote:
             return cause
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self._endpoint.base_url}: {type(cause).__name__}: {cause}")
-        failure = JudgeError(kind, text)
-        is_closed = type(cause).__name__ in CLOSED or isinstance(
-            cause, ConnectionResetError | BrokenPipeError
-        )
-        if self._has_served and variant.repeats < MAX_REPEATS and is_closed:
-            return TryAgain(failure, partial(send, variant._replace(repeats=variant.repeats + 1)))
+        is_closed, connection = isinstance(cause, ConnectionResetError | BrokenPipeError), CONNECTION.get()
+        if not is_closed and type(cause).__name__ not in CLOSED and connection != "answered":
+            return JudgeError(kind, text)
+        failure = ConnectionLost(kind, text)
+        if connection == "reused" and self._reopens and not variant.is_reopened:
+            return TryAgain(failure, partial(send, variant._replace(is_reopened=True)))
         return failure
 
 

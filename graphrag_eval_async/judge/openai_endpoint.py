@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
@@ -33,6 +34,10 @@ MAX_ERROR_BYTES = 1 << 16
 
 GZIP_OR_ZLIB = 47
 """zlib's `wbits` value to detect gzip or zlib by the header."""
+
+
+CONNECTION: ContextVar[str] = ContextVar("CONNECTION", default="new")
+"""The connection of a task's last request: "new", "reused" (on aiohttp), or "answered" when a reply began."""
 
 
 class Endpoint(NamedTuple):
@@ -156,11 +161,15 @@ class Sdk:
         options |= {"headers": {"Accept-Encoding": "gzip"}}
         options |= {"event_hooks": {"response": [partial(self._read_body, max_bytes=max_bytes)]}}
         with suppress(RuntimeError):
-            return self._openai.DefaultAioHttpClient(**options)
+            client = self._openai.DefaultAioHttpClient(**options)
+            for transport in filter(None, (client._transport, *client._mounts.values())):
+                _tell_of_reuse(transport)
+            return client
         return self._openai.DefaultAsyncHttpxClient(**options)
 
     async def _read_body(self, response: Any, *, max_bytes: int) -> None:
         """Decompress and truncate the body of a response before the SDK reads it."""
+        CONNECTION.set("answered")
         compressed = response.headers.pop("content-encoding", "") in {"gzip", "x-gzip", "deflate"}
         body = bytearray()
         limit = max_bytes if response.is_success else MAX_ERROR_BYTES
@@ -176,6 +185,24 @@ class Sdk:
         finally:
             await response.stream.aclose()
         response.stream = self._httpx.ByteStream(bytes(body[:limit]))
+
+
+def _tell_of_reuse(transport: Any) -> None:
+    """Have a transport on aiohttp set `CONNECTION` when it reuses one; its own retries are for GET only."""
+    from aiohttp import TraceConfig
+
+    async def reuse(*_: Any) -> None:
+        CONNECTION.set("reused")
+
+    def get_client() -> Any:
+        session = open_session()
+        session.trace_configs.append(trace)
+        return session
+
+    trace, open_session = TraceConfig(), transport.get_client
+    trace.on_connection_reuseconn.append(reuse)
+    trace.freeze()
+    transport.get_client = get_client
 
 
 async def _decompressed(pieces: AsyncIterable[bytes], limit: int) -> AsyncIterator[bytes]:

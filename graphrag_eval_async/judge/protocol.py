@@ -78,6 +78,10 @@ class TryAgain(JudgeError):  # noqa: N818
         self.counts = counts
 
 
+class ConnectionLost(JudgeError):  # noqa: N818
+    """A connection was closed while a request was answered, which may be billed."""
+
+
 def check_size(text: bytes) -> None:
     """Check that the JSON text of a reply holds at most `MAX_VALUES` values.
 

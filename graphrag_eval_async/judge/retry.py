@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
 from graphrag_eval_async.judge.breaker import Breaker
 from graphrag_eval_async.judge.pricing import estimate_reply, prices_of
-from graphrag_eval_async.judge.protocol import TryAgain
+from graphrag_eval_async.judge.protocol import ConnectionLost, TryAgain
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
 from graphrag_eval_async.judge.shared_limits import SharedLimits
 from graphrag_eval_async.records.token_usage import TokenUsage
@@ -162,7 +162,7 @@ class Retry:
             reply, used = await self._send(send)
         except Exception as error:
             failure = self._failure(error, call.kind, sent_in)
-            if isinstance(error, TimeoutError):  # It may be billed, but nobody says so.
+            if isinstance(error, TimeoutError | ConnectionLost):  # It may be billed, but nobody says so.
                 cost = self.prices.cost(call.kind, TokenUsage(tokens))
                 self._usage.timed_out_dollars += cost or 0.0
                 if self.shared is not None:

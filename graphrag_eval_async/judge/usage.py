@@ -24,8 +24,8 @@ class JudgeUsage:
         output_tokens: output of completions, over all attempts.
         embedding_tokens: input of embeddings, over all attempts.
         unmetered: replies without a token count from the server; their tokens are estimated.
-        timed_out_dollars: estimated cost of requests that timed out, in US dollars; part of the budget, but
-            not of `dollars`.
+        timed_out_dollars: estimated cost of requests that timed out or lost their connection, in US dollars;
+            part of the budget, but not of `dollars`.
         cache_hits: calls answered by the cache.
         cache_errors: calls that the cache could not look up or store.
         shared_calls: calls answered by an equal call that was in flight or had been made for the result.
@@ -92,7 +92,7 @@ class JudgeUsage:
 
     @property
     def spent(self) -> float | None:
-        """The same, with an estimate for requests that timed out, which may be billed."""
+        """The same, with an estimate for requests that got no reply but may be billed."""
         known = self.dollars
         return known if known is None else known + self.timed_out_dollars
 

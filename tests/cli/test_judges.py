@@ -271,7 +271,8 @@ def test_failures_and_retries_are_in_the_report(
     assert judge.startswith("judge gpt-4o-mini: 3 calls, 5 attempts, 0 cached, about $0.")
     assert first == [
         "first refused: I cannot help with that.",
-        "first invalid_reply: the content is not JSON: unexpected end of data: line 1 column 2 (char 1)",
+        "first invalid_reply: the content is not JSON: unexpected end of data: line 1 column 2 (char 1); "
+        "it ends with '{'",
         "first unavailable: HTTP 503: busy (2 attempts)",
     ]
     assert metrics == (
@@ -420,7 +421,7 @@ def test_the_report_on_a_judge() -> None:
     shown = judging("m", usage(input_tokens=1000, unmetered=1))
     assert shown[0].endswith(", about $0.001")
     shown = judging("m", usage(input_tokens=1000, timed_out_dollars=0.5))
-    assert shown[0].endswith(", $0.501, $0.50 of it estimated for requests that timed out")
+    assert shown[0].endswith(", $0.501, $0.50 of it estimated for requests without a reply")
 
 
 def test_a_metric_that_always_failed_is_named(tmp_path: Path) -> None:

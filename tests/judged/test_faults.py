@@ -81,7 +81,7 @@ HTTP = {
     "503": UNAVAILABLE,
     "408": TIMEOUT,
     "409": UNAVAILABLE,
-    "reset": Expected("unavailable", 2, ATTEMPTS + 5),
+    "reset": Expected("unavailable", 2, ATTEMPTS + 1),
     "reset mid-body": UNAVAILABLE,
     "never": TIMEOUT,
     "drip": TIMEOUT,

@@ -6,12 +6,13 @@ import asyncio
 import json
 import warnings
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, JudgeUnavailable, evaluate_stream
+from graphrag_eval_async import Evaluator, GraphragEvalWarning, JudgeUnavailable, evaluate_stream
 from tests.judge_server import FAULTS, JudgeServer, completion, error, json_reply
 from tests.judge_server.dialects import (
     AMBIGUOUS,
@@ -43,7 +44,7 @@ from tests.judged.support import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from graphrag_eval_async import EvaluationStream
+    from graphrag_eval_async import EvaluationStream, JudgeUsage
     from tests.judge_server import Request
 
 FORMATS = ["json_schema", "json_schema_loose", "tool_call", "json_object", "text"]
@@ -539,13 +540,51 @@ async def test_a_long_pause_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert record.message.startswith("the judge's server asks to wait 300 s; requests resume at ")
 
 
+async def resetting(server: JudgeServer, *, closes: bool, **limits: Any) -> tuple[int, JudgeUsage]:
+    """How many requests a call makes whose connection is always reset, after one that was answered.
+
+    With `closes`, the server keeps no connection for later requests.
+    """
+
+    def script(request: Request) -> Any:
+        if call_of(request).record:
+            return FAULTS["reset"](request)
+        return replace(sensible(request), headers=(("Connection", "close"),) if closes else ())
+
+    server.script = script
+    settings = config(server, answer_correctness={}, limits=limits)
+    async with Evaluator(templates(2), config=settings) as evaluator:
+        assert "answer_f1" in await evaluator.evaluate(response(0))
+        result = await evaluator.evaluate(response(1))
+        usage = evaluator.usage
+    assert result["answer_eval_error"].startswith("unavailable: ")
+    assert usage is not None
+    assert usage.attempts == server.counts.requests
+    return server.counts.requests - 1, usage
+
+
+@pytest.mark.parametrize(("closes", "max_attempts", "requests"), [(False, 3, 4), (True, 3, 3), (False, 1, 1)])
+@without_waiting
+async def test_only_a_connection_that_was_used_before_is_reopened(
+    closes: bool, max_attempts: int, requests: int
+) -> None:
+    async with serving() as server:
+        made, usage = await resetting(server, closes=closes, max_attempts=max_attempts)
+        assert made == requests
+        assert usage.retries["unavailable"] == requests - 1
+        assert usage.timed_out_dollars > 0  # Requests that were sent may be billed.
+
+
 @without_waiting
 async def test_a_connection_that_was_closed_while_idle_counts_as_no_attempt() -> None:
     def script(request: Request) -> Any:
-        return FAULTS["reset"](request) if 3 <= request.number < 6 else sensible(request)
+        return FAULTS["reset"](request) if request.number == 3 else sensible(request)
 
     async with serving(script) as server:
-        async with judged(server, 4, max_concurrency=1, max_attempts=1) as stream:
+        start = asyncio.get_running_loop().time()
+        async with judged(server, 4, max_concurrency=1, max_attempts=2) as stream:
             await collect(stream)
         assert stream.usage.outcomes == {"ok": 8, "skipped": 0}
-        assert {*map(title_of, server.requests)} == {"AnswerClaims", "custom"}
+        assert stream.usage.attempts == server.counts.requests == 9
+        assert stream.usage.timed_out_dollars == 0
+        assert asyncio.get_running_loop().time() - start < 0.01
