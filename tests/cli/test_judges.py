@@ -269,10 +269,10 @@ def test_failures_and_retries_are_in_the_report(
     lines = capfd.readouterr().out.splitlines()
     judge, _, metrics, *first = lines[-6:]
     assert judge.startswith("judge gpt-4o-mini: 3 calls, 5 attempts, 0 cached, about $0.")
+    problem = "unexpected end of data: line 1 column 2 (char 1)"
     assert first == [
         "first refused: I cannot help with that.",
-        "first invalid_reply: the content is not JSON: unexpected end of data: line 1 column 2 (char 1); "
-        "it ends with '{'",
+        f"first invalid_reply: the content is not JSON: {problem}; it ends with '{{'",
         "first unavailable: HTTP 503: busy (2 attempts)",
     ]
     assert metrics == (
