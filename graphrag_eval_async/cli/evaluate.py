@@ -205,7 +205,7 @@ class Evaluate(RunOptions):
             reference=None if is_part else reference,
             config=config,
             table=self._table,
-            notes=self._notes(source, problems, config),
+            notes=self._notes(source, problems),
             page=None if collected is None else partial(self._write_page, stream, config, collected),
         )
 
@@ -230,16 +230,11 @@ class Evaluate(RunOptions):
         )
         write_page(str(self.html), page)
 
-    def _notes(
-        self, source: JsonlFiles | RedisStream, problems: Mapping[str, int], config: Config | None
-    ) -> list[str]:
+    def _notes(self, source: JsonlFiles | RedisStream, problems: Mapping[str, int]) -> list[str]:
         if isinstance(source, RedisStream):
             place = f"{source.settings.address}/{source.settings.keys.results}"
             return [f"results of this worker; all are in {place}"]
-        notes = [one_line(f"trace problems: {counts(problems)}")] if problems else []
-        if self.no_reference is not None and config is None:
-            notes.append("without a reference set, only judges score; name metrics in --config FILE")
-        return notes
+        return [one_line(f"trace problems: {counts(problems)}")] if problems else []
 
     def _run_as_worker(self, interrupts: Interrupts) -> Exit:
         """Evaluate what comes from a Redis server until stopped, or until nothing is left to do."""

@@ -13,6 +13,7 @@ from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
+from graphrag_eval_async.monitor.wording import unscored
 from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
@@ -98,7 +99,8 @@ class ReportOptions(GateOptions):
         summary = _summary(found, snapshot["micro"], reference, decision, lines_known=lines_known)
         gates = check_each(self.gates, snapshot, reference, {*found.missing})
         failures, held = failed_and_held(gates)
-        lines = [summary, *folded(failure_reasons(snapshot)), *_worst(aggregates)]
+        nothing = unscored(snapshot["micro"]) if ending.error is None else ""
+        lines = [summary, *folded([nothing, *failure_reasons(snapshot)]), *_worst(aggregates)]
         lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
         if table is not None:
             parts = [render_means(snapshot, table), render_detail(snapshot, table) if self.detail else ""]

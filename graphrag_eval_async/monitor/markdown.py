@@ -14,6 +14,7 @@ from graphrag_eval_async.monitor.wording import (
     headline,
     one_sided,
     short_p,
+    unscored,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
 from graphrag_eval_async.steps.failure import failure_counts
@@ -56,6 +57,8 @@ def _summary(summary: Summary) -> Iterator[Section]:
     if failed:
         title = f"## {FAILED} Evaluation: {len(failed)} of {len(gates)} gates failed"
     head = [title, "", _counts(summary)]
+    if nothing := unscored(summary.snapshot["micro"]):
+        head += ["", f"**{nothing}**"]
     rows = [
         f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.told)}"
         for gate in sorted(gates, key=lambda gate: gate.holds)
@@ -78,7 +81,9 @@ def _state(summary: Summary) -> list[str]:
     if not scores:
         return []
     score = scores[0]
-    means = {name: group[score]["mean"] for name, group in per_template.items() if score in group}
+    means = {
+        name: group[score]["mean"] for name, group in per_template.items() if "mean" in group.get(score, {})
+    }
     lowest = min(means, key=means.__getitem__)
     told = f"; lowest in template {code(lowest)}: {number(means[lowest])}" if len(means) > 1 else ""
     return ["", f"**Mean of {code(score)}:** {mean_cell(micro[score])}{told}."]

@@ -154,7 +154,9 @@ def _summary(
     names = _main_scores(facts, every)
     if "missing" in (comparison := facts["comparison"] or {}):  # Not while the run is under way.
         yield "Compared with the baseline", headline(comparison), None
-    if names:
+    if nothing := facts.get("unscored"):
+        yield "Score", nothing, None
+    elif names:
         yield "Score", "; ".join(_score_in_words(name, facts, every) for name in names), None
     else:
         yield "Score", f"no result{' has a score' if every.samples else ''} yet", None

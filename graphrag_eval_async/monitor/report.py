@@ -16,7 +16,7 @@ from graphrag_eval_async.monitor.facts import add_detail, group_facts
 from graphrag_eval_async.monitor.kept import in_short
 from graphrag_eval_async.monitor.overview import overview, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, static
-from graphrag_eval_async.monitor.wording import VALIDITY
+from graphrag_eval_async.monitor.wording import VALIDITY, unscored
 from graphrag_eval_async.monitor.worst import Reasons
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ def html_report(
         "overall": _group(snapshot["micro"]),
         "templates": {name: _group(group) for name, group in snapshot["per_template"].items()},
         "comparison": comparison,
+        "unscored": "" if judge else unscored(snapshot["micro"]),
         "rejects": rejects or {},
         "questions": questions,
         "missing": missing,

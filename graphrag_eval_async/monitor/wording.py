@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.monitor.questions import OF_AGENT
+from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
 from graphrag_eval_async.records.outcomes import NOT_RUN
 from graphrag_eval_async.text import name_cell, number, percent, plural
 
@@ -19,6 +20,11 @@ RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
 CHANGES = ("regression", "improvement")
+NOTHING_SCORED = (
+    "Nothing scored the responses: there are no steps to compare, and no scores of a judge. To judge "
+    "answers, evaluate with --llm PROVIDER/MODEL or --config FILE. To compare steps, questions need "
+    "reference_steps, and responses actual_steps."
+)
 VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
 
 
@@ -46,6 +52,15 @@ FAILURES = {
 def reason_in_words(reason: str) -> str:
     """A reason of failure and what it means."""
     return f"{reason}: {FAILURES[reason]}" if reason in FAILURES else reason
+
+
+def unscored(micro: Mapping[str, Any]) -> str:
+    """Return why no response has a score, and the cure; empty if one has, or a judge failed or works."""
+    scores = [each for name, each in micro.items() if isinstance(each, dict) and is_score(name)]
+    covered = [each["coverage"] for each in scores if "coverage" in each]
+    results, errors = counts_of(micro)
+    judged = any(each["values"] or each["pending"] or {*each["failed"]} - OF_AGENT for each in covered)
+    return NOTHING_SCORED if results > errors and not judged else ""
 
 
 def missing(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
+from graphrag_eval_async.monitor.wording import NOTHING_SCORED
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 
 if TYPE_CHECKING:
@@ -340,3 +341,39 @@ def test_the_level_of_intervals(folder: Folder, capfd: pytest.CaptureFixture[str
     kind: Any = "anytime" if command == "watch" else "one_look"
     assert written == compute_aggregates(evaluated(RESPONSES), detail=True, level=0.8, interval=kind)
     assert "80 %" in "".join(capfd.readouterr())
+
+
+ANSWERS = [{"question_id": "q1", "actual_answer": "red"}, {"question_id": "q2", "actual_answer": "blue"}]
+
+
+@pytest.mark.parametrize(
+    ("responses", "told"),
+    [
+        (ANSWERS, True),
+        ([*ANSWERS, failed("q3")], True),
+        ([*ANSWERS, response("q3")], False),
+        ([failed("q1")], False),
+        ([], False),
+    ],
+)
+def test_an_evaluation_that_scores_nothing_says_what_to_do(
+    folder: Folder, capfd: pytest.CaptureFixture[str], responses: list[Any], told: bool
+) -> None:
+    """In the terminal, on the page and in the summary of a pull request."""
+    results = folder.file("results.jsonl")
+    evaluation = ["evaluate", folder.reference, folder.lines(*responses)]
+    commands = [
+        [*evaluation, "-o", results, "--report", folder.file("page.html")],
+        [*evaluation, "-o", folder.file("others.jsonl"), "--jobs", "2"],
+        ["report", results],
+        ["aggregate", results],
+    ]
+    for command in commands:
+        assert run(*command) == 0
+        out, _ = capfd.readouterr()
+        assert (NOTHING_SCORED in " ".join(out.split())) == told
+    assert (NOTHING_SCORED in (folder.path / "page.html").read_text()) == told
+    gates = ["--gate", "steps_score >= 0", "--report", folder.file("page.html")]
+    if told:
+        assert run(*evaluation, "-o", results, *gates) == 1
+        assert "gate failed: steps_score >= 0: no values; " in capfd.readouterr().err
