@@ -109,7 +109,7 @@ def render_comparison(
         _overall(snapshot["overall"], snapshot["level"]),
         _detail(snapshot) if detail else [],
         _templates(snapshot["per_template"], every=detail),
-        _worst(snapshot["worse"], worst, candidate),
+        worst_table(snapshot["worse"], worst, candidate),
         folded(one_sided(snapshot)),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
@@ -152,20 +152,7 @@ def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], *, every: 
     return _table(headings, rows, names=2) if rows else []
 
 
-def worst_questions(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int) -> Iterator[list[str]]:
-    """A table for each score, of its `worst` questions."""
-    for metric, questions in worse.items() if worst else ():
-        rows = [
-            [name_cell(question["question_id"]), name_cell(question["template_id"]), *_cells(question)]
-            for question in questions[:worst]
-        ]
-        more = f", the worst {worst} of them" if len(questions) > worst else ""
-        heading = f"{name_cell(metric)}: {plural(len(questions), 'question')} got worse{more}"
-        headings = ["question", "template", "baseline", "candidate", "change"]
-        yield [heading, *_table(headings, rows, names=2)]
-
-
-def _worst(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
+def worst_table(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
     """A table of the `worst` questions of all scores, with the lines of their results."""
     shown = greatest_losses(worse, worst)
     lines: dict[str, str] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,9 @@ from graphrag_eval_async.records.conditions import (
     CONDITION,
     OPERATORS,
     check_bound,
+    parse_bound,
     parse_condition,
     rounded,
-    to_float,
 )
 from graphrag_eval_async.records.metrics import (
     COST,
@@ -23,7 +22,6 @@ from graphrag_eval_async.records.metrics import (
     MISSING_RATE,
     counts_of,
     means_of,
-    range_of,
     section_of,
 )
 
@@ -67,18 +65,14 @@ def parse_gate(text: str, *, option: str, operator: str) -> Gate:
     a bound outside the range of the metric.
     """
     if CONDITION.fullmatch(text):
-        template, metric, operator, bound = parse_condition(text)
-        return Gate("--gate", template, metric, operator, bound)
+        return Gate("--gate", *parse_condition(text))
     name, _, value = text.rpartition("=")
-    template_, colon, metric = name.rpartition(":")
+    template, colon, metric = name.rpartition(":")
     if option == "--gate" or not metric:
         forms = "[TEMPLATE:]METRIC >= VALUE, or with >, <= or <" if option == "--gate" else FORMS
         raise ValueError(f"{text!r}: expected {forms}")
-    bound = to_float(value)
-    if not math.isfinite(bound):
-        raise ValueError(f"{text!r}: expected a finite number after the last =")
-    check_bound(metric, bound, range_of(metric))
-    return Gate(option, template_ if colon else None, metric, operator, bound)
+    bound = parse_bound(text, value, metric)
+    return Gate(option, template if colon else None, metric, operator, bound)
 
 
 def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Config | None) -> None:

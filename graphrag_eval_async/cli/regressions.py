@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
 from graphrag_eval_async.inference.verdicts import lower_is_better
 from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.monitor.wording import change_of, missing, regressions
@@ -108,7 +108,9 @@ class RegressionGates:
         if (most := self.max_regressions) is not None:
             count = len(snapshot["regressions"])
             told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
-            gates.append(CheckedGate("--max-regressions", count <= most, told))
+            if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
+                told += f", but no question has any of these on both sides: {', '.join(RIGHT)}"
+            gates.append(CheckedGate("--max-regressions", count <= most and bool(decided), told))
         if self.fail_on_regression:
             name, reasons = "--fail-on-regression", regressions(snapshot)
             gates += [CheckedGate(name, False, reason) for reason in reasons]

@@ -157,14 +157,7 @@ def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several])
 
 
 class Drop(NamedTuple):
-    """How a metric changed, over the questions that both sides have; each pair is baseline and candidate.
-
-    Attributes:
-        means: of both sides, and their difference; None without a question to compare.
-        zeros: how many errors count as 0, which they do in metrics from 0 to 1.
-        missing: how many results have no value and do not count.
-        results: number of results of questions to which the metric applies.
-    """
+    """How a metric changed, and of each side, how many of the `results` are `zeros` or have no value."""
 
     means: dict[str, float] | None
     zeros: Sequence[int]

@@ -67,12 +67,18 @@ def parse_condition(text: str) -> Condition:
     match = CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r}: expected [TEMPLATE:]METRIC >= VALUE, or with >, <= or <")
-    bound = to_float(match["bound"])
-    if not math.isfinite(bound):
-        raise ValueError(f"{text!r}: {match['bound']!r} is not a finite number")
-    check_bound(match["metric"], bound, range_of(match["metric"]))
+    bound = parse_bound(text, match["bound"], match["metric"])
     template = match["template"]
     return Condition(template and template.strip(), match["metric"], match["operator"], bound)
+
+
+def parse_bound(text: str, value: str, metric: str) -> float:
+    """Parse the `value` in a `text`; one that a mean of the metric cannot have is a `ValueError`."""
+    bound = to_float(value)
+    if not math.isfinite(bound):
+        raise ValueError(f"{text!r}: {value!r} is not a finite number")
+    check_bound(metric, bound, range_of(metric))
+    return bound
 
 
 def rounded(value: float, bound: float) -> str:

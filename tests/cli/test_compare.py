@@ -317,6 +317,11 @@ def test_nothing_to_compare_fails_the_gate(
     assert not capfd.readouterr().err
     assert run(*command, "--fail-on-regression") == 1
     assert capfd.readouterr().err == "gate failed: no question has a score on both sides\n"
+    assert run(*command, "--max-regressions", "9", "--allow-missing") == 1
+    assert (
+        "at most 9 allowed, but no question has any of these on both sides: steps_score, answer_f1, "
+        in capfd.readouterr().err
+    )
 
 
 def test_all_is_written(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.batch import add_results
-from graphrag_eval_async.cli.compare import worst_questions
+from graphrag_eval_async.cli.compare import worst_table
 from graphrag_eval_async.cli.table import folded
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN = (ERROR_RATE, *SCORES)
 
-WORST = 10  # how many of the questions that got worse are listed at the end, by score
+WORST = 10  # how many of the questions that got worse are listed at the end
 STYLES = {"better": "green", "worse": "bold red"}
 
 
@@ -80,8 +80,7 @@ def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *_templates(live)])]
     if not rows:
         told = ["compared with the baseline: no question in common", *warnings]
-    worst = [line for table in worst_questions(found["worse"], WORST) for line in table]
-    return [*told, *worst, *folded(one_sided(found))]
+    return [*told, *worst_table(found["worse"], WORST, ""), *folded(one_sided(found))]
 
 
 def _templates(live: Rows) -> Iterator[str]:

@@ -148,7 +148,7 @@ def test_comparison_warnings_are_printed(folder: Folder, capfd: pytest.CaptureFi
     told = err[err.index("compared with the baseline:") :]
     for expected in [
         *(f"\nwarning: {warning}\n" for warning in warnings),
-        "\nsteps_score: 1 question got worse\n",
+        "candidate  change  result\nq2         steps_score         1          0      -1\n",
         "baseline:\n2 of 3 questions of the baseline are missing from the candidate: q 0, q3\n",
         "\nonly in the candidate: 1 question: q1\n",
     ]:
