@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -274,13 +275,9 @@ def _holds_responses(reference: Any) -> bool:
     """Whether what was given as a reference set begins with a response or a result."""
     try:
         if isinstance(reference, str | os.PathLike):
-            with open(reference, "rb") as file:
-                text = file.read()
-            try:
-                reference = orjson.loads(text)
-            except orjson.JSONDecodeError:
-                reference = orjson.loads(text.partition(b"\n")[0])
-        first = reference if isinstance(reference, Mapping) else reference[0]
+            text = Path(reference).read_bytes().lstrip()
+            reference = [orjson.loads(text if text.startswith(b"[") else text.partition(b"\n")[0])]
+        first = reference[0][0] if isinstance(reference[0], list) else reference[0]
         return isinstance(first, Mapping) and "question_id" in first
     except (OSError, ValueError, TypeError, LookupError):
         return False

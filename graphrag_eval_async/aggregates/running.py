@@ -198,15 +198,21 @@ class Aggregates:
         self._flush()
         return self._total().snapshot(self._detail(None), self._groups.values())
 
-    def per_template(self) -> dict[str, dict[str, Any]]:
-        """Return the same for each template. Do not change it: unchanged templates are cached."""
+    @property
+    def templates(self) -> list[str]:
+        """The templates in order, even those whose results are all pending."""
         self._flush()
-        groups = self._groups_of(self._detail(None))
+        return self._in_order(self._groups.keys() | self._pending.by_template())
+
+    def per_template(self, templates: Container[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Return the same for each template, or some. Do not change it: unchanged templates are cached."""
+        self._flush()
+        groups = self._groups_of(self._detail(None), templates)
         return {name: group.detailed(own) for name, (group, own) in groups.items()}
 
-    def prepare(self) -> Iterator[None]:
+    def prepare(self, templates: Container[str] | None = None) -> Iterator[None]:
         """Do the slow part of `per_template` in steps; results may be added between steps."""
-        for group, own in self._groups_of(self._detail(None)).values():
+        for group, own in self._groups_of(self._detail(None), templates).values():
             self._flush()
             group.detailed(own)
             yield
@@ -243,10 +249,14 @@ class Aggregates:
         total.series = self._micro
         return total
 
-    def _groups_of(self, detail: DetailOptions) -> dict[str, tuple[Group, DetailOptions]]:
+    def _groups_of(
+        self, detail: DetailOptions, templates: Container[str] | None = None
+    ) -> dict[str, tuple[Group, DetailOptions]]:
         """Return the templates in order, even if all their results are pending, with options for details."""
         pending = self._pending.by_template()
         groups = {name: Group() for name in pending} | self._groups
+        if templates is not None:
+            groups = {name: group for name, group in groups.items() if name in templates}
         details = {name: detail._replace(pending=pending.get(name, {})) for name in groups}
         return {name: (groups[name], details[name]) for name in self._in_order(groups)}
 

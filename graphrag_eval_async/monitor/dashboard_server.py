@@ -8,7 +8,6 @@ import re
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from secrets import token_urlsafe
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +17,8 @@ from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.monitor.board import list_of
 from graphrag_eval_async.monitor.captions import about_result, shown_fields
 from graphrag_eval_async.monitor.evidence import pairs_of, values_of
-from graphrag_eval_async.monitor.kept import KEPT, result_at, results_of_question
+from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
+from graphrag_eval_async.monitor.kept import KEPT, ResultsOfQuestions, result_at
 from graphrag_eval_async.monitor.rendering import STATIC, render, static
 from graphrag_eval_async.sources.receiving import listen, server_of
 from graphrag_eval_async.threads import outlast
@@ -56,13 +56,6 @@ HEADERS = {
 }
 
 
-REFUSAL = (
-    "This page is for this machine only: open it as http://localhost:PORT/, also through a tunnel such as "
-    "ssh -L PORT:localhost:PORT. For other machines, listen on another address, such as 0.0.0.0.\n"
-)
-_PORT = re.compile(r":\d+\Z", re.ASCII)
-
-
 class DashboardServer:
     """Serves the pages of a board on the event loop of the run, read-only.
 
@@ -77,17 +70,17 @@ class DashboardServer:
             UsageError: a package is missing, the port cannot be opened, or the token is no secret.
         """
         check_extra("a dashboard", "web", "jinja2", "starlette", "uvicorn")
-        is_local = _is_loopback(host)
-        self._base = "" if is_local else f"/{_token()}"
+        self._check = HostCheck(host)
+        self._base = "" if self._check.is_local else f"/{_token()}"
         self._listening = listen(host, port)
         port = self._listening.getsockname()[1]
-        name = f"[{host}]" if ":" in host else host
-        # With any port: that of a tunnel is another one.
-        self._hosts = {"localhost", "127.0.0.1", "[::1]", name.lower()} if is_local else None
-        shown = socket.gethostname() if host in {"0.0.0.0", "::"} else name  # noqa: S104  (compared only)
+        is_any = host in {"0.0.0.0", "::"}  # noqa: S104  (compared only)
+        shown = socket.gethostname() if is_any else self._check.name
         self.url = f"http://{shown}:{port}{self._base}/"
         self._clients = 0
         self._board: Board
+        self._found = ResultsOfQuestions()
+        self._scanning = asyncio.Lock()
         self._closing = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
@@ -154,13 +147,8 @@ class DashboardServer:
                     message = {**message, "headers": [*message["headers"], *extra]}
                 await send(message)
 
-            headers = dict(scope["headers"])
-            host = headers.get(b"host", b"").decode("latin-1")
-            origin = headers.get(b"origin")
-            strange = self._hosts is not None and _PORT.sub("", host).lower() not in self._hosts
-            if strange or (
-                origin is not None and origin.decode("latin-1").lower() != f"http://{host}".lower()
-            ):
+            headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+            if self._check.refuses(headers.get(b"host", ""), headers.get(b"origin")):
                 refusal = PlainTextResponse(REFUSAL, 403)
                 await refusal(scope, receive, sending)
             else:
@@ -247,7 +235,8 @@ class DashboardServer:
         results: Sequence[Mapping[str, Any]] = self._board.kept.of_question(question)
         place = f"among those kept, the latest {KEPT} and the worst {KEPT}"
         if self._board.output is not None:
-            results = await asyncio.to_thread(results_of_question, self._board.output, question)
+            async with self._scanning:  # A scan of a large file takes a thread for seconds.
+                results = await asyncio.to_thread(self._found.of_question, self._board.output, question)
             place = f"in {os.path.basename(self._board.output)}"
         if not results:
             return self._absent(f"There is no result of question {question} {place}.")
@@ -307,12 +296,3 @@ def _token() -> str:
             "`openssl rand -hex 16` prints"
         )
     return token
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

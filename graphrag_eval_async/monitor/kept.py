@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ MAX_CHARACTERS = 256 * 1024
 MAX_LINE_BYTES = 1 << 25
 MAX_FOUND = 200
 """Maximum number of results of a question that are listed."""
+
+KNOWN_QUESTIONS = 20
+"""Maximum number of questions whose results are remembered: those asked for last."""
 
 
 class KeptResults:
@@ -98,18 +102,30 @@ def result_at(path: str, offset: int) -> dict[str, Any] | None:
         return None
 
 
-def results_of_question(path: str, question_id: str) -> list[Mapping[str, Any]]:
-    """The short forms of the results of a question, the latest first, with the `number` of their page."""
-    found: list[Mapping[str, Any]] = []
-    wanted, offset = orjson.dumps(question_id), 0
-    with suppress(OSError), open(path, "rb") as file:
-        while line := file.readline(MAX_LINE_BYTES):
-            result = _read(line) if wanted in line else None
-            if result is not None and result.get("question_id") == question_id:
-                with suppress(AggregationError, KeyError):
-                    found.append(in_short(result) | {"number": f"at/{offset}"})
-            offset += len(line)
-    return found[: -MAX_FOUND - 1 : -1]
+class ResultsOfQuestions:
+    """The results of questions in the file of a run, in short; a second look reads only what came since."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, list[Mapping[str, Any]]]] = {}
+
+    def of_question(self, path: str, question_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the results of a question, the latest first, with the `number` of their page."""
+        offset, found = self._known.pop(question_id, (0, []))
+        wanted = orjson.dumps(question_id)
+        with suppress(OSError), open(path, "rb") as file:
+            if file.seek(0, os.SEEK_END) < offset:  # Another file has its name.
+                offset, found = 0, []
+            file.seek(offset)
+            while (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n") or len(line) == MAX_LINE_BYTES:
+                result = _read(line) if wanted in line else None
+                if result is not None and result.get("question_id") == question_id:
+                    with suppress(AggregationError, KeyError):
+                        found.append(in_short(result) | {"number": f"at/{offset}"})
+                offset += len(line)
+        self._known[question_id] = offset, found[-MAX_FOUND:]
+        if len(self._known) > KNOWN_QUESTIONS:
+            del self._known[next(iter(self._known))]
+        return found[: -MAX_FOUND - 1 : -1]
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

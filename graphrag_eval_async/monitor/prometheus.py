@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from itertools import chain
 from math import inf
 from time import monotonic, time
@@ -18,7 +17,7 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
-from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, weights_of
+from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, rest_of, weights_of
 from graphrag_eval_async.records.metrics import counts_of, is_score, means_of
 from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version
@@ -93,7 +92,7 @@ class PrometheusCollector:
         self._alerts = alerts or dict
         self._level = level
         self._about = (version(), reference, judge_model, f"{level:g}")
-        self._labels: dict[str, None] = {}
+        self._labels: dict[str, str] = {}  # of the templates that have one
         self._results = 0
         self._last_result: float | None = None
         self._final: State | None = None
@@ -131,12 +130,14 @@ class PrometheusCollector:
 
     async def _read_in_slices(self) -> State:
         aggregates = [self._stream.aggregates, *([] if self._recent is None else [self._recent])]
-        await work_in_slices(chain.from_iterable(each.prepare() for each in aggregates))
+        self._choose_labels()
+        await work_in_slices(chain.from_iterable(each.prepare(self._labels) for each in aggregates))
         return self._read()
 
     def _read(self) -> State:
         stream, aggregates = self._stream, self._stream.aggregates
-        overall, groups = aggregates.overall(), aggregates.per_template()
+        overall = aggregates.overall()
+        dropped = self._choose_labels()
         self._note_results(overall)
         counts = {
             metric: aggregates.cumulative_counts(metric, (*SCORE_BUCKETS, inf))
@@ -144,11 +145,12 @@ class PrometheusCollector:
             if is_score(metric)
         }
         counts[ELAPSED] = aggregates.cumulative_counts(ELAPSED, (*RESPONSE_BUCKETS, inf))
-        by_label = self._by_label(groups)
         return State(
             overall=overall,
-            groups=by_label,
-            recent={} if self._recent is None else self._by_label(self._recent.per_template()),
+            groups=self._by_label(aggregates, overall, dropped),
+            recent=self._by_label(self._recent, self._recent.overall(), dropped)
+            if self._recent is not None
+            else {},
             counts=counts,
             usage=stream.usage.as_dict(),
             rejects={str(reason): count for reason, count in stream.rejects.counts.items()},
@@ -156,7 +158,7 @@ class PrometheusCollector:
             lag=None if self._source is None else self._source.lag,
             alerts=dict(self._alerts()),
             last_result=self._last_result,
-            dropped=sum(1 for template in groups if label_of(template) not in self._labels),
+            dropped=dropped,
         )
 
     def _note_results(self, overall: Mapping[str, Any]) -> None:
@@ -166,18 +168,26 @@ class PrometheusCollector:
         if results > self._results:
             self._results, self._last_result = results, time()
 
-    def _by_label(self, groups: Mapping[str, Mapping[str, Any]]) -> Groups:
-        """Return templates by their labels; those known first keep theirs, so that counters never fall."""
-        found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        for template, group in groups.items():
-            label = label_of(template)
-            if label not in self._labels:
-                if len(self._labels) >= MAX_TEMPLATES or label == OTHER:
-                    label = OTHER
-                else:
-                    self._labels[label] = None
-            found[label].append(group)
-        return found
+    def _choose_labels(self) -> int:
+        """Give templates labels of their own, while there are any; return how many have none.
+
+        Those known first keep theirs, so that counters never fall.
+        """
+        templates = self._stream.aggregates.templates
+        for template in templates:
+            if len(self._labels) >= MAX_TEMPLATES:
+                break
+            if template not in self._labels:
+                label = label_of(template)
+                if label not in {OTHER, *self._labels.values()}:
+                    self._labels[template] = label
+        return len(templates) - len(self._labels)
+
+    def _by_label(self, aggregates: RunningAggregates, overall: Mapping[str, Any], dropped: int) -> Groups:
+        """Return templates by their labels, and the rest of all results."""
+        shown = aggregates.per_template(self._labels)
+        rest = {OTHER: rest_of(overall, shown.values())} if dropped else {}
+        return {self._labels[template]: group for template, group in shown.items()} | rest
 
     def _bounds_of(self, state: State) -> Bounds:
         """Return the confidence intervals; at most `BOUNDS_SHARE` of the time goes into new ones."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from itertools import chain
+from collections import Counter
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, get_args
 
@@ -23,7 +22,7 @@ from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_count
 from graphrag_eval_async.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
 
@@ -35,8 +34,8 @@ LABEL_CHARACTERS = 200
 Samples: TypeAlias = "list[tuple[tuple[str, ...], float]]"
 """The values of a metric, each with the values of its labels."""
 
-Groups: TypeAlias = "Mapping[str, Sequence[Mapping[str, Any]]]"
-"""By label of a template, the aggregates of the templates with this label: several for `OTHER`."""
+Groups: TypeAlias = "Mapping[str, Mapping[str, Any]]"
+"""By label, the aggregates of a template; of all others for `OTHER`."""
 
 Bounds: TypeAlias = "Mapping[tuple[str, str], tuple[float, float]]"
 """Confidence intervals by label of a template and metric."""
@@ -77,30 +76,36 @@ def _values(stats: Mapping[str, Any]) -> int:
     return cast(int, stats["coverage"]["values"])
 
 
-def _by_metric(groups: Groups) -> Iterator[tuple[tuple[str, str], list[Mapping[str, Any]]]]:
-    """Yield label and metric, with the statistics of all templates with this label."""
+def _by_metric(groups: Groups) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
+    """Yield label, metric and its statistics."""
     for label, group in groups.items():
-        found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        for metric, stats in chain.from_iterable(means_of(each).items() for each in group):
-            found[metric].append(stats)
-        for metric, all_stats in found.items():
-            yield (label, metric), all_stats
+        for metric, stats in means_of(group).items():
+            yield (label, metric), stats
 
 
-def _mean(parts: Sequence[Mapping[str, Any]]) -> float:
-    if len(parts) == 1:
-        return cast(float, parts[0]["mean"])
-    counts = [*map(_values, parts)]
-    return fsum(part["mean"] * (count / sum(counts)) for part, count in zip(parts, counts, strict=True))
+def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the aggregates of all templates but those in `groups`, without a look at each of them."""
+    rest: dict[str, Any] = {
+        key: overall[key] - sum(group[key] for group in groups)
+        for key in ("number_of_success_samples", "number_of_error_samples")
+    }
+    for metric, stats in means_of(overall).items():
+        parts = [group[metric] for group in groups if "mean" in group.get(metric, ())]
+        if count := _values(stats) - sum(map(_values, parts)):
+            sums = [stats["mean"] * _values(stats), *(-part["mean"] * _values(part) for part in parts)]
+            rest[metric] = {"mean": fsum(sums) / count, "coverage": {"values": count}}
+            weights = [stats["weights"], *(part["weights"] for part in parts)]
+            if None not in weights:
+                left = (max(0.0, each[0] - fsum(each[1:])) for each in zip(*weights, strict=True))
+                rest[metric]["weights"] = (*left,)
+    return rest
 
 
 def weights_of(groups: Groups) -> Iterator[tuple[tuple[str, str], Weights]]:
     """Yield the weights of each metric from 0 to 1, of which confidence intervals are computed."""
-    for key, parts in _by_metric(groups):
-        weights = [part.get("weights") for part in parts]
-        known = [each for each in weights if each is not None]
-        if known and len(known) == len(weights):
-            yield key, tuple(map(sum, zip(*known, strict=True))) if len(known) > 1 else known[0]
+    for key, stats in _by_metric(groups):
+        if (weights := stats.get("weights")) is not None:
+            yield key, weights
 
 
 def _closed(counts: Mapping[str, int], known: Iterable[str]) -> Samples:
@@ -117,8 +122,8 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
     coverage = {name: each["coverage"] for name, each in detailed.items() if "coverage" in each}
     return {
         "results_total": [
-            ((label, status), sum(group[f"number_of_{status}_samples"] for group in groups))
-            for label, groups in state.groups.items()
+            ((label, status), group[f"number_of_{status}_samples"])
+            for label, group in state.groups.items()
             for status in ("success", "error")
         ],
         "rejects_total": _closed(state.rejects, get_args(Reason)),
@@ -128,14 +133,14 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
             for metric, each in coverage.items()
             for reason, count in each["failed"].items()
         ],
-        "mean": [(key, _mean(parts)) for key, parts in metrics],
-        "values_total": [(key, sum(map(_values, parts))) for key, parts in metrics],
+        "mean": [(key, stats["mean"]) for key, stats in metrics],
+        "values_total": [(key, _values(stats)) for key, stats in metrics],
         "mean_bound": [
             ((*key, side), end)
             for key, ends in bounds.items()
             for side, end in zip(("low", "high"), ends, strict=True)
         ],
-        "window_mean": [(key, _mean(parts)) for key, parts in _by_metric(state.recent)],
+        "window_mean": [(key, stats["mean"]) for key, stats in _by_metric(state.recent)],
         "quantile": [
             ((metric, f"{int(name[1:]) / 100:g}"), value)
             for metric, stats in means_of(overall).items()

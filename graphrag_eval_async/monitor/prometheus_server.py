@@ -8,6 +8,7 @@ from threading import BoundedSemaphore, Thread
 from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.errors import UsageError, check_extra
+from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -44,14 +45,16 @@ class MetricsServer:
         check_extra("a page of metrics", "prometheus", "prometheus_client")
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
-        shown = f"[{host}]" if ":" in host else host
+        check = HostCheck(host)
         self._registry = CollectorRegistry()
         try:
-            self._server = _server(host, port, _answering(make_wsgi_app(self._registry)))
+            self._server = _server(host, port, _answering(make_wsgi_app(self._registry), check))
         except OSError as error:
             problem = error.strerror or error
-            raise UsageError(f"cannot serve metrics on {shown}:{port}: {problem}; choose another") from None
-        self.address = f"http://{shown}:{self._server.server_port}/metrics"
+            raise UsageError(
+                f"cannot serve metrics on {check.name}:{port}: {problem}; choose another"
+            ) from None
+        self.address = f"http://{check.name}:{self._server.server_port}/metrics"
         self._thread = Thread(
             target=self._server.serve_forever, args=(LOOK_SECONDS,), name="metrics", daemon=True
         )
@@ -81,10 +84,13 @@ class MetricsServer:
         self.close()
 
 
-def _answering(app: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an application that answers 503 where the metrics cannot be read."""
+def _answering(app: Callable[..., Any], check: HostCheck) -> Callable[..., Any]:
+    """Return an application that answers 403 to what `check` refuses, 503 if metrics cannot be read."""
 
     def answer(environ: Any, start_response: Callable[..., Any]) -> Any:
+        if check.refuses(environ.get("HTTP_HOST", ""), environ.get("HTTP_ORIGIN")):
+            start_response("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
+            return [REFUSAL.encode()]
         try:
             return app(environ, start_response)
         except Exception as error:  # noqa: BLE001  (Would be a traceback on stderr, amid the view.)

@@ -21,6 +21,7 @@ import pytest
 
 from graphrag_eval_async.monitor.prometheus_server import MetricsServer
 from tests.deadlines import WAIT_SECONDS, in_time
+from tests.monitor.test_dashboard import fetch
 from tests.monitor.test_grafana import expressions, printed
 from tests.monitor.test_prometheus import judged
 from tests.ports import free_port
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROMETHEUS = shutil.which("prometheus")
+
+
+def test_metrics_on_loopback_are_for_this_machine_only() -> None:
+    with MetricsServer("127.0.0.1", 0) as server:
+        for headers, status in [
+            ({}, 200),
+            ({"Host": "localhost:9999"}, 200),
+            ({"Host": "evil.example"}, 403),
+            ({"Host": "evil.example:9464"}, 403),
+            ({"Origin": "http://evil.example"}, 403),
+        ]:
+            assert fetch(server.address, **headers)[0] == status
+    with MetricsServer("0.0.0.0", 0) as server:  # noqa: S104
+        address = server.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        assert fetch(address, Host="prometheus.example")[0] == 200
 
 
 @pytest.fixture

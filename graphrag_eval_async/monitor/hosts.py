@@ -1,0 +1,43 @@
+"""Which requests a server answers that only this machine can reach."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+REFUSAL = (
+    "This page is for this machine only: open it as http://localhost:PORT/, also through a tunnel such as "
+    "ssh -L PORT:localhost:PORT. For other machines, listen on another address, such as 0.0.0.0.\n"
+)
+_PORT = re.compile(r":\d+\Z", re.ASCII)
+
+
+class HostCheck:
+    """Refuses requests from other pages and, on a loopback address, under names that are not this machine's.
+
+    Otherwise a page of any site could read the answers, once its name resolves to this address.
+
+    Attributes:
+        is_local: whether only this machine can connect.
+        name: the host, as in an address.
+    """
+
+    def __init__(self, host: str) -> None:
+        """Check requests to a server that listens on this host."""
+        self.name = f"[{host}]" if ":" in host else host
+        self.is_local = _is_loopback(host)
+        self._names = {"localhost", "127.0.0.1", "[::1]", self.name.lower()}
+
+    def refuses(self, host: str, origin: str | None) -> bool:
+        """Whether to refuse a request with these headers; any port is fine, such as that of a tunnel."""
+        is_strange = self.is_local and _PORT.sub("", host).lower() not in self._names
+        return is_strange or (origin is not None and origin.lower() != f"http://{host}".lower())
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
