@@ -29,6 +29,7 @@ from graphrag_eval_async.reference import (
     Reference,
     Templates,
     check_outputs,
+    idle_comparators,
     load_reference,
 )
 from graphrag_eval_async.steps import (
@@ -143,7 +144,11 @@ class Evaluator:
             step_aliases = {**aliases, **(step_aliases or {})}
         self._step_aliases: Any = step_aliases
         self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
-        self._known = self.reference.step_names
+        self._known = known = self.reference.step_names
+        if reference is None or self.reference is reference:  # Else loading it has warned.
+            for doubt in idle_comparators(self._comparators, known):
+                warn_caller(doubt)
+        self._comparators = {name: own for name, own in self._comparators.items() if name in known}
         self._names = step_names(self._aliases, self._known)
         self._prepared = self.reference.prepared
         self.trace_format: TraceFormat | None = None

@@ -14,6 +14,7 @@ from graphrag_eval_async.errors import ReferenceDataError, warn_caller
 from graphrag_eval_async.records.aliases import misnamed, plain_name
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
+from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.records.templates import TemplateReader
 from graphrag_eval_async.steps import (
     PreparedStep,
@@ -155,7 +156,8 @@ class Reference:
             problems = reader.problems if source is None else _with_lines(reader.problems, source)
             raise ReferenceDataError(problems, source)
         doubts = reader.doubts.listed()
-        self.doubts = tuple(_with_lines(doubts, source) if doubts and source is not None else doubts)
+        doubts = _with_lines(doubts, source) if doubts and source is not None else doubts
+        self.doubts = (*doubts, *idle_comparators(comparators or (), names))
         self.questions = MappingProxyType(reader.questions)
         self.templates = reader.templates
         self._last_names = reader.last_names
@@ -199,6 +201,15 @@ def misnamed_steps(reference: Reference, seen: Mapping[str, Collection[str]]) ->
                 if names.isdisjoint(map(plain_name, accepted)):
                     unseen[name] = min(accepted)
     return misnamed(dict(sorted(unseen.items())), tools) if unseen else None
+
+
+def idle_comparators(comparators: Collection[str], names: Collection[str]) -> list[str]:
+    """Say which comparators are for none of the reference steps, which have these names."""
+    return [
+        f"comparators[{name!r}]: no reference step has this name; {did_you_mean(name, sorted(names))}"
+        for name in comparators
+        if name not in names
+    ]
 
 
 def check_outputs(reference: Reference) -> None:

@@ -109,6 +109,9 @@ class _Result(Struct, kw_only=True):
         str | None,
         Meta(description="why the response failed; null if its steps were not compared", examples=[*CLASSES]),
     ] = None
+    failure_detail: Annotated[
+        str | None, Meta(description="which step is missing, or that IRIs differ in http, https or prefixes")
+    ] = None
     execution_error: Annotated[
         str | None, Meta(description="why the steps have no score, as queries could not be run")
     ] = None

@@ -82,6 +82,7 @@ def about_result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         "sample": "sample",
         "status": "status",
         "failure": "failure",
+        "failure in detail": "failure_detail",
         "response": "response_id",
     }
     return [

@@ -31,7 +31,8 @@ VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid howe
 FAILURES = {
     "error": "the response is an error",
     "no_answer": "right steps, but no answer",
-    "no_steps": "the agent took no such step",
+    "no_steps": "the agent took no expected step",
+    "missing_step": "the agent took other expected steps, but not this one",
     "step_error": "the step failed",
     "empty_result": "the step returned nothing",
     "missing_columns": "the query returned too few columns",

@@ -259,6 +259,9 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result[EXECUTION_ERROR] = evaluation.execution_error
     # The judged answer may change it.
     result["failure"] = evaluation.failure if evaluation.pending is None else None
+    facts = evaluation.facts
+    if facts is not None and facts.detail is not None and result["failure"] == facts.reason:
+        result["failure_detail"] = facts.detail
     _carry_over(fields, RESOURCES, result)
     if evaluation.sample is not None:
         result["sample"] = evaluation.sample

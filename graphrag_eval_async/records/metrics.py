@@ -129,7 +129,7 @@ RESULT_KEYS = frozenset(
         *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
         *("status", "error", "actual_answer", "actual_steps", "steps_score_error"),
         *("sample", "response_id", "metadata", "judge", "pending", "matches", "diff", "failure", "source"),
-        *("execution", "execution_error"),
+        *("failure_detail", "execution", "execution_error"),
         "trace_problems",
         *(key for metric in JUDGED for key in metric.more),
         *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in ("_reason", "_error", COST)),

@@ -62,6 +62,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
             `ComparatorError`.
         explain: of an actual step that scored below 1, why, one of `steps.failure.CLASSES`, if the comparator
             knows; raises the first two.
+        hint: of such a step, what else to say of the failure; raises the same.
         diff: of an actual step that scored above 0 and below 1, the differences that results list; raises
             `ComparisonBudgetExceeded`.
         partial: whether a score is partial credit: the actual step that scores most is taken, and only 1 is
@@ -74,6 +75,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
     explain: Explain = _nothing_more
     diff: Diff = _no_differences
     partial: bool = False
+    hint: Explain = _nothing_more
 
 
 def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
@@ -134,17 +136,17 @@ def prepare_step(
     if is_json and (document := results_in(step.get("output"))) is not None:
         media_type = SPARQL_RESULTS
         step = {**step, "output": document, "output_media_type": media_type}
-    names, in_part = accepted_names(name), _is_partial(step, media_type)
+    names, is_partial = accepted_names(name), _is_partial(step, media_type)
     if name in _BY_NAME:
         explain = _misses_documents if name == "retrieval" else _nothing_more
         return PreparedStep(step, names, _BY_NAME[name](step), explain)
     if media_type in _BY_CONTENTS:
         data = _BY_CONTENTS[media_type](step)
-        if in_part:
-            return PreparedStep(
-                step, names, data.score_in_part, data.explain_in_part, data.diff, partial=True
-            )
-        return PreparedStep(step, names, data.score, data.explain)
+        hint: Explain = data.hint if isinstance(data, SparqlStep) else _nothing_more
+        if is_partial:
+            in_part = data.score_in_part, data.explain_in_part, data.diff
+            return PreparedStep(step, names, *in_part, partial=True, hint=hint)
+        return PreparedStep(step, names, data.score, data.explain, hint=hint)
     build = json_comparator if media_type == "application/json" else same_output_comparator
     return PreparedStep(step, names, build(step))
 

@@ -4,7 +4,7 @@ The steps are right if their score is 1, whichever groups `steps_groups` selects
 gives the reason: the earliest, in the groups compared, without a match of score 1. The actual step to blame
 is the one that it took. If it took none, candidates are the actual steps with an accepted name that no other
 reference step took: the latest that returned something, else the latest. Without any candidate, the agent
-never took that step; this is also `no_steps`.
+never took that step: `missing_step` if it took other expected steps, else `no_steps`.
 
 Reasons such as `missing_rows` need partial credit (`score: f1`). Steps that are compared exactly are not
 searched for rows that agree in part: theirs is `wrong_query_result`.
@@ -38,6 +38,7 @@ CLASSES = (
     "right_steps_wrong_answer",
     "wrong_steps_right_answer",
     "no_steps",
+    "missing_step",
     "query_invalid",
     "step_error",
     "empty_result",
@@ -63,11 +64,13 @@ class Facts(NamedTuple):
         reason: why the steps are wrong, by the step to blame, one of `CLASSES`; None if they are right.
         unanswered: the answer is missing or blank, although the question has a reference answer.
         right_answer: whether the judged metrics say that the answer is right; None if there are none.
+        detail: what `reason` alone does not say, such as which step is missing; None if there is nothing.
     """
 
     reason: str | None = None
     unanswered: bool = False
     right_answer: bool | None = None
+    detail: str | None = None
 
 
 def failure_of(facts: Facts) -> str:

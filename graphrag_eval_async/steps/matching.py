@@ -90,7 +90,7 @@ def score_steps(
             break
         end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
-    facts = Facts(None if score == 1 else matcher.reason())
+    facts = Facts() if score == 1 else matcher.facts(groups)
     errors = tuple(matcher.errors.values())[:MAX_ERRORS]
     return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, matcher.diffs)
 
@@ -132,6 +132,7 @@ class _Matcher:
     errors: dict[tuple[int, int, int], str] = field(default_factory=dict)
     diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
     short: _Short | None = None
+    detail: str | None = None
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
@@ -182,6 +183,15 @@ class _Matcher:
         if diff:
             self.diffs += ((place[0], place[1], diff[:MAX_DIFFERENCES]),)
 
+    def facts(self, groups: Sequence[Sequence[PreparedStep]]) -> Facts:
+        """Return why the steps are wrong."""
+        reason = self.reason()
+        if self.short is not None and reason == "no_steps":
+            expected = frozenset().union(*(step.names for group in groups for step in group))
+            if any(step.get("name") in expected for step in self.actual_steps):
+                return Facts("missing_step", detail=f"no step {self.short.step.step['name']}")
+        return Facts(reason, detail=self.detail)
+
     def reason(self) -> str:
         """Return why the earliest reference step, in the groups seen, that is not fully matched is not."""
         if self.short is None:
@@ -199,15 +209,17 @@ class _Matcher:
         output = steps[blamed].get("output") if actual is None else actual.parsed
         if _is_nothing(output) and not _expects_nothing(self.short.step.step):
             return "empty_result"
+        found = "wrong_query_result"
         if actual is not None and (*self.short.place, blamed) not in self.errors:
             try:
-                return self.short.step.explain(actual) or "wrong_query_result"
+                found = self.short.step.explain(actual) or found
+                self.detail = self.short.step.hint(actual)
             except MalformedStep as error:
                 self._note(self.short.step, (*self.short.place, blamed), error)
             except ComparisonBudgetExceeded:
                 if self.quick:
                     raise
-        return "wrong_query_result"
+        return found
 
     def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
         """Return the score of a pair; -1 if the budget is spent, for this pair and all later ones."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, Reference, ReferenceDataError, load_reference
+from graphrag_eval_async import Evaluator, GraphragEvalWarning, Reference, ReferenceDataError, load_reference
 from graphrag_eval_async.records.shapes import MEDIA_TYPES
 from tests.cases import each
 
@@ -115,6 +115,19 @@ def test_keys_for_tables_do_nothing_for_graphs() -> None:
     with pytest.raises(ReferenceDataError, match="ordered"):
         load_reference(raw, strict=True)
     assert load_reference(raw, comparators={"x": lambda _, __: 1.0}, strict=True).doubts == ()
+
+
+def test_comparators_that_no_step_needs() -> None:
+    raw, own = question(reference_steps=[[{"name": "kwh", "output": "5"}]]), {"kww": lambda _, __: 1.0}
+    text = "comparators['kww']: no reference step has this name; did you mean kwh?"
+    with pytest.raises(ReferenceDataError) as caught:
+        load_reference(raw, comparators=own, strict=True)
+    assert caught.value.problems == [text]
+    for reference in (raw, Reference(raw)):
+        with pytest.warns(GraphragEvalWarning) as warned:
+            evaluator = Evaluator(reference, comparators=own)
+        assert [text in str(each.message) for each in warned] == [True]
+        assert evaluator.fingerprints() == Evaluator(reference).fingerprints()
 
 
 def test_a_loaded_reference_does_not_warn_again() -> None:

@@ -7,10 +7,10 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Evaluator, JudgeError, TokenUsage, evaluate_stream
+from graphrag_eval_async import Evaluator, JudgeError, TokenUsage, evaluate_stream, run_evaluation_sync
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.records import Line, read_record
 from graphrag_eval_async.records.response import Response
@@ -34,6 +34,7 @@ REASONS = {
     "none",
     "no_answer",
     "no_steps",
+    "missing_step",
     "query_invalid",
     "step_error",
     "wrong_query_result",
@@ -151,7 +152,9 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("no_steps", [STATIONS], [took(REPORTS)]),
     ("no_steps", [STATIONS], {"error": "rate limit"}),
     ("no_steps", [STATIONS], {"status": "error", "actual_steps": []}),
-    ("no_steps", [STATIONS, STATIONS], [took(STATIONS)]),
+    ("missing_step", [STATIONS, STATIONS], [took(STATIONS)]),
+    ("missing_step", [STATIONS, REPORTS], [took(REPORTS)]),
+    ("no_steps", [STATIONS, STATIONS], [took(REPORTS)]),
     ("no_steps", [STATIONS], [{}, {"name": None}]),
     # It was done, and failed.
     ("step_error", [STATIONS], [took(STATIONS, "syntax error", status="error")]),
@@ -323,7 +326,7 @@ async def test_only_groups_that_are_compared_decide() -> None:
     assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "wrong_order"
     # What comes after the group's turn is not to blame.
     steps = [took(REPORTS), took(STATIONS, SWAPPED)]
-    assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "no_steps"
+    assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "missing_step"
 
 
 async def test_the_latest_unmatched_step_with_output_is_blamed() -> None:
@@ -533,3 +536,48 @@ def test_facts_decide_in_their_order(right: bool | None) -> None:
     assert failure_of(Facts("step_error", unanswered=True, right_answer=right)) == wrong
     assert failure_of(Facts(unanswered=True, right_answer=right)) == "no_answer"
     assert failure_of(Facts(right_answer=right)) == ("right_steps_wrong_answer" if right is False else "none")
+
+
+# What the class alone does not say
+
+
+async def test_a_missing_step_is_named() -> None:
+    for order in ([STATIONS, REPORTS], [REPORTS, STATIONS]):
+        for taken, missing in (order, order[::-1]):
+            result = await result_of([order], [took(taken)])
+            assert (result["failure"], result["steps_score"]) == ("missing_step", 0.5)
+            assert result["failure_detail"] == f"no step {missing['name']}"
+
+
+def iris(*values: str) -> str:
+    return encode([[{"type": "uri", "value": value}] for value in values], "a")
+
+
+@each(
+    ("expected", "actual", "declared", "is_said"),
+    [
+        (iris("http://x.org/a", "urn:b"), iris("urn:b", "https://x.org/a"), "", True),
+        (iris("https://x.org/a"), "a\n<http://x.org/a>\n", "", True),
+        (iris("http://schema.org/name"), iris("schema:name"), "", True),
+        (iris("urn:cim#Line"), iris("cim:Line"), "PREFIX cim: <urn:cim#>", True),
+        (iris("urn:cim#Line"), iris("cim:Line"), "", False),
+        (iris("http://x.org/a", "urn:b"), iris("https://x.org/a"), "", False),
+        (iris("http://x.org/a"), iris("https://x.org/b"), "", False),
+    ],
+)
+def test_iris_in_another_form(expected: str, actual: str, declared: str, is_said: bool) -> None:
+    query = {"args": {"query": f"{declared} SELECT ?a {{ ?a ?b ?c }}"}}
+    for score in ("exact", "f1"):
+        step = {"name": "sparql_query", "output": expected, "score": score}
+        steps = [{"name": "sparql_query", "output": actual, **query}]
+        [result] = run_evaluation_sync(templates([step]), [{"question_id": "q", "actual_steps": steps}])
+        assert result["steps_score"] < 1
+        said = "equal but for http or https, or prefixes, in IRIs"
+        assert result.get("failure_detail") == (said if is_said else None)
+
+
+@settings(max_examples=50, deadline=None, database=None)
+@given(st.lists(st.sampled_from(["http://x.org/a", "https://x.org/a", "urn:b", "rdf:c"]), max_size=3))
+async def test_right_steps_have_no_detail(values: list[str]) -> None:
+    step = {"name": "sparql_query", "output": iris(*values)}
+    assert "failure_detail" not in await result_of([[step]], [took(step)])
