@@ -20,9 +20,8 @@ GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})
 """The forms of queries that return graphs."""
 
 Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavailable"]
-"""How running a query failed: "invalid", it does not parse; "refused", it is not run since it could fetch or
-change something; "failed", it took too long or returned too much; "truncated", it returns more than the
-endpoint gives out; "unavailable", which is not its fault."""
+"""How a query failed: "invalid", it does not parse; "refused", it could fetch or change things; "failed", it
+took too long or returned too much; "truncated", only a part came; "unavailable", which is not its fault."""
 
 
 class Answer(NamedTuple):

@@ -39,10 +39,7 @@ PROBE, PROBE_SECONDS = "ASK {}", 5.0
 """A query that takes no time, and how long it may take."""
 
 SUSPECT = frozenset({408, 502, 503, 504})
-"""Status codes of an overloaded endpoint, and of one that gives up on the query."""
-
-OVERLOADED = SUSPECT | {429}
-"""Status codes after which another attempt may succeed."""
+"""Status codes of an overloaded endpoint, and of one that gives up on the query; 429 is of the first only."""
 
 OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
 """Status codes that mean that the query cannot be run."""
@@ -100,7 +97,7 @@ class Endpoint:
         auth = None
         if config.username is not None:
             auth = httpx.BasicAuth(str(config.username), str(config.password))
-        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec)
+        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)  # Else the query would be to blame.
         return httpx.AsyncClient(
             auth=auth,
             headers={
@@ -108,7 +105,7 @@ class Endpoint:
                 **{name: str(value) for name, value in config.headers.items()},
                 "Accept-Encoding": "identity",  # A few compressed bytes may be gigabytes.
             },
-            timeout=httpx.Timeout(config.timeout_sec, connect=connect),
+            timeout=httpx.Timeout(None, connect=connect),  # The rest is `_timed`.
             limits=httpx.Limits(max_connections=config.max_in_flight),
             follow_redirects=False,
         )
@@ -218,18 +215,13 @@ class Endpoint:
                         continue
                     headers = response.headers
                     if response.status_code == 206 or (response.is_success and "x-sql-state" in headers):
-                        sign = "HTTP 206" if response.status_code == 206 else "X-SQL-State"
-                        raise QueryFailed("truncated", f"the endpoint returned only a part ({sign})")
+                        raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
                     body = await self._read(response)
                     if not response.is_success:
                         raise self._failure(response, body)
                     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
                     return Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
             raise QueryFailed("unavailable", "it redirects again and again")
-        except httpx.TimeoutException as error:
-            if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-                raise _passing("it cannot be connected to in time") from None
-            raise TimeoutError from None
         except httpx.InvalidURL:
             raise QueryFailed("unavailable", "the address is invalid") from None
         except httpx.HTTPError as error:
@@ -270,7 +262,7 @@ class Endpoint:
         said = f": {text}" if text and not text.startswith("<") else ""
         if status in OF_THE_QUERY:
             return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
-        if status in OVERLOADED:
+        if status in SUSPECT or status == 429:
             wait = retry_after(response.headers) or 0
             if wait > MAX_WAIT_SECONDS:
                 said = f" and asks to wait for {wait:.0f} s{said}"
