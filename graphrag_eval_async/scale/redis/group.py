@@ -39,22 +39,19 @@ FAN = 64
 MERGED_BYTES = 64 << 20
 """Changes of more bytes are not merged, since the server holds at most 512 MB in one value."""
 
-MERGING_SECONDS = 30
-"""How long others leave the merging of changes to a worker that has begun."""
-
 MAX_DELIVERIES = 5
 MAX_OUTAGE_SEC = 300.0
 
 LEVELS = 6
 """Number of lists of changes of the aggregates. Each level holds merged changes of the level below."""
 
-CURE = "check the address, its database and its password"
 CURES = {
     "permission": "allow the user of the server this; entries without a result stay in the stream",
     "WRONGTYPE": "delete this key, or name another; entries without a result stay in the stream",
     "needs Redis": "update the server",
+    "": "check the address, its database and its password",
 }
-"""What to do about errors of the server, by a part of their text."""
+"""What to do about errors of the server, by a part of their text; the first counts."""
 
 SHAPE = "redis://HOST[:PORT]/[DB/]STREAM?group=GROUP"
 
@@ -76,7 +73,6 @@ class Keys(NamedTuple):
         answered: the set of the ids of answered questions.
         changes: lists of changes of the aggregates, by level.
         commit: prefix of the last commit of each consumer.
-        merging: a lock: the consumer that merges changes.
     """
 
     stream: str
@@ -87,7 +83,6 @@ class Keys(NamedTuple):
     answered: str
     changes: tuple[str, ...]
     commit: str
-    merging: str
 
 
 @dataclass(kw_only=True)
@@ -124,7 +119,6 @@ def keys_of(stream: str, group: str, results: str | None) -> Keys:
         f"{prefix}:answered",
         tuple(f"{prefix}:changes:{level}" for level in range(LEVELS)),
         f"{prefix}:commit:",
-        f"{prefix}:merging",
     )
 
 
@@ -197,7 +191,7 @@ class Connection:
                         "as in {responses} and {responses}:results"
                     ) from None
                 if is_final(error):
-                    cure = next((cure for sign, cure in CURES.items() if sign in str(error)), CURE)
+                    cure = next(cure for sign, cure in CURES.items() if sign in str(error))
                     raise SourceError(f"{trouble}; {cure}") from None
                 if self._longest is not None and now - since > self._longest:
                     raise SourceError(
@@ -219,17 +213,13 @@ def fields_of(flat: Sequence[Any]) -> dict[bytes, Any]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-async def merge_changes(link: Connection, keys: Keys, consumer: str, count: int) -> None:
+async def merge_changes(link: Connection, keys: Keys, count: int) -> None:
     """Merge changes of the aggregates, so that they stay few; the first level has `count` changes."""
     try:
-        lock = ("SET", keys.merging, consumer, "NX", "EX", MERGING_SECONDS)
-        if not await link.do(*lock):
-            return
         for level in range(len(keys.changes) - 1):
             while count >= FAN:
                 count = await _merge_level(link, keys, level)
             count = await link.do("LLEN", keys.changes[level + 1])
-        await link.do("DEL", keys.merging)
     except SourceError as error:
         LOGGER.warning("changes of the aggregates were not merged: %s", error)
 

@@ -247,7 +247,7 @@ class RedisRun:
         heard = (self._settings.claim_after_sec or CLAIM_SECONDS) * 1000
         alive = sum(one[b"idle"] < heard and one[b"name"] != LEFT.encode() for one in workers)
         pending, unread = group[b"pending"], _unread(about, group)
-        if b"begun" in counts and unread is not None and b"entries-added" in about:
+        if b"begun" in counts and unread is not None:
             done = self._total + self.rejects.total + pending + unread
             lost = max(lost, about[b"entries-added"] - done)
         self.backlog = Backlog(unread, pending, lost, alive)
@@ -293,8 +293,8 @@ def _unread(stream: Mapping[bytes, Any], group: Mapping[bytes, Any]) -> int | No
         return 0
     if _place(first[0]) > delivered:
         return int(stream[b"length"])
-    lag = group.get(b"lag")
-    return None if lag is None else int(lag)
+    lag: int | None = group[b"lag"]
+    return lag
 
 
 def _place(id_: bytes) -> tuple[int, int]:

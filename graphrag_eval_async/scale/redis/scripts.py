@@ -27,7 +27,7 @@ local function refused_commit()
   return refused({'stream', 'stream', 'stream', 'list', 'hash', 'set', 'string'}, {
     {'XADD', KEYS[2], '*', 'f', ''}, {'XADD', KEYS[3], '*', 'f', ''}, {'RPUSH', KEYS[4], ''},
     {'HINCRBY', KEYS[5], 'f', '1'}, {'HSET', KEYS[5], 'f', ''}, {'SADD', KEYS[6], ''},
-    {'SET', KEYS[7], ''}, {'XACK', KEYS[1], 'g', '0-1'},
+    {'SET', KEYS[7], ''}, {'XTRIM', KEYS[2], 'MAXLEN', '1'}, {'XACK', KEYS[1], 'g', '0-1'},
   })
 end
 """
@@ -88,17 +88,11 @@ end
 RELEASE = """
 -- Leaves the entries of a consumer to others, as if they had not been delivered, and forgets the consumer.
 -- KEYS: stream. ARGV: group, consumer, name that keeps them, milliseconds.
-local from = '-'
-while true do
-  local found = redis.call('XPENDING', KEYS[1], ARGV[1], from, '+', 1000, ARGV[2])
-  for _, one in ipairs(found) do
-    if #redis.call('XRANGE', KEYS[1], one[1], one[1]) == 1 then
-      redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[3], 0, one[1], 'IDLE', ARGV[4],
-        'RETRYCOUNT', math.max(0, one[4] - 1), 'JUSTID')
-    end
-    from = '(' .. one[1]
+for _, one in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1000000, ARGV[2])) do
+  if #redis.call('XRANGE', KEYS[1], one[1], one[1]) == 1 then
+    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[3], 0, one[1], 'IDLE', ARGV[4],
+      'RETRYCOUNT', math.max(0, one[4] - 1), 'JUSTID')
   end
-  if #found < 1000 then break end
 end
 if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) == 0 then
   redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
@@ -127,11 +121,7 @@ for i = 6, #ARGV, 4 do
     redis.call('XADD', KEYS[3], '*', 'entry', id, 'reject', line)
     redis.call('HINCRBY', KEYS[5], 'rejected:' .. reason, 1)
   else
-    if ARGV[5] ~= '0' then
-      redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[5], '*', 'entry', id, 'result', line)
-    else
-      redis.call('XADD', KEYS[2], '*', 'entry', id, 'result', line)
-    end
+    redis.call('XADD', KEYS[2], '*', 'entry', id, 'result', line)
     results = results + 1
   end
   if question ~= '' then redis.call('SADD', KEYS[6], question) end
@@ -139,6 +129,7 @@ end
 if results > 0 then
   redis.call('HINCRBY', KEYS[5], 'results', results)
   changes = redis.call('RPUSH', KEYS[4], ARGV[4])
+  if ARGV[5] ~= '0' then redis.call('XTRIM', KEYS[2], 'MAXLEN', '~', ARGV[5]) end
 end
 redis.call('SET', KEYS[7], ARGV[2], 'EX', ARGV[3])
 redis.call('XACK', KEYS[1], ARGV[1], unpack(ids))

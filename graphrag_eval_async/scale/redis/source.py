@@ -87,7 +87,8 @@ def redis_stream(
     Raises:
         UsageError: an argument has an invalid value, or the extra is not installed.
     """
-    address = server_address(url)
+    given = dict(locals())
+    address = server_address(given.pop("url"))
     check_redis()
     for name, text in {"stream": stream, "group": group}.items():
         if not isinstance(text, str) or not text:
@@ -100,19 +101,7 @@ def redis_stream(
     for name, seconds in {"claim_after_sec": claim_after_sec, "max_outage_sec": max_outage_sec}.items():
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
             raise UsageError(f"{name}: expected seconds above 0, got {seconds!r}")
-    return _stream(
-        address,
-        stream,
-        group,
-        results,
-        consumer=consumer,
-        drain=drain,
-        claim_after_sec=claim_after_sec,
-        max_deliveries=max_deliveries,
-        max_results=max_results or 0,
-        max_outage_sec=max_outage_sec,
-        force=force,
-    )
+    return _stream(address, **given | {"max_results": max_results or 0})
 
 
 def stream_at(text: str, results: str | None = None) -> RedisStream:

@@ -199,9 +199,12 @@ class RedisWorker:
             text = f"delivered {times} and never finished; it may crash its workers, or raise max_deliveries"
             return Unwritable(0, 0, data or b"", "poison", text, file)
         if data is None:
-            names = ", ".join(name.decode(errors="replace") for name in fields)
-            text = f"expected one field `response` with the response as JSON, got the fields {names}"
-            return Unwritable(0, 0, orjson.dumps({**_text(fields)}), "invalid_field", text, file)
+            shown = {
+                in_utf8(name.decode(errors="replace")): value[:1000].decode(errors="replace")
+                for name, value in fields.items()
+            }
+            text = f"expected one field `response` with the response as JSON, not {', '.join(shown)}"
+            return Unwritable(0, 0, orjson.dumps(shown), "invalid_field", text, file)
         if len(data) > self._terms.max_line_bytes:
             return long_line(data, 0, 0, self._terms.max_line_bytes, file)
         return Line(0, 0, data, file)
@@ -215,24 +218,17 @@ class RedisWorker:
 
     async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
         """Store results and acknowledge their entries; return None for those another worker has finished."""
-        kept: list[Evaluation | None] = []
+        gone = set[str]()
         async with self._committing:
             await self._commit_rejects()
             for piece in _pieces(evaluations):
-                kept += await self._commit_results(piece)
-        return kept
-
-    async def _commit_results(self, evaluations: Sequence[Evaluation]) -> list[Evaluation | None]:
-        gone = set[str]()
-        while True:
-            left = [one for one in evaluations if _entry(one) not in gone]
-            if left:
-                finished, change = await run_in_thread(partial(self._encode, left))
-                if newly := await self._send(finished, change):
+                left = piece
+                while left:
+                    newly = await self._send(*await run_in_thread(partial(self._encode, left)))
                     gone |= newly
-                    continue
-            self._let_go(map(_entry, evaluations))
-            return [None if _entry(one) in gone else one for one in evaluations]
+                    left = [one for one in left if newly and _entry(one) not in gone]
+                self._let_go(map(_entry, piece))
+        return [None if _entry(one) in gone else one for one in evaluations]
 
     def _encode(self, evaluations: Sequence[Evaluation]) -> tuple[list[Finished], bytes]:
         change = self._aggregates()
@@ -271,8 +267,9 @@ class RedisWorker:
         if isinstance(answer, list):
             LOGGER.warning("%s: entries that another worker has finished: %d", self._settings, len(answer))
             return {id_.decode() for id_ in answer}
-        if answer >= group.FAN and (self._merging is None or self._merging.done()):
-            work = group.merge_changes(self._link, keys, self._consumer, answer)
+        # Of all workers, the one that added the last of so many changes merges them.
+        if answer and answer % group.FAN == 0 and (self._merging is None or self._merging.done()):
+            work = group.merge_changes(self._link, keys, answer)
             self._merging = asyncio.create_task(work, name="graphrag-eval-async redis merge")
         return set()
 
@@ -349,10 +346,3 @@ def _entry(evaluation: Evaluation) -> str:
 def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield the items in pieces of `COMMIT_ENTRIES`."""
     return (items[start : start + COMMIT_ENTRIES] for start in range(0, len(items), COMMIT_ENTRIES))
-
-
-def _text(fields: Mapping[bytes, bytes]) -> dict[str, str]:
-    return {
-        in_utf8(name.decode(errors="replace")): value[:1000].decode(errors="replace")
-        for name, value in fields.items()
-    }

@@ -90,6 +90,12 @@ async def test_each_entry_has_one_result(
         assert at.xinfo_consumers("responses", "eval") == []
 
 
+async def test_results_beyond_the_maximum_are_deleted(server: RedisServer) -> None:
+    fill(server, [response(number) for number in range(500)])
+    assert len(await work(server, max_results=150)) == 500
+    assert 150 <= len(stored(server)) < 500
+
+
 async def test_entries_that_come_later(server: RedisServer) -> None:
     stream = evaluate_stream(REFERENCE, source_at(server))
     async with asyncio.timeout(SECONDS), stream:
