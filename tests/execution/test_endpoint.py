@@ -8,8 +8,10 @@ import itertools
 import json
 import random
 import socket
+import sys
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -473,6 +475,21 @@ async def test_an_endpoint_that_is_down_ends_the_run() -> None:
         with pytest.raises(ExecutionUnavailable, match="HTTP 401; check headers, username and password"):
             await results_of([ran(RIGHT)] * 5, config(server))
         assert len(server.queries) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count waiting connections in another way")
+async def test_an_endpoint_that_cannot_be_connected_to_in_time_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endpoint, "PAUSES", (0.0, 0.0))
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as stack:
+        for _ in range(4):  # The system keeps no more of them waiting.
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}/sparql"
+        with pytest.raises(ExecutionUnavailable, match="it cannot be reached: ConnectTimeout"):
+            await results_of([ran(RIGHT)], {"execute": {"endpoint": url, "timeout_sec": 0.4}})
 
 
 async def test_an_endpoint_that_hangs_at_the_start_ends_the_run() -> None:
