@@ -26,7 +26,7 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, Evaluation
 from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import EvaluatorOptions
@@ -167,7 +167,12 @@ def compute_aggregates(
 
 
 def compare(
-    baseline: Results, candidate: Results, *, level: float = 0.95, include_errors: bool = False
+    baseline: Results,
+    candidate: Results,
+    *,
+    level: float = 0.95,
+    include_errors: bool = False,
+    primary: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
@@ -179,6 +184,9 @@ def compare(
         candidate: results of the other run.
         level: confidence level of intervals and verdicts, between 0 and 1.
         include_errors: whether the metrics of error responses count.
+        primary: the metrics that are decided, as the key of the configuration names them. Default:
+            ``error_rate``, `steps_score`, the judged scores of answers (of answer correctness, `answer_f1`),
+            and outputs of custom evaluations that are from 0 to 1.
 
     Returns:
         a dict, which a notebook shows as a table. Its keys:
@@ -189,8 +197,10 @@ def compare(
             - `overall`: by metric, a row (see below); ``error_rate`` is the share of samples that are errors;
             - `per_template`: by template and metric, a row. The baseline says which template a question has;
             - `regressions` and `improvements`: ids of questions that were right and are not, and the reverse.
-                A question is right if no sample is an error, `steps_score` is 1, and `answer_f1` and
-                `ragas_answer_correctness` are at least 0.5, as far as the other side has these too;
+                A response is right if it is no error, `steps_score` is 1, and `answer_f1` and
+                `ragas_answer_correctness` are at least 0.5, as far as the other side has these too. A
+                question is right if its first k samples all are; k is the number of samples of the side
+                with fewer;
             - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the
                 candidate is worse, worst first: `question_id`, `template_id`, `baseline`, `candidate` and
                 `difference`;
@@ -198,9 +208,9 @@ def compare(
             - `pending`: by side, ids of questions that are not compared because all their results have
                 metrics in `pending`, as after an interrupted run in stages;
             - `without_pair`: by metric and side, ids of questions for which only that side has a value of the
-                metric. Scores that both sides were asked for have `p`, of a sign test over such questions
-                with equally many results on both sides, and `verdict`: "worse" if more questions lost their
-                value than gained one;
+                metric. Primary metrics that both sides were asked for have `p`, of a sign test over such
+                questions with equally many results on both sides, and `verdict`: "worse" if more questions
+                lost their value than gained one;
             - `warnings`: what makes the runs hard to compare, such as other judges or reference data;
             - `notes`: how the verdicts are made, and what they do not say.
 
@@ -209,16 +219,19 @@ def compare(
         `wins`, `losses` and `ties` of the candidate (a tie differs by less than a billionth, relatively).
         `uneven` is the number of pairs of which one side has more values.
 
-        `p` is of the paired sign-flip permutation test of the mean difference, for one look at finished runs:
-        exact for few changed questions, otherwise sampled, with the standard error `p_error`. `p_holm` is
-        corrected by Holm's procedure, all metrics overall together, and all metrics of all templates
-        together; `tested` is false for rows with too few changed questions to be decided, which do not count.
-        `interval` (`level`, `low`, `high`, `kind`) inverts the same test at the corrected level. It is absent
-        if the differences all agree, or are too few for it.
+        `interval` (`level`, `low`, `high`, `kind`) is the confidence interval of the mean difference: by
+        Bonett and Price (2012) if all differences of a metric from 0 to 1 are -1, 0 or 1, otherwise by Hall
+        (1992). It is absent for a single question, and if the differences of other metrics all agree.
 
-        `verdict` is "better" or "worse" if `p_holm` is below 1 - `level`, and "undecided" otherwise. So it
-        never contradicts `interval`. If nothing changed, any verdict but "undecided" among the metrics
-        overall has a probability of at most 1 - `level`; likewise among the templates.
+        Primary metrics also have `verdict`, `p` and `p_adjusted`. `p` is of the paired sign-flip permutation
+        test of the mean difference, for one look at finished runs: exact for few different changes, otherwise
+        sampled, with the standard error `p_error`. `p_adjusted` is `p` times the number of primary metrics,
+        among the templates times that of their rows. The level of `interval` is higher accordingly.
+
+        `verdict` is "better" or "worse" if `p_adjusted` is below 1 - `level` and the interval excludes 0,
+        and "undecided" otherwise. Then the interval is extended to 0, and `p_adjusted` is at least
+        1 - `level`, so that neither contradicts the verdict. If nothing changed, any verdict but "undecided"
+        among the metrics overall has a probability of at most 1 - `level`; likewise among the templates.
 
         `sign_test_p` is of the exact sign test over `wins` and `losses` without `uneven` pairs, uncorrected.
         Metrics from 0 to 1 by definition, and ``error_rate``, have `confidence`: a confidence sequence of the
@@ -232,7 +245,8 @@ def compare(
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison
 
-    comparison = RunningComparison(include_errors=include_errors)
+    _check_primary(primary)
+    comparison = RunningComparison(include_errors=include_errors, primary=primary)
     comparison.live_rows(level=level)  # Checks the level before anything is read.
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
@@ -245,6 +259,7 @@ def plan_questions(
     metric: str = "steps_score",
     sd: float | None = None,
     level: float = 0.95,
+    primary: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Plan how many questions are needed to see a change of the mean of a metric between two runs.
 
@@ -254,12 +269,15 @@ def plan_questions(
         metric: name of the metric.
         sd: standard deviation of the metric over questions, in place of results.
         level: confidence level of the comparison, between 0 and 1.
+        primary: the metrics that the comparison decides; see `compare`.
 
     Returns:
-        a dict: `metric`, `detect`, `level`; `questions` and `missing`, for each run the number of questions
-        with a value and of results without one; `sd`, the standard deviation of one sample; `within_sd`, that
-        of samples of one question, None if no question was asked twice; `paired_sd`, that of a question's
-        change; `assumed_correlation` of a question's scores in two runs, None if two were given; and `rows`.
+        a dict: `metric`, `detect`, `level`; `primary`, the metrics that share the error budget;
+        `has_verdict`, whether `compare` decides the metric; `questions` and `missing`, for each run the
+        number of questions with a value and of results without one; `sd`, the standard deviation of one
+        sample; `within_sd`, that of samples of one question, None if no question was asked twice;
+        `paired_sd`, that of a question's change; `assumed_correlation` of a question's scores in two runs,
+        None if two were given; and `rows`.
 
         A row has `power` (0.8 or 0.95), `repeats` (samples of each question in each run; more than 1 only if
         `within_sd` is known), and the number of questions: `paired`, the same in both runs, or `unpaired`,
@@ -272,10 +290,16 @@ def plan_questions(
     """
     from graphrag_eval_async.inference.planning import Spread, plan
 
+    _check_primary(primary)
     runs = [Spread(metric) for _ in results]
     for number, (source, run) in enumerate(zip(results, runs, strict=True), 1):
         add_results(source, run.add, what=f"results {number}")
-    return plan(detect, runs, metric=metric, sd=sd, level=level)
+    return plan(detect, runs, metric=metric, sd=sd, level=level, primary=primary)
+
+
+def _check_primary(primary: Sequence[str] | None) -> None:
+    if isinstance(primary, str):
+        raise UsageError(f"primary: expected a list of metrics, got {primary!r}")
 
 
 def calibrate(

@@ -19,6 +19,7 @@ from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.regressions import RegressionGates
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
+from graphrag_eval_async.config.load import load_primary
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.wording import (
@@ -28,10 +29,10 @@ from graphrag_eval_async.monitor.wording import (
     one_sided,
     short_p,
     signed,
+    validity,
 )
-from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES
-from graphrag_eval_async.text import name_cell, number, percent, plural, tell
+from graphrag_eval_async.text import name_cell, number, plural, tell
 
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
@@ -57,6 +58,7 @@ class Compare(RegressionGates):
     ]
     output: options.OutputComparison = None
     level: options.Level = "0.95"
+    config: options.PrimaryConfig = None
     detail: Annotated[
         bool,
         options.output_option(
@@ -74,7 +76,8 @@ class Compare(RegressionGates):
 
     def run(self, interrupts: Interrupts) -> Exit:
         check_distinct([self.baseline, self.candidate], [self.rejects, self.output])
-        comparison = RunningComparison(include_errors=self.include_errors)
+        primary = None if self.config is None else load_primary(self.config)
+        comparison = RunningComparison(include_errors=self.include_errors, primary=primary)
         rejects, ending = read_to_end(
             [(self.baseline, comparison.add_baseline), (self.candidate, comparison.add)],
             interrupts,
@@ -121,13 +124,12 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     lines = _table(
         ["overall", *HEADINGS],
         [
-            [name_cell(metric), *_cells(row), ends(row.get("interval")), short_p(row["p_holm"])]
+            [name_cell(metric), *_cells(row), ends(row.get("interval")), short_p(row.get("p_adjusted"))]
             for metric, row in rows.items()
         ],
     )
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
-    together = f"Intervals and p hold for all rows together, at {percent(level)}."
-    return lines + folded([f"Lower is better: {', '.join(lower)}. {together}"])
+    return lines + folded([f"Lower is better: {', '.join(lower)}. {validity(rows, level)}"])
 
 
 def _detail(snapshot: Mapping[str, Any]) -> list[str]:
@@ -135,7 +137,7 @@ def _detail(snapshot: Mapping[str, Any]) -> list[str]:
     rows = []
     for metric, row in snapshot["overall"].items():
         counts = [str(row[count]) for count in ("pairs", "wins", "losses", "ties")]
-        rows.append([name_cell(metric), *counts, short_p(row["sign_test_p"]), short_p(row["p"])])
+        rows.append([name_cell(metric), *counts, short_p(row["sign_test_p"]), short_p(row.get("p"))])
     headings = ["overall", "questions", "better", "worse", "equal", "sign test p", "p alone"]
     return _table(headings, rows) if rows else []
 
@@ -143,10 +145,10 @@ def _detail(snapshot: Mapping[str, Any]) -> list[str]:
 def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], *, every: bool) -> list[str]:
     """A table of the templates and scores, of those that are decided unless `every`."""
     rows = [
-        [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], short_p(row["p_holm"])]
+        [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], short_p(row["p_adjusted"])]
         for template, group in groups.items()
         for metric, row in group.items()
-        if is_score(metric) and (every or row["verdict"] != UNDECIDED)
+        if "verdict" in row and (every or row["verdict"] != UNDECIDED)
     ]
     headings = ["template", "metric", "baseline", "candidate", "change", "verdict", "p"]
     return _table(headings, rows, names=2) if rows else []

@@ -212,6 +212,16 @@ Config = Annotated[
         help="Configuration of the judges, YAML or JSON.",
     ),
 ]
+PrimaryConfig = Annotated[
+    str | None,
+    statistics_option(
+        "--config",
+        "-c",
+        parser=parser(partial(file_path, what="the configuration")),
+        metavar="FILE",
+        help="Configuration whose key `primary` names the metrics that are decided.",
+    ),
+]
 Llm = Annotated[
     str | None,
     judge_option(

@@ -12,6 +12,7 @@ from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
+from graphrag_eval_async.config.load import load_primary
 from graphrag_eval_async.inference.planning import POWERS, Spread, plan
 from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.text import number, percent, tell
@@ -66,6 +67,7 @@ class Plan:
         ),
     ] = None
     level: options.Level = "0.95"
+    config: options.PrimaryConfig = None
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -75,7 +77,8 @@ class Plan:
         rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:  # Half of a file would mislead.
-            found = plan(self.detect, runs, metric=self.metric, sd=self.sd, level=self.level)
+            primary = None if self.config is None else load_primary(self.config)
+            found = plan(self.detect, runs, metric=self.metric, sd=self.sd, level=self.level, primary=primary)
             ending = ending.attempt(partial(tell, sys.stdout, render_plan(found)))
         return end(ending, rejects)
 
@@ -94,6 +97,12 @@ def render_plan(found: dict[str, Any]) -> str:
         lines.append(
             "Assumed: the true scores of a question in two runs correlate with "
             f"{found['assumed_correlation']}; results of two runs tell."
+        )
+    if others := [metric for metric in found["primary"] if metric != found["metric"]]:
+        lines.append(f"The error budget is shared with {', '.join(others)}.")
+    if not found["has_verdict"]:
+        lines.append(
+            f"compare gives {found['metric']} no verdict unless `primary` in a configuration names it."
         )
     if found["within_sd"] is None:
         lines.append("Repeats: what they would save is not known, since no question was asked twice.")

@@ -25,6 +25,7 @@ from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.regressions import RegressionGates
 from graphrag_eval_async.cli.report import LISTED_REJECTS, GateOptions, end, list_rejects
+from graphrag_eval_async.config.load import load_primary
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.github import render_annotations
 from graphrag_eval_async.monitor.junit import render_junit
@@ -118,13 +119,18 @@ class WriteReport(GateOptions, RegressionGates):
     rejects: options.Rejects = None
     max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
     interval: options.IntervalKind = None
+    config: options.PrimaryConfig = None
     max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
         self._check()
         reference = load_reference(self.reference) if self.reference is not None else None
         reading = Reading(
-            self.pass_if, reference, compares=self.baseline is not None, include_errors=self.include_errors
+            self.pass_if,
+            reference,
+            compares=self.baseline is not None,
+            include_errors=self.include_errors,
+            primary=None if self.config is None else load_primary(self.config),
         )
         baseline = [] if self.baseline is None else [(self.baseline, reading.add_baseline)]
         collected = None if self.output is None else ReportResults()
@@ -156,7 +162,9 @@ class WriteReport(GateOptions, RegressionGates):
         if self.reference is None and self.gates_missing:
             raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
         if self.baseline is None:
-            options.refuse(self.regression_gates, "{} needs --baseline FILE")
+            options.refuse(
+                {"--config": self.config is not None, **self.regression_gates}, "{} needs --baseline FILE"
+            )
         read = [*self.results, self.baseline, self.reference]
         check_distinct(read, [self.rejects, self.output, self.junit, self.markdown])
         for path in filter(None, (self.junit, self.markdown)):

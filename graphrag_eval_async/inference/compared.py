@@ -15,7 +15,8 @@ class Comparison(dict[str, Any]):
     """The result of `compare`; use ``dict(...)`` to get a plain dict, for example for YAML."""
 
     def __repr__(self) -> str:
-        verdicts = ", ".join(f"{metric} {row['verdict']}" for metric, row in self["overall"].items())
+        decided = {metric: row["verdict"] for metric, row in self["overall"].items() if "verdict" in row}
+        verdicts = ", ".join(f"{metric} {verdict}" for metric, verdict in decided.items())
         lacking = f", {len(self['missing'])} missing from the candidate" if self["missing"] else ""
         told = f"{self['questions']} questions on both sides{lacking}"
         return f"<Comparison: {told}: {verdicts or 'no metric'}>"

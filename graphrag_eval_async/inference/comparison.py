@@ -28,16 +28,16 @@ from graphrag_eval_async.inference.verdicts import (
     lower_is_better,
     position,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.records.metrics import ERROR_RATE, is_primary, is_score
 from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.inference.pairs import Metrics, Side
+    from graphrag_eval_async.inference.pairs import Rightness, Side
     from graphrag_eval_async.inference.verdicts import Rows
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -47,7 +47,7 @@ JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding mo
 SHOWN_CHARACTERS = 60
 
 RIGHT = {"steps_score": 1.0, "answer_f1": RIGHT_ANSWER, "ragas_answer_correctness": RIGHT_ANSWER}
-"""The least means of a question that is right, for those of these metrics that it has."""
+"""The least values of a response that is right, for those of these metrics that it has."""
 
 
 class _Run:
@@ -79,8 +79,8 @@ class RunningComparison:
     retrieval steps. Also compares ``error_rate``, the share of samples that are errors; without it, a
     candidate that fails on hard questions would look better.
 
-    The order of results never changes the outcome, not even by rounding. Each question takes about two
-    kilobytes.
+    The order of results never changes the outcome, not even by rounding; only of samples with the same number
+    or none, those that were added first count as the first. Each question takes about two kilobytes.
 
     The confidence sequences are valid if questions arrive with a constant mean difference, as shuffled ones
     do. They do not account for repeated questions, whose pairs change.
@@ -138,6 +138,7 @@ class RunningComparison:
             question.add(side, seen.template_id, values, reference)
             tallies = [tally for tally in seen.tallies if tally[0] != REASON]
             question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in tallies)
+            question.add_sample(side, seen.sample, _rightness(seen))
             self._runs[side].add(seen)
             self._fractions.update(seen.fractions)
         self._count(question, 1, side)
@@ -230,7 +231,7 @@ class RunningComparison:
             if question.is_shared:
                 templates[question.template].append(question)
         pairs = {name: paired(map(Question.sides, own)) for name, own in templates.items()}
-        rows = finished_rows(pairs, self._fractions, level)
+        rows = finished_rows(pairs, self._fractions, level, self._primary)
         self._test_values(found["without_pair"], level)
         return {
             "missing": found["missing"],  # First, since nothing else tells of these questions.
@@ -266,9 +267,10 @@ class RunningComparison:
         return Drop(means, zeros, missing, results)
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
-        """Add tests for the scores that both sides requested, whether they have values or not."""
+        """Add tests for the primary metrics that both sides requested, whether they have values or not."""
         for metric, sides in without_pair.items():
-            if is_score(metric) and all(metric in own.metrics | own.failed for own in self._runs.values()):
+            primary = is_primary(metric, self._primary, self._fractions)
+            if primary and all(metric in own.metrics | own.failed for own in self._runs.values()):
                 lost, gained = (sum(self._questions[name].is_even for name in sides[side]) for side in SIDES)
                 sides |= decide_values(gained, lost, level)
 
@@ -277,22 +279,33 @@ class RunningComparison:
         if not (baseline.results and candidate.results):
             return []
         shared = {metric for pairs in self._pairs.values() for metric in pairs.snapshots()}
-        lone = (baseline.metrics | candidate.metrics) - shared
+        lone = (baseline.metrics | candidate.metrics | {*(self._primary or ())}) - shared
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 
 
+def _rightness(seen: Evaluation) -> Rightness | None:
+    """Return whether a result is right by each metric of `RIGHT`; None for an error."""
+    if seen.failed:
+        return None
+    values = dict(seen.values)
+    return tuple(None if metric not in values else values[metric] >= least for metric, least in RIGHT.items())
+
+
 def _became_wrong(question: Question, sides: tuple[Side, Side]) -> bool:
-    """Whether a question is right on the first of two sides and not on the second."""
-    first, second = (question.values[side] for side in sides)
-    metrics = [metric for metric in RIGHT if metric in first]
-    return bool(metrics) and _is_right(first, metrics) and not _is_right(second, metrics)
+    """Whether a question is right on the first of two sides and not on the second.
+
+    It is right if its first samples all are, by all metrics that these have on the first side. Of both sides,
+    as many samples count: more would all be right less often.
+    """
+    first, second = (question.first_samples(side) for side in sides)
+    known = [{*marks} - {None} != set() for marks in zip(*filter(None, first), strict=True)]
+    return any(known) and _is_right(first, known) and not _is_right(second, known)
 
 
-def _is_right(values: Metrics, metrics: Iterable[str]) -> bool:
-    """Whether no sample is an error, and the means of the metrics are those of right answers."""
-    failed, _ = mean_of(values[ERROR_RATE])
-    return not failed and all(
-        metric in values and mean_of(values[metric])[0] >= RIGHT[metric] for metric in metrics
+def _is_right(samples: Sequence[Rightness | None], known: Sequence[bool]) -> bool:
+    return all(
+        sample is not None and all(mark for mark, counts in zip(sample, known, strict=True) if counts)
+        for sample in samples
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import atan, cos, nextafter, pi, sin, sqrt
+from math import atan, copysign, cos, fsum, nextafter, pi, sin, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphrag_eval_async.aggregates.questions import Clusters
 
 EXACT_DF = 200
@@ -45,6 +47,53 @@ def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
     if bounded and 0 < found.mean < 1:
         return wilson(found.mean, found.mean * (1 - found.mean) / found.se**2, t)
     return found.mean - t * found.se, found.mean + t * found.se
+
+
+def change_interval(changes: Sequence[float], level: float, *, bounded: bool) -> tuple[float, float] | None:
+    """Return the ends of a confidence interval for the mean of changes, for one look; None if there is none.
+
+    - `bounded` changes that are all -1, 0 or 1, or all equal: Student's t interval over these, one -1 and one
+      1 more: Bonett and Price (2012, "Adjusted Wald confidence interval for a difference of binomial
+      proportions based on paired data"), with the quantile of Student's t. Without the two, an interval would
+      be too narrow if few questions changed, all in one direction;
+    - other changes: the transformed t interval of Hall (1992, "On the removal of skewness by
+      transformation"), which follows their skewness.
+
+    It contains the mean that was observed.
+
+    Args:
+        changes: of one question or more.
+        level: confidence level, between 0 and 1.
+        bounded: whether the scores are from 0 to 1; then the ends are from -1 to 1.
+    """
+    n, size = len(changes), max(map(abs, changes)) or 1.0
+    scaled = [change / size for change in changes]
+    mean = fsum(scaled) / n
+    if n < 2:
+        return None
+    if bounded and ({*changes} <= {-1.0, 0.0, 1.0} or max(changes) - min(changes) <= 1e-12):
+        middle = fsum(changes) / (n + 2)
+        variance = (fsum(change * change for change in changes) + 2) / (n + 2) - middle * middle
+        margin = student_quantile(upper(level), n + 1) * sqrt(variance / (n + 1))
+        low, high, size = middle - margin, middle + margin, 1.0
+        mean = fsum(changes) / n
+    else:
+        variance = fsum((change - mean) ** 2 for change in scaled) / (n - 1)
+        if variance <= 1e-24:
+            return None
+        skewness = fsum((change - mean) ** 3 for change in scaled) / (n * variance**1.5)
+        t = student_quantile(upper(level), n - 1) / sqrt(n)
+        low, high = (mean - sqrt(variance) * _untransformed(end, skewness, n) for end in (t, -t))
+    low, high = min(low, mean) * size, max(high, mean) * size
+    return (max(low, -1.0), min(high, 1.0)) if bounded else (low, high)
+
+
+def _untransformed(end: float, skewness: float, n: int) -> float:
+    """Invert Hall's transformation of a studentized mean."""
+    if abs(skewness) < 1e-9:
+        return end
+    cube = 1 + skewness * (end - skewness / (6 * n))
+    return 3 / skewness * (copysign(abs(cube) ** (1 / 3), cube) - 1)
 
 
 def upper(level: float) -> float:

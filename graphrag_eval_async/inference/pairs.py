@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter, defaultdict
 from math import copysign, isclose, isfinite
-from operator import eq
+from operator import eq, itemgetter
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -36,6 +37,10 @@ Metrics: TypeAlias = "dict[str, float | Several]"
 """The values of a question on one side, by metric: one value, or several as their exact sum and number."""
 
 
+Rightness: TypeAlias = "tuple[bool | None, ...]"
+"""Whether a result is right by each of some metrics; None for those without a value."""
+
+
 def _means(values: Sequence[float | Several]) -> tuple[Sequence[float], Sequence[int]]:
     if tuple in set(map(type, values)):
         means, counts = zip(*map(mean_of, values), strict=True)
@@ -62,13 +67,14 @@ class Question:
         valueless: number of results without a value, by side and metric, and whether the result is an error.
     """
 
-    __slots__ = ("_reference", "_templates", "differs", "pending", "valueless", "values")
+    __slots__ = ("_reference", "_samples", "_templates", "differs", "pending", "valueless", "values")
 
     def __init__(self) -> None:
         self.values: dict[Side, Metrics] = {}
         self.pending: tuple[Side, ...] = ()
         self.differs = False
         self.valueless = Counter[tuple[Side, str, bool]]()
+        self._samples: dict[Side, list[tuple[int, Rightness | None]]] = {}
         self._templates: dict[Side, str] = {}
         self._reference: int | None = None
 
@@ -86,6 +92,15 @@ class Question:
             self._reference = reference
         elif reference is not None:
             self.differs |= reference != self._reference
+
+    def add_sample(self, side: Side, number: object, rightness: Rightness | None) -> None:
+        """Add whether a sample is right, None for an error; one without a `number` counts as the first."""
+        own = self._samples.setdefault(side, [])
+        insort(own, (number if type(number) is int else 1, rightness), key=itemgetter(0))
+
+    def first_samples(self, side: Side) -> list[Rightness | None]:
+        """Return whether the first samples are right, as many as the side with fewer of them has."""
+        return [each for _, each in self._samples[side][: min(map(len, self._samples.values()))]]
 
     def expect(self, side: Side) -> None:
         """Record that a complete result is still to come."""

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE
+from graphrag_eval_async.inference.verdicts import position
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_primary
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -44,11 +45,13 @@ class Spread:
 
     Attributes:
         metrics: the metrics that the results have.
+        fractions: those that are outputs of custom evaluations, from 0 to 1 by definition.
         missing: number of results without a value.
     """
 
     def __init__(self, metric: str) -> None:
         self.metrics: set[str] = set()
+        self.fractions: set[str] = set()
         self.missing = 0
         self.values: defaultdict[str, list[float]] = defaultdict(list)
         self._metric = metric
@@ -63,6 +66,7 @@ class Spread:
         if seen.pending is not None:
             return
         self.metrics.update(seen.metrics)
+        self.fractions.update(seen.fractions)
         own = [value for name, value in seen.values if name == self._metric]
         if self._metric == ERROR_RATE:
             own = [float(seen.failed)]
@@ -96,7 +100,13 @@ class Spread:
 
 
 def plan(
-    detect: float, runs: Sequence[Spread], *, metric: str, sd: float | None = None, level: float = 0.95
+    detect: float,
+    runs: Sequence[Spread],
+    *,
+    metric: str,
+    sd: float | None = None,
+    level: float = 0.95,
+    primary: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """Return how many questions are needed; see `plan_questions`.
 
@@ -123,16 +133,22 @@ def plan(
             f"{metric}: every question changes by the same amount between the two runs, so paired numbers "
             "cannot be planned; give results of one run, or of two that differ"
         )
+    fractions = {name for run in runs for name in run.fractions}
+    shared = set.intersection(*[run.metrics for run in runs]) if runs else {*(primary or ())}
+    family = {name for name in shared | {ERROR_RATE} if is_primary(name, primary, fractions)} | {metric}
+    own_level = 1 - (1 - level) / len(family)
     rows = []
     for repeats in REPEATS if repeated else (1,):
         paired = _paired_variance(first, second, change, repeats)
         unpaired = first.of_mean(repeats) + second.of_mean(repeats)
         for power in POWERS:
             row: dict[str, Any] = {"power": power, "repeats": repeats}
-            row["paired"] = questions_needed(paired, detect, power, level, paired=True)
-            row["unpaired"] = questions_needed(unpaired, detect, power, level, paired=False)
+            row["paired"] = questions_needed(paired, detect, power, own_level, paired=True)
+            row["unpaired"] = questions_needed(unpaired, detect, power, own_level, paired=False)
             rows.append(row)
     shown: dict[str, Any] = {"metric": metric, "detect": detect, "level": level}
+    shown["primary"] = sorted(family, key=position)
+    shown["has_verdict"] = is_primary(metric, primary, fractions)
     if sd is None:
         shown["questions"] = [len(run.values) for run in runs]
         shown["missing"] = [run.missing for run in runs]

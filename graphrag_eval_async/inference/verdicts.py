@@ -9,8 +9,9 @@ from math import isfinite, nextafter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.histogram import Histogram
+from graphrag_eval_async.inference.one_look import change_interval
 from graphrag_eval_async.inference.pairs import PairSums, change_confidence, halves
-from graphrag_eval_async.inference.sign_flips import SubsetMeans
+from graphrag_eval_async.inference.sign_flips import sign_flip_test
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
     ERROR_RATE,
@@ -20,23 +21,27 @@ from graphrag_eval_async.records.metrics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphrag_eval_async.inference.pairs import Pair, Snapshot
 
 NOTES = {
-    "verdict": "The verdict follows from p_holm: p of the paired sign-flip permutation test of the mean "
-    "difference, for one look at finished runs, corrected by Holm's procedure. The interval inverts the "
-    "same test at the corrected level, so it contains 0 just if the verdict is undecided.",
-    "families": "All metrics overall are corrected together, and so are all metrics of all templates: if "
-    "nothing changed, there is a wrong verdict in such a family with a probability of at most 1 - level. "
-    "Rows with too few changed questions to be decided do not count as tests (Tarone's modification).",
+    "verdict": "A verdict needs both: p_adjusted below 1 - level, and an interval that excludes 0. p is of "
+    "the paired sign-flip permutation test of the mean difference, for one look at finished runs. If "
+    "p_adjusted is not below 1 - level, the interval is extended to 0; if the interval contains 0, "
+    "p_adjusted is at least 1 - level.",
+    "primary": "Only primary metrics have a verdict. They share the error budget: those overall, and those "
+    "of all templates. p_adjusted is p times their number, and their intervals are at a level that is higher "
+    "accordingly: with a probability of at least level, none of them is wrong. The interval of any other "
+    "metric is at level, for itself alone.",
     "sign_test": "sign_test_p counts the questions in which the candidate is better or worse, not by how "
     "much. It skips questions with more values on one side than on the other, is not corrected, and decides "
     "nothing.",
     "confidence": "The confidence sequence of the mean difference is valid at any time, and so wider.",
     "without_pair": "The verdict follows from the sign test over questions with equally many results on both "
     "sides: did more of them lose their value than gain one?",
+    "regressions": "A question is right if all of its first samples are, of which as many count as the side "
+    "with fewer samples has.",
 }
 """Explanations of the verdicts."""
 
@@ -60,25 +65,6 @@ def sign_test(wins: int, losses: int) -> float:
         ways = ways * (n - size) // (size + 1)
         total += ways
     return min(1.0, 2 * total / (1 << n))
-
-
-def holm(p_values: Sequence[float], alpha: float) -> list[tuple[float, float]]:
-    """Return each p-value adjusted for multiple tests, and the level at which it is compared.
-
-    The probability that any true hypothesis gets a value below a bound is at most that bound, however the
-    tests depend on each other. After the first test that does not reject at `alpha`, the procedure stops: the
-    level stays. Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
-    """
-    corrected = [(0.0, alpha)] * len(p_values)
-    highest, stopped = 0.0, None
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        left, p = len(p_values) - rank, p_values[place]
-        highest = max(highest, min(1.0, left * p))
-        level = alpha / left if stopped is None else stopped
-        if p >= level:
-            stopped = level
-        corrected[place] = highest, level
-    return corrected
 
 
 def lower_is_better(metric: str) -> bool:
@@ -141,73 +127,76 @@ class LiveSnapshot(NamedTuple):
 
 
 def finished_rows(
-    per_template: Mapping[str, Mapping[str, Sequence[Pair]]], fractions: Collection[str], level: float
+    per_template: Mapping[str, Mapping[str, Sequence[Pair]]],
+    fractions: Collection[str],
+    level: float,
+    primary: Collection[str] | None,
 ) -> Rows:
-    """Return rows for one look at finished runs, with the sign-flip test and its interval.
+    """Return rows for one look at finished runs; those of primary metrics have a verdict.
+
+    These share the error budget evenly, overall and over all templates: Dunn (1961, "Multiple comparisons
+    among means"), so it holds for intervals as well as for verdicts.
 
     Args:
         per_template: pairs by template and metric.
         fractions: outputs of custom evaluations that are from 0 to 1 by definition.
         level: confidence level, between 0 and 1.
+        primary: the metrics that are decided; see `is_primary` for the default.
     """
     by_metric = _by_metric(per_template)
-    overall = {("", metric): [*chain(*groups.values())] for metric, groups in by_metric.items()}
-    templates = {
-        (template, metric): pairs
-        for metric, groups in by_metric.items()
-        for template, pairs in groups.items()
-    }
+    decided = [metric for metric in by_metric if is_primary(metric, primary, fractions)]
+    rows_of_templates = sum(len(by_metric[metric]) for metric in decided)
     rows: Rows = {"overall": {}, "per_template": {}}
-    for (_, metric), row in _family(overall, fractions, level, thorough=True):
-        rows["overall"][metric] = row
-    for (template, metric), row in _family(templates, fractions, level):
-        rows["per_template"].setdefault(template, {})[metric] = row
+    for metric, groups in by_metric.items():
+        bounded = is_fraction(metric, fractions)
+        tests = len(decided) if metric in decided else 0
+        rows["overall"][metric] = _finished_row(metric, [*chain(*groups.values())], bounded, level, tests)
+        tests = rows_of_templates if metric in decided else 0
+        for template, pairs in groups.items():
+            row = _finished_row(metric, pairs, bounded, level, tests)
+            rows["per_template"].setdefault(template, {})[metric] = row
     return rows
 
 
-def _family(
-    pairs: Mapping[tuple[str, str], Sequence[Pair]],
-    fractions: Collection[str],
-    level: float,
-    *,
-    thorough: bool = False,
-) -> Iterator[tuple[tuple[str, str], Row]]:
-    """Yield rows that are corrected together for multiple tests.
+def _finished_row(metric: str, pairs: Sequence[Pair], bounded: bool, level: float, tests: int) -> Row:
+    """Return a row, decided at a share of the error if it is one of so many `tests`."""
+    sums, changes = PairSums.of(pairs), [pair.change for pair in pairs]
+    row = _counts(metric, sums)
+    bounded = bounded and sums.inside == sums.pairs
+    own_level = min(1 - (1 - level) / max(1, tests), nextafter(1.0, 0.0))
+    ends = change_interval(changes, own_level, bounded=bounded)
+    if tests:
+        row["p"], error = sign_flip_test(changes)
+        if error:
+            row["p_error"] = error
+        ends = _decide(row, metric, ends, 1 - level, tests)
+    if ends is not None and all(map(isfinite, ends)):
+        row["interval"] = {"level": own_level, "low": ends[0], "high": ends[1], "kind": "one_look"}
+    if bounded:
+        histogram = Histogram()
+        histogram.add(halves(pairs))
+        row["confidence"] = change_confidence(histogram, level)
+    # If an agent is right nine times in ten, one sample mostly beats the mean of five.
+    even = [pair.change for pair in pairs if pair.is_even]
+    row["sign_test_p"] = sign_test(sum(change > 0 for change in even), sum(change < 0 for change in even))
+    return row
 
-    Rows with too few changes for any decision do not count as tests: the number of changes is independent of
-    their signs (Tarone 1990, "A modified Bonferroni method for discrete data").
-    """
-    alpha = 1 - level
-    tests = {key: SubsetMeans([pair.change for pair in own], thorough=thorough) for key, own in pairs.items()}
-    counted = [
-        key for key, own in pairs.items() if 2.0 ** (1 - sum(pair.change != 0 for pair in own)) < alpha
-    ]
-    corrected = dict(zip(counted, holm([tests[key].p for key in counted], alpha), strict=True))
-    for key, own in pairs.items():
-        (_, metric), test = key, tests[key]
-        sums = PairSums.of(own)
-        row = _counts(metric, sums)
-        row["p"] = test.p
-        if not test.is_exact:
-            row["p_error"] = test.p_error
-        row["p_holm"], own_alpha = corrected.get(key, (test.p, alpha))
-        row["tested"] = key in corrected
-        is_decided = row["tested"] and row["p_holm"] < alpha
-        row["verdict"] = _verdict(metric, (sums.change > 0) - (sums.change < 0)) if is_decided else UNDECIDED
-        bounded = is_fraction(metric, fractions) and sums.inside == sums.pairs
-        low, high = test.interval(own_alpha)
-        if bounded:
-            low, high = max(low, -1.0), min(high, 1.0)
-        if len(own) > 1 and low < high and isfinite(low) and isfinite(high):
-            row["interval"] = {"level": 1 - own_alpha, "low": low, "high": high, "kind": "one_look"}
-        if bounded:
-            histogram = Histogram()
-            histogram.add(halves(own))
-            row["confidence"] = change_confidence(histogram, level)
-        # If an agent is right nine times in ten, one sample mostly beats the mean of five.
-        even = [pair.change for pair in own if pair.is_even]
-        row["sign_test_p"] = sign_test(sum(change > 0 for change in even), sum(change < 0 for change in even))
-        yield key, row
+
+def _decide(
+    row: Row, metric: str, ends: tuple[float, float] | None, alpha: float, tests: int
+) -> tuple[float, float] | None:
+    """Add `p_adjusted` and `verdict`; return the ends of the interval, which then says the same."""
+    change = row["difference"]
+    low, high = (change, change) if ends is None else ends
+    adjusted = min(1.0, tests * row["p"])
+    if low <= 0 <= high:
+        adjusted = max(adjusted, alpha)
+    is_decided = adjusted < alpha
+    row["p_adjusted"] = adjusted
+    row["verdict"] = _verdict(metric, (change > 0) - (change < 0)) if is_decided else UNDECIDED
+    if ends is None or is_decided:
+        return ends
+    return min(low, 0.0), max(high, 0.0)
 
 
 def _by_metric(per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

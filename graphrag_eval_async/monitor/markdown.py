@@ -15,6 +15,7 @@ from graphrag_eval_async.monitor.wording import (
     one_sided,
     short_p,
     unscored,
+    validity,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
 from graphrag_eval_async.steps.failure import failure_counts
@@ -139,8 +140,8 @@ def _overall(summary: Summary) -> Iterator[Section]:
         shared = plural(comparison["questions"], "question")
         headings += [">change", ">interval of the change", ">p", "verdict"]
         captions.append(
-            f"Changes are of the means over {shared} that both runs have; "
-            f"their intervals and p hold for all rows together, at {percent(comparison['level'])}."
+            f"Changes are of the means over {shared} that both runs have. "
+            f"{validity(changes, comparison['level'])}"
         )
     yield from table("Scores", headings, rows, " ".join(captions))
 
@@ -165,7 +166,8 @@ def _intervals(micro: Mapping[str, Any]) -> list[str]:
 
 
 def _change_cells(row: Mapping[str, Any]) -> list[str]:
-    return [change_of(row), ends(row.get("interval")), short_p(row["p_holm"]), row["verdict"]]
+    interval, p = ends(row.get("interval")), short_p(row.get("p_adjusted"))
+    return [change_of(row), interval, p, row.get("verdict", "")]
 
 
 def _changed_templates(summary: Summary) -> Iterator[Section]:
@@ -175,7 +177,7 @@ def _changed_templates(summary: Summary) -> Iterator[Section]:
         [cell(template), cell(metric), *_change_cells(row)]
         for template, group in groups.items()
         for metric, row in group.items()
-        if is_score(metric) and row["verdict"] != UNDECIDED
+        if row.get("verdict", UNDECIDED) != UNDECIDED
     ]
     headings = ["template", "metric", ">change", ">interval of the change", ">p", "verdict"]
     yield from table("Templates that changed by more than chance", headings, rows)

@@ -14,7 +14,7 @@ from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import NoReference, misnamed_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.inference.running import Interval
@@ -117,6 +117,7 @@ class Reading:
         *,
         compares: bool = False,
         include_errors: bool = False,
+        primary: Collection[str] | None = None,
     ) -> None:
         """Create a collection without results.
 
@@ -125,12 +126,15 @@ class Reading:
             reference: lists its questions and orders templates.
             compares: whether there is a baseline.
             include_errors: whether metrics of results with ``status: error`` count, too.
+            primary: the metrics that the comparison decides; see `is_primary` for the default.
         """
         self._reference = NoReference() if reference is None else reference
         self._include_errors = include_errors
         self._conditions = conditions
         self._aggregates = RunningAggregates(include_errors=include_errors)
-        self.comparison = RunningComparison(include_errors=include_errors) if compares else None
+        self.comparison = (
+            RunningComparison(include_errors=include_errors, primary=primary) if compares else None
+        )
         self._questions = Questions(conditions)
         if reference is not None:
             self._aggregates.order_templates(reference.templates)

@@ -13,7 +13,7 @@ from graphrag_eval_async.records.outcomes import NOT_RUN
 from graphrag_eval_async.text import name_cell, number, percent, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 """The metrics besides scores that tables show, and their headings."""
@@ -87,14 +87,14 @@ def not_run_in_words(coverage: Mapping[str, Any]) -> str:
 
 def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) -> str:
     """Return the outcome in one sentence; `name` renders the names of metrics."""
-    rows = {metric: row for metric, row in snapshot["overall"].items() if is_score(metric)}
+    rows = {metric: row for metric, row in snapshot["overall"].items() if "verdict" in row}
     if not {*rows} - {ERROR_RATE}:
-        return "Nothing to compare: no question has a score on both sides."
+        return "Nothing to compare: no question has a primary score on both sides."
     lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
     if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
-        same = f"{plural(snapshot['questions'], 'question')} with the same scores in both runs"
+        same = f"{plural(snapshot['questions'], 'question')} with the same values in both runs"
         alike = all(row["ties"] == row["pairs"] for row in snapshot["overall"].values())
-        return f"No difference{'' if alike else ' in scores'}: {same}."
+        return f"No difference{'' if alike else f' in {_listed_metrics(map(name, rows))}'}: {same}."
     changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
     count = ", ".join(map(plural, changed, CHANGES))
     told = [
@@ -111,15 +111,15 @@ def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) ->
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
     """Return why a candidate is a regression: scores got worse, lost values, or do not exist."""
-    scores = [metric for metric in snapshot["overall"] if is_score(metric)]
-    reasons = [] if {*scores} - {ERROR_RATE} else ["no question has a score on both sides"]
+    primary = [metric for metric, row in snapshot["overall"].items() if "verdict" in row]
+    reasons = [] if {*primary} - {ERROR_RATE} else ["no question has a primary score on both sides"]
     groups = [("", snapshot["overall"])]
     groups += [(f"{template}:", group) for template, group in snapshot["per_template"].items()]
     reasons += [
         f"{prefix}{metric} is worse: {change_of(group[metric])}; {_counts(group[metric])}, "
-        f"p {_p_value(group[metric]['p_holm'])}"
+        f"p {_p_value(group[metric]['p_adjusted'])}"
         for prefix, group in groups
-        for metric in scores
+        for metric in primary
         if metric in group and group[metric]["verdict"] == "worse"
     ]
     return reasons + [
@@ -177,6 +177,20 @@ def ends(interval: Mapping[str, float] | None) -> str:
     return f"{signed(interval['low'])} to {signed(interval['high'])}" if interval else ""
 
 
+def validity(rows: Mapping[str, Mapping[str, Any]], level: float) -> str:
+    """A sentence about the intervals and p of rows."""
+    primary = [metric for metric, row in rows.items() if "verdict" in row]
+    if not primary:
+        return f"Each interval is at {percent(level)}, for its row alone."
+    alone = " Intervals of other rows are each for one row alone." if len(primary) < len(rows) else ""
+    return f"Intervals and p of {_listed_metrics(primary)} hold together, at {percent(level)}.{alone}"
+
+
+def _listed_metrics(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _counts(row: Mapping[str, Any]) -> str:
     return f"{plural(row['wins'], 'question')} better, {row['losses']} worse, {row['ties']} equal"
 
@@ -201,6 +215,6 @@ def _p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.2g}"
 
 
-def short_p(p: float) -> str:
-    """A p-value in a table."""
-    return _p_value(p).removeprefix("= ").replace(" ", "")
+def short_p(p: float | None) -> str:
+    """A p-value in a table; nothing if there is none."""
+    return "" if p is None else _p_value(p).removeprefix("= ").replace(" ", "")

@@ -86,18 +86,20 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression") == 1
     _, err = capfd.readouterr()
     template = "very long names of templates"
-    told = "0 questions better, 12 worse, {} equal, p < 0.001"
+    told = "0 questions better, 12 worse, {} equal, p {}"
     gate = "gate failed: "
     assert err.splitlines() == [
-        f"{gate}steps_score is worse: 0.6154 -> 0.4481, -0.167; {told.format(40)}",
-        f"{gate}{template}:steps_score is worse: 1 -> 0.275, -0.725; {told.format(0)}",
+        f"{gate}steps_score is worse: 0.6154 -> 0.4481, -0.167; {told.format(40, '< 0.001')}",
+        f"{gate}{template}:steps_score is worse: 1 -> 0.275, -0.725; {told.format(0, '= 0.002')}",
     ]
     assert run(*both(folder, WORSE[40:] * 1, GOOD[40:]), "--fail-on-regression") == 0
     # More tokens are no regression.
     assert run(*both(folder, GOOD, BETTER), "--fail-on-regression") == 0
     # What is worse need not be so by more than chance.
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression", "--level", "0.9999999") == 0
-    assert "hold for all rows together, at 99.99999 %" in " ".join(capfd.readouterr().out.split())
+    assert "error_rate and steps_score hold together, at 99.99999 %." in " ".join(
+        capfd.readouterr().out.split()
+    )
 
 
 def test_a_regression_overall(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +136,7 @@ def test_all_reasons_are_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     failed = [{**each, "status": "error", "error": "no"} for each in scored("t", [1.0] * 40)]
     assert run(*both(folder, scored("t", [1.0] * 40), failed), "--fail-on-regression") == 1
     first, *others = capfd.readouterr().err.splitlines()
-    assert first == "gate failed: no question has a score on both sides"
+    assert first == "gate failed: no question has a primary score on both sides"
     assert [each.split(": ")[1] for each in others] == ["error_rate is worse", "t:error_rate is worse"]
 
 
@@ -144,7 +146,7 @@ def test_only_decided_templates_are_shown(folder: Folder, capfd: pytest.CaptureF
     lines = capfd.readouterr().out.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("template"))
     rows = [line.split() for line in lines[start + 1 : lines.index("", start)]]
-    assert rows == [[name, "steps_score", "1", "0", "-1", "worse", "<0.001"] for name in "tu"]
+    assert rows == [[name, "steps_score", "1", "0", "-1", "worse", "0.0029"] for name in "tu"]
 
 
 def test_details(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -153,13 +155,13 @@ def test_details(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     rows = [line.split() for line in capfd.readouterr().out.splitlines()]
     assert ["overall", "questions", "better", "worse", "equal", "sign", "test", "p", "p", "alone"] in rows
     assert ["steps_score", "10", "0", "5", "5", "0.062", "0.062"] in rows
-    assert ["t", "steps_score", "1", "0.75", "-0.25", "undecided", "0.062"] in rows
+    assert ["t", "steps_score", "1", "0.75", "-0.25", "undecided", "0.12"] in rows
 
 
 def test_identical_runs_have_no_difference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(*both(folder, GOOD, GOOD)) == 0
     out, _ = capfd.readouterr()
-    assert out.startswith("No difference: 52 questions with the same scores in both runs.\n")
+    assert out.startswith("No difference: 52 questions with the same values in both runs.\n")
 
 
 FIVE = scored("t", [0.0] * 5 + [1.0] * 45)
@@ -172,7 +174,7 @@ def test_five_regressions_of_fifty_are_undecided_and_counted(
     assert run(*command, "--fail-on-regression") == 0
     out, _ = capfd.readouterr()
     assert out.startswith("Undecided: what changed may be chance. 5 regressions, 0 improvements.\n")
-    assert "0.062" in out
+    assert "0.12" in out  # Twice that of the test alone.
     # Where the result of a question that got worse is.
     assert "b:1" in out
 
@@ -316,7 +318,7 @@ def test_nothing_to_compare_fails_the_gate(
     assert run(*command) == 0
     assert not capfd.readouterr().err
     assert run(*command, "--fail-on-regression") == 1
-    assert capfd.readouterr().err == "gate failed: no question has a score on both sides\n"
+    assert capfd.readouterr().err == "gate failed: no question has a primary score on both sides\n"
     assert run(*command, "--max-regressions", "9", "--allow-missing") == 1
     assert (
         "at most 9 allowed, but no question has any of these on both sides: steps_score, answer_f1, "
@@ -406,3 +408,19 @@ def test_wrong_usage(
     assert not out
     assert "Error: " in err
     assert folder.read("a") == folder.read("b.json") == GOOD
+
+
+def test_primary_metrics_of_a_configuration(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whose other keys are not read: the key of a judge need not be there."""
+    text = (
+        b"primary: [total_tokens]\nllm: {generation: {provider: openai, model: m, api_key: '${NOT_SET}'}}\n"
+    )
+    folder.write("config.yaml", text)
+    command = [*both(folder, GOOD, WORSE), "--fail-on-regression", "--config", folder.file("config.yaml")]
+    assert run(*command) == 1
+    out, err = capfd.readouterr()
+    assert out.startswith("Worse: total_tokens 900 -> 1200, +300. 12 regressions, 0 improvements.\n")
+    assert {line.split()[2] for line in err.splitlines()} == {"total_tokens", "lines:total_tokens"}
+    folder.write("config.yaml", b"primary: [tokens]\n")
+    assert run(*command) == 2
+    assert "primary[0]: 'tokens' is no metric; did you mean total_tokens?" in capfd.readouterr().err

@@ -24,7 +24,7 @@ def test_one_run(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--detect", "0.1", lines(folder, "a", [0.0, 1.0] * 10)) == 0
     out, err = capfd.readouterr()
     assert out.startswith("steps_score: standard deviation 0.513 (20 questions).\nAssumed: ")
-    assert "ask both agents the same 209 questions (418 responses)" in " ".join(out.split())
+    assert "ask both agents the same 253 questions (506 responses)" in " ".join(out.split())
     assert "no question was asked twice" in out
     assert max(map(len, out.splitlines())) <= 80
     assert not err
@@ -41,7 +41,7 @@ def test_two_runs_with_repeats(folder: Folder, capfd: pytest.CaptureFixture[str]
 
 def test_a_given_standard_deviation(capfd: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--detect", "0.1", "--sd", "0.5") == 0
-    assert "the same 199 questions (398 responses)" in " ".join(capfd.readouterr().out.split())
+    assert "the same 241 questions (482 responses)" in " ".join(capfd.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_repeats_and_two_runs() -> None:
         n, repeats, noticed = row["paired"], row["repeats"], 0
         for seed in range(400):
             one, other = (run(n, repeats, 100 + seed, fall).mean(1) for fall in (0.0, 0.05))
-            noticed += stats.ttest_rel(one, other).pvalue < 0.05
+            noticed += stats.ttest_rel(one, other).pvalue < 0.05 / 2  # The error rate has the other half.
         assert noticed / 400 == pytest.approx(0.8, abs=0.07)
     by_repeats = [row["paired"] for row in found["rows"] if row["power"] == 0.8]
     assert by_repeats == sorted(by_repeats, reverse=True)
@@ -92,7 +92,10 @@ def test_a_given_standard_deviation() -> None:
     found = plan_questions(0.1, sd=0.5)
     assert found["sd"] == 0.5
     assert [row["repeats"] for row in found["rows"]] == [1, 1]
-    assert found["rows"][0] == {"power": 0.8, "repeats": 1, "paired": 199, "unpaired": 394}
+    assert found["rows"][0] == {"power": 0.8, "repeats": 1, "paired": 241, "unpaired": 477}
+    alone = plan_questions(0.1, sd=0.5, primary=["steps_score"])
+    assert alone["rows"][0] == {"power": 0.8, "repeats": 1, "paired": 199, "unpaired": 394}
+    assert (found["primary"], alone["primary"]) == (["error_rate", "steps_score"], ["steps_score"])
     assert found["assumed_correlation"] == 0.5
 
 
@@ -141,7 +144,7 @@ def test_the_same_change_of_every_question_plans_nothing(fall: float) -> None:
 @pytest.mark.parametrize(("level", "least"), [(0.9, 5), (0.95, 6), (0.99, 8)])
 def test_no_fewer_questions_than_can_decide(level: float, least: int) -> None:
     """The smallest p of a sign-flip test of n changes is 2 ** (1 - n)."""
-    rows = plan_questions(0.5, sd=0.01, level=level)["rows"]
+    rows = plan_questions(0.5, sd=0.01, level=level, primary=["steps_score"])["rows"]
     assert {row["paired"] for row in rows} == {least}
     assert 2.0 ** (1 - least) < 1 - level <= 2.0 ** (2 - least)
 

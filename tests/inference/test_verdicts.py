@@ -1,14 +1,12 @@
 """What is decided about two finished runs, and what chance alone makes of it.
 
-The sign test is checked against sums of exact probabilities and a published table, Holm's procedure step by
-step.
+The sign test is checked against sums of exact probabilities and a published table.
 """
 
 from __future__ import annotations
 
 import random
 from fractions import Fraction
-from itertools import product
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.verdicts import holm, sign_test
+from graphrag_eval_async.inference.verdicts import sign_test
 from tests.inference.test_comparison import compared, result, scored
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ def test_few_large_wins_outweigh_many_small_losses() -> None:
     resource = compared(
         [result(f"{i}", elapsed_sec=2.0) for i in range(40)],
         [result(f"{i}", elapsed_sec=2.1 if i else 0.1) for i in range(40)],
+        primary=["elapsed_sec"],
     )["overall"]["elapsed_sec"]
     assert (resource["losses"], resource["verdict"]) == (39, "undecided")
     assert resource["sign_test_p"] < 1e-9
@@ -72,22 +71,16 @@ def test_sign_test_skips_unequal_numbers_of_samples() -> None:
     assert row_of(baseline, candidate + 4 * scored([0.5] * 20))["sign_test_p"] == 2 * 0.5**23
 
 
-def test_templates_that_cannot_be_decided_are_not_corrected_for() -> None:
-    """Five losses of five are not significant, so that eight such templates take nothing from another."""
-    small = [(f"s{i}", 5) for i in range(8)]
-    baseline = [each for name, count in [("t", 7), *small] for each in scored([1.0] * count, name)]
-    candidate = scored([0.0] * 7, "t") + [each for name, n in small for each in scored([0.0] * n, name)]
-    groups = compared(baseline, candidate)["per_template"]
-    rows = {name: group["steps_score"] for name, group in groups.items()}
-    assert (rows["t"]["p_holm"], rows["t"]["verdict"], rows["t"]["tested"]) == (2 * 0.5**7, "worse", True)
-    for name, _ in small:
-        row = rows[name]
-        assert (row["p_holm"], row["verdict"], row["tested"]) == (2 * 0.5**5, "undecided", False)
-    # One that might have been decided counts, however it came out.
-    mixed = scored([1.0] * 3 + [0.0] * 3, "u")
-    two = compared(baseline + mixed, candidate + scored([0.0] * 3 + [1.0] * 3, "u"))["per_template"]
-    assert (two["u"]["steps_score"]["tested"], two["u"]["steps_score"]["p_holm"]) == (True, 1.0)
-    assert two["t"]["steps_score"]["p_holm"] == 4 * 0.5**7
+def test_rows_of_templates_share_the_error_evenly() -> None:
+    baseline, candidate = (scored([value] * 9, "t") + scored([0.5] * 9, "u") for value in (1.0, 0.0))
+    for group in compared(baseline, candidate)["per_template"].values():
+        for row in group.values():
+            assert row["p_adjusted"] == min(1.0, 4 * row["p"])  # Two templates and two primary metrics.
+            assert row["interval"]["level"] == pytest.approx(1 - 0.05 / 4)
+    verdicts = [
+        group["steps_score"]["verdict"] for group in compared(baseline, candidate)["per_template"].values()
+    ]
+    assert verdicts == ["worse", "undecided"]
 
 
 # Values that are lost
@@ -223,7 +216,7 @@ def test_a_candidate_without_any_answer_has_lost_its_scores() -> None:
     assert (len(lost["baseline"]), lost["candidate"], lost["verdict"]) == (20, [], "worse")
 
 
-# The sign test, and Holm's correction
+# The sign test
 
 
 def exact(wins: int, losses: int) -> Fraction:
@@ -272,41 +265,3 @@ def test_published_critical_values(level: float, n: int, rarer: int) -> None:
 def test_published_probability() -> None:
     assert sign_test(1, 9) == pytest.approx(0.0215, abs=5e-5)
     assert sign_test(0, 0) == 1.0
-
-
-def naive_holm(p_values: list[float], bound: float) -> set[int]:
-    """The hypotheses that are rejected: while the least of those left is below its share of the bound."""
-    left = set(range(len(p_values)))
-    while left:
-        least = min(left, key=lambda i: (p_values[i], i))
-        if p_values[least] * len(left) >= bound:
-            break
-        left.remove(least)
-    return set(range(len(p_values))) - left
-
-
-@given(st.lists(st.floats(0, 1) | st.sampled_from([0.01, 0.02, 0.03]), max_size=8), st.floats(0.001, 0.999))
-def test_holm_rejects_step_by_step(p_values: list[float], bound: float) -> None:
-    adjusted = [p for p, _ in holm(p_values, bound)]
-    assert {i for i, p in enumerate(adjusted) if p < bound} == naive_holm(p_values, bound)
-    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
-
-
-def test_holm_of_a_published_example() -> None:
-    """The four p-values by which textbooks explain the procedure."""
-    adjusted, levels = zip(*holm([0.01, 0.04, 0.03, 0.005], 0.05), strict=True)
-    assert adjusted == pytest.approx((0.03, 0.06, 0.06, 0.02))
-    assert levels == pytest.approx((0.05 / 3, 0.025, 0.025, 0.0125))
-    assert holm([], 0.05) == []
-
-
-def test_all_true_hypotheses_together_are_seldom_rejected() -> None:
-    """Exactly: over all outcomes of three tests of six tosses each."""
-    wrong = Fraction(0)
-    for outcome in product(range(7), repeat=3):
-        chance = Fraction(1)
-        for wins in outcome:
-            chance *= Fraction(comb(6, wins), 64)
-        if min(holm([sign_test(wins, 6 - wins) for wins in outcome], 0.1))[0] < 0.1:
-            wrong += chance
-    assert 0 < wrong <= Fraction(1, 10)

@@ -88,7 +88,7 @@ def test_the_numbers_are_those_of_the_snapshot() -> None:
     assert head[0] == "## \N{CROSS MARK} Evaluation: 1 of 2 gates failed"
     counted = "4 questions: 1 passed, 2 failed, 1 with an error."
     assert head[2] == f"5 results, 1 error, 2 rejected lines; {counted}"
-    assert head[4].startswith("**Compared with the baseline:** Undecided: what changed may be chance. 3 regr")
+    assert head[4].startswith("**Compared with the baseline:** Undecided: what changed may be chance. 2 regr")
     assert head[6:8] == ["- \N{CROSS MARK} failed: `y failed`", "- \N{WHITE HEAVY CHECK MARK} held: `x held`"]
     scores = section(page, "Scores")
     mean, interval = 0.625, summary.snapshot["micro"]["steps_score"]["interval"]
