@@ -48,9 +48,13 @@ CHANGES: dict[str, tuple[Draw, float]] = {
     "one in five each way": ways(0.2, 0.2),
     "exponential": (lambda random, n: random.exponential(0.01, n) - 0.01, 0.0),
     "normal": (lambda random, n: random.normal(0, 0.1, n), 0.0),
-    "nine in ten 0, others from 0 to -1": (
+    "nine in ten 0, others from -1 to 0": (
         lambda random, n: -random.random(n) * (random.random(n) < 0.1),
         -0.05,
+    ),
+    "nine in ten 0, others normal, 0.1 ± 0.2": (
+        lambda random, n: random.normal(0.1, 0.2, n) * (random.random(n) < 0.1),
+        0.01,
     ),
 }
 

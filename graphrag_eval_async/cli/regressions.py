@@ -79,8 +79,8 @@ class RegressionGates:
         bool,
         options.gate_option(
             "--fail-on-regression",
-            help="Fail if a score or the error rate got worse by more than chance, overall or in a template, "
-            "if questions lost their scores, or if there is no score to compare.",
+            help="Fail if a primary metric got worse by more than chance, overall or in a template, "
+            "if questions lost its values, or if there is no primary score to compare.",
         ),
     ] = False
     allow_missing: Annotated[

@@ -137,13 +137,14 @@ def plan(
     shared = set.intersection(*[run.metrics for run in runs]) if runs else {*(primary or ())}
     family = {name for name in shared | {ERROR_RATE} if is_primary(name, primary, fractions)} | {metric}
     own_level = 1 - (1 - level) / len(family)
+    whole = bool(runs) and all(own in ([0.0], [1.0]) for run in runs for own in run.values.values())
     rows = []
     for repeats in REPEATS if repeated else (1,):
         paired = _paired_variance(first, second, change, repeats)
         unpaired = first.of_mean(repeats) + second.of_mean(repeats)
         for power in POWERS:
             row: dict[str, Any] = {"power": power, "repeats": repeats}
-            row["paired"] = questions_needed(paired, detect, power, own_level, paired=True)
+            row["paired"] = questions_needed(paired, detect, power, own_level, paired=True, whole=whole)
             row["unpaired"] = questions_needed(unpaired, detect, power, own_level, paired=False)
             rows.append(row)
     shown: dict[str, Any] = {"metric": metric, "detect": detect, "level": level}
@@ -185,16 +186,22 @@ def _paired_variance(one: Variances, other: Variances, change: float | None, rep
     return change + ((one.within or 0.0) + (other.within or 0.0)) / repeats
 
 
-def questions_needed(variance: float, detect: float, power: float, level: float, *, paired: bool) -> int:
+def questions_needed(
+    variance: float, detect: float, power: float, level: float, *, paired: bool, whole: bool = False
+) -> int:
     """Return the number of questions of a two-sided t test, of each run if not `paired`.
 
     Source: Guenther (1981), "Sample size formulas for normal theory t tests".
 
     Args:
         variance: of a question's change if `paired`, else the sum of the variances in the two runs.
+        whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds shrink the mean
+            and widen the spread.
     """
     alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(power)
     size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
+    if whole:
+        size += 4 + 2 / variance
     # The sign-flip test of `compare` decides nothing with fewer: 2 ** (1 - n) is its smallest p.
     least = int(1 - log2(1 - level)) + 1 if paired else 2
     return max(least, ceil(size))

@@ -24,7 +24,7 @@ def test_one_run(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--detect", "0.1", lines(folder, "a", [0.0, 1.0] * 10)) == 0
     out, err = capfd.readouterr()
     assert out.startswith("steps_score: standard deviation 0.513 (20 questions).\nAssumed: ")
-    assert "ask both agents the same 253 questions (506 responses)" in " ".join(out.split())
+    assert "ask both agents the same 265 questions (530 responses)" in " ".join(out.split())
     assert "no question was asked twice" in out
     assert max(map(len, out.splitlines())) <= 80
     assert not err
