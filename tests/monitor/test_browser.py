@@ -326,3 +326,34 @@ def test_a_page_recovers_from_an_answer_that_is_no_stream(folder: Folder, browse
     expect(page.locator("#run dd").first).to_have_text("2")
     process.terminate()
     finish(process)
+
+
+def test_the_score_is_seen_on_a_narrow_page(folder: Folder, browser: Any) -> None:
+    """The first score in each table, without scrolling sideways; and a result's columns have headings."""
+    page, out = Path(folder.file("report.html")), folder.file("finished.jsonl")
+    responses = folder.lines(*[response(f"q{i % 3 + 1}", i % 4 > 0) for i in range(12)], failed("q3"))
+    evaluate(folder, responses, "-o", out, "--report", str(page))
+    seen = Page(browser, 400)
+    port = free_port()
+    append(folder, *[response(f"q{i % 3 + 1}", i % 4 > 0) for i in range(12)])
+    process = watching(folder, port)
+    for url in (f"http://127.0.0.1:{port}/", page.as_uri()):
+        seen.page.goto(url)
+        sync_api.expect(seen.page.locator("#templates-table tbody")).to_contain_text("0.")
+        results = "results-table" if url == page.as_uri() else "latest-table"
+        for name in ("templates-table", "worst-table", results):
+            heading = seen.page.locator(f"#{name} thead .sort", has_text="steps_score")
+            place = 1 + heading.evaluate("button => button.closest('th').cellIndex")
+            for cell in (heading, seen.page.locator(f"#{name} tbody tr:first-child > :nth-child({place})")):
+                box = cell.bounding_box()
+                assert 0 <= box["x"] < box["x"] + box["width"] <= 400, (url, name)
+    process.terminate()
+    finish(process)
+    seen.page.locator("details").evaluate_all("all => { for (const each of all) each.open = true; }")
+    for width in (400, 1600):
+        seen.page.set_viewport_size({"width": width, "height": 1000})
+        pair = seen.page.locator(".pair").first
+        sync_api.expect(pair.get_by_text("Expected", exact=True)).to_be_visible()
+        sync_api.expect(pair.get_by_text("Actual", exact=True)).to_be_visible()
+    seen.accessible()
+    seen.check()
