@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 ALIVE = frozenset({"refused", "budget"})
 """Failures that do not mean that the judge does not work."""
 
+ANSWERED = frozenset({"refused", "invalid_reply"})
+"""Failures that show that the server accepts the key and knows the model."""
+
+MAX_DENIED = 10
+"""Refusals of the key or the model in a row that end a run in which requests have succeeded."""
+
 
 class Breaker:
     """Admits the calls of one kind, and ends the run if none succeeds.
@@ -39,6 +45,8 @@ class Breaker:
         self._is_over = False
         self._since: float | None = None
         self._longest_pause = 0.0
+        self._replies = 0
+        self._denied = self._held = 0  # In a row; now in `is_dead`.
         self._is_probing = False
         self._change = asyncio.Event()
 
@@ -97,8 +105,34 @@ class Breaker:
         self._finish()
         return error
 
+    def replied(self) -> None:
+        """Record a request that the server answered, whether or not the reply is usable."""
+        self._replies += 1
+        self._denied = 0
+
+    async def is_dead(self) -> bool:
+        """Return whether all calls would be refused, after one whose key or model was refused.
+
+        Waits while calls in progress may still get a reply, so that one request does not end the run.
+        """
+        replies = self._replies
+        self._denied += 1
+        self._held += 1
+        try:
+            while (
+                self._replies == replies
+                and self._held < self._in_progress
+                and not (self._is_over or self.is_open or self._denied >= MAX_DENIED)
+            ):
+                await self._change.wait()
+        finally:
+            self._held -= 1
+        return self._is_over or self._replies == 0 or self._denied >= MAX_DENIED
+
     def attempt_failed(self, error: JudgeError) -> JudgeError:
         """Record a failed attempt; return the error to raise."""
+        if error.kind in ANSWERED:
+            self.replied()
         if error.kind in ALIVE or isinstance(error, JudgeUnavailable):
             return error
         now, asked = asyncio.get_running_loop().time(), error.retry_after or 0.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import json
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.protocol import MAX_VALUES
+from graphrag_eval_async.judge.protocol import MAX_VALUES, Denied
 from graphrag_eval_async.judge.retry import RETRIED
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 from graphrag_eval_async.records.pieces import count_values
@@ -132,6 +132,13 @@ class Response(NamedTuple):
         return frozenset(value for name in ("code", "type") if isinstance(value := details.get(name), str))
 
     @property
+    def reasons(self) -> str:
+        """Why a provider's moderation refused the input, as OpenRouter says it; "" if it did not."""
+        metadata = self.details.get("metadata")
+        reasons = metadata.get("reasons") if isinstance(metadata, dict) else None
+        return f" ({', '.join(map(str, reasons))})" if reasons and isinstance(reasons, list) else ""
+
+    @property
     def excerpt(self) -> str:
         """The beginning of the body, scrubbed for display."""
         return self.scrub(self.body.decode(errors="replace"), EXCERPT)
@@ -188,7 +195,7 @@ def text_of(response: Response) -> str:
         message = f"redirected to {response.headers.get('location', 'nowhere')}"
     elif not isinstance(message, str):
         message = response.body.decode(errors="replace")
-    return response.scrub(f"HTTP {response.status}: {message}")
+    return response.scrub(f"HTTP {response.status}: {message}{response.reasons}")
 
 
 def failure_of(response: Response, key: str, where: str) -> JudgeError:
@@ -197,23 +204,16 @@ def failure_of(response: Response, key: str, where: str) -> JudgeError:
     `key` is that of the model in the configuration, and `where` the model and its address.
     """
     status, codes, text = response.status, response.codes, text_of(response)
-    if codes & FILTERED:
+    if codes & FILTERED or (status == 403 and response.reasons):
         return JudgeError("refused", text)
-    if (advice := _advice(status, codes, key)) is not None:
-        return JudgeUnavailable(f"{where}: {text}; check {advice}")
+    if status < 500 and (status == 402 or codes & NO_QUOTA):
+        return JudgeUnavailable(f"{where}: {text}; check the quota and billing of the account")
+    is_unknown = status == 404 or (status < 500 and codes & NO_MODEL)
+    if is_unknown or status in {401, 403}:
+        advice = f"{key}.model and {key}.base_url" if is_unknown else f"{key}.api_key and its permissions"
+        return Denied("invalid_request", f"{where}: {text}; check {advice}", final=True)
     kind = FAILURE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
     return JudgeError(kind, text, retry_after=retry_after(response.headers) if kind in RETRIED else None)
-
-
-def _advice(status: int, codes: frozenset[str], key: str) -> str | None:
-    """Return what the user should check if all further requests would fail, else None."""
-    if status >= 500:
-        return None
-    if status == 402 or codes & NO_QUOTA:
-        return "the quota and billing of the account"
-    if codes & NO_MODEL or status == 404:
-        return f"{key}.model and {key}.base_url"
-    return f"{key}.api_key and its permissions" if status in {401, 403} else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

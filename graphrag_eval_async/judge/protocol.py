@@ -78,6 +78,10 @@ class TryAgain(JudgeError):  # noqa: N818
         self.counts = counts
 
 
+class Denied(JudgeError):  # noqa: N818
+    """The server refuses the key or does not know the model, of all requests or of this one."""
+
+
 class ConnectionLost(JudgeError):  # noqa: N818
     """A connection was closed while a request was answered, which may be billed."""
 

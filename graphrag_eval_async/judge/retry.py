@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
 from graphrag_eval_async.judge.breaker import Breaker
 from graphrag_eval_async.judge.pricing import estimate_reply, prices_of
-from graphrag_eval_async.judge.protocol import ConnectionLost, TryAgain
+from graphrag_eval_async.judge.protocol import ConnectionLost, Denied, TryAgain
 from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
 from graphrag_eval_async.judge.shared_limits import SharedLimits
 from graphrag_eval_async.records.token_usage import TokenUsage
@@ -131,6 +131,10 @@ class Retry:
         if isinstance(error, TryAgain) and not error.counts:
             self._usage.retries[error.kind] += 1
             return failures
+        if isinstance(error, Denied) and await self.breakers[kind].is_dead():
+            fatal = JudgeUnavailable(error.message)
+            self._end(kind, fatal)
+            raise fatal from error
         if error.kind not in RETRIED or error.final:
             raise error
         if not _is_pause(error):
@@ -176,6 +180,7 @@ class Retry:
             raise failure from error
         else:
             self.limiter.succeeded(sent_in)
+            self.breakers[call.kind].replied()
             self._account(call, tokens, used, reply)
         finally:
             self.limiter.release()

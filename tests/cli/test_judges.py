@@ -207,10 +207,10 @@ def test_neither_configuration_nor_cache_are_overwritten(folder: Folder, names: 
     assert (folder.path / name).read_bytes() == before
 
 
-def test_a_judge_that_refuses_the_key_ends_the_run(
+def test_a_judge_without_quota_ends_the_run(
     folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    script = failing("word2", FAULTS["401"])
+    script = failing("word2", FAULTS["quota"])
     options = ["-o", folder.file("out"), "--aggregates", folder.file("a.json"), "--rejects", folder.file("x")]
     with serving(script) as server:
         path = config(folder.path, server, llm={"limits": {"max_concurrency": 1}})
@@ -234,7 +234,7 @@ def test_or_every_metric_says_so(folder: Folder, names: list[str], capfd: pytest
         path = config(folder.path, server, llm={"limits": {"max_concurrency": 1}})
         command = ["evaluate", *names, "-o", folder.file("out"), "-c", path, "--on-fatal", "continue"]
         assert run(*command) == 4
-        assert server.counts.requests == 1
+        assert server.counts.requests == 3
     results = by_question(folder)
     assert all(results[f"q{i}"]["answer_eval_error"].startswith("unavailable: ") for i in range(3))
     assert results["q3"]["steps_score"] == 1

@@ -80,10 +80,10 @@ HTTP: dict[str, Expected] = {
     "400": Expected("invalid_request", "HTTP 400: Unrecognised parameter"),
     "413": Expected("invalid_request", "HTTP 413: Payload too large"),
     "422": Expected("invalid_request", 'HTTP 422: {"detail":'),
-    "401": Expected("unavailable", "HTTP 401: Incorrect API key provided: ***.", final=True),
+    "401": Expected("invalid_request", "HTTP 401: Incorrect API key provided: ***.", final=True),
     "402": Expected("unavailable", "HTTP 402: Insufficient credits; check the quota", final=True),
-    "403": Expected("unavailable", "HTTP 403: Country", final=True),
-    "404": Expected("unavailable", "HTTP 404: The model `x` does not exist; check llm.", final=True),
+    "403": Expected("invalid_request", "HTTP 403: Country", final=True),
+    "404": Expected("invalid_request", "HTTP 404: The model `x` does not exist; check llm.", final=True),
     "quota": Expected("unavailable", "HTTP 429: You exceeded your quota; check the quota", final=True),
     "redirect": Expected("invalid_request", "HTTP 308: redirected to /elsewhere"),
 }
@@ -279,24 +279,24 @@ def judged(reply: Reply) -> JudgeError:
 
 
 @each(
-    ("reply", "kind", "fatal"),
+    ("reply", "kind", "final"),
     [
         (error(403, "no", code="content_filter"), "refused", False),
         (error(400, "no", type="content_policy_violation"), "refused", False),
-        (error(400, "no", code="model_not_found"), "unavailable", True),
+        (error(400, "no", code="model_not_found"), "invalid_request", True),
         (error(403, "no", type="insufficient_quota"), "unavailable", True),
         (error(400, "no", code="billing_hard_limit_reached"), "unavailable", True),
         (error(429, "You exceeded your current quota: insufficient_quota"), "rate_limited", False),
         (error(500, "no", code="insufficient_quota"), "unavailable", False),
-        (error(401, "no"), "unavailable", True),
-        (error(404, "no"), "unavailable", True),
+        (error(401, "no"), "invalid_request", True),
+        (error(404, "no"), "invalid_request", True),
         (error(418, "no"), "invalid_request", False),
         (error(501, "no"), "unavailable", False),
         (error(529, "no"), "unavailable", False),
         (error(429, "no", code=429), "rate_limited", False),
         (error(429, "no", code={"insufficient_quota": 1}), "rate_limited", False),
         (json_reply([{"error": {"code": "insufficient_quota"}}], status=429), "unavailable", True),
-        (json_reply({"message": "no", "code": "model_not_found"}, status=400), "unavailable", True),
+        (json_reply({"message": "no", "code": "model_not_found"}, status=400), "invalid_request", True),
         (json_reply({"error": "no"}, status=400), "invalid_request", False),
         (json_reply({"error": None}, status=400), "invalid_request", False),
         (json_reply([], status=400), "invalid_request", False),
@@ -307,10 +307,10 @@ def judged(reply: Reply) -> JudgeError:
         (Reply(b"", 304), "invalid_request", False),
     ],
 )  # fmt: skip
-def test_other_refusals(reply: Reply, kind: Failure, fatal: bool) -> None:
+def test_other_refusals(reply: Reply, kind: Failure, final: bool) -> None:
     found = judged(reply)
-    assert (found.kind, found.final) == (kind, fatal)
-    assert isinstance(found, JudgeUnavailable) == fatal
+    assert (found.kind, found.final) == (kind, final)
+    assert isinstance(found, JudgeUnavailable) == (final and kind == "unavailable")
 
 
 SLOW = {"message": "slow down", "code": 429}
@@ -321,7 +321,7 @@ EMPTY: list[dict[str, Any]] = [{}, {"choices": None}, {"choices": []}, {"id": No
     ("body", "kind"),
     [
         *((empty | {"error": SLOW}, "rate_limited") for empty in [*EMPTY, {"data": None}, {"data": []}]),
-        *((empty | {"error": {"message": "no", "code": "401"}}, "unavailable") for empty in EMPTY),
+        *((empty | {"error": {"message": "no", "code": "401"}}, "invalid_request") for empty in EMPTY),
         *((empty | {"error": {"message": "no", "type": "server_error"}}, "unavailable") for empty in EMPTY),
         *((empty | {"error": "no"}, "unavailable") for empty in EMPTY),
         ({"object": "error", "message": "max model len is 100", "code": 400}, "invalid_request"),
@@ -341,7 +341,7 @@ def test_an_error_with_status_200(body: dict[str, Any], kind: Failure | None) ->
 
 def test_fatal_errors_say_what_to_check() -> None:
     assert str(judged(error(401, "no"))) == (
-        "unavailable: gpt-4o at https://host/v1: HTTP 401: no; "
+        "invalid_request: gpt-4o at https://host/v1: HTTP 401: no; "
         "check llm.generation.api_key and its permissions"
     )
     assert str(judged(error(404, "no"))).endswith("check llm.generation.model and llm.generation.base_url")

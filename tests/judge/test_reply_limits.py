@@ -13,9 +13,10 @@ import orjson
 import pytest
 
 from graphrag_eval_async.config import AnswerCorrectnessConfig, LimitsConfig
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.openai_response import Response, Scrubber, failure_of
+from graphrag_eval_async.judge.protocol import Denied
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.metric import Case
 from tests.judge.support import VERDICT, ScriptedJudge, message, session
@@ -98,7 +99,7 @@ async def test_a_large_reply_within_the_limit_is_read() -> None:
 async def test_an_error_keeps_its_meaning_however_long_it_is(
     body: bytes, headers: tuple[tuple[str, str], ...]
 ) -> None:
-    with pytest.raises(JudgeUnavailable, match="HTTP 401"):
+    with pytest.raises(Denied, match="HTTP 401"):
         await asked(Reply(body, 401, headers))
     with pytest.raises(JudgeError) as caught:
         await asked(Reply(body, 503, (*headers, ("Retry-After", "7"))))

@@ -33,6 +33,7 @@ from tests.judged.support import (
     collect,
     config,
     is_chat,
+    requests_of,
     response,
     sensible,
     serving,
@@ -463,7 +464,7 @@ async def test_embeddings_that_do_not_work_end_the_run(fault: str) -> None:
         with pytest.raises(JudgeUnavailable, match=r"text-embedding-3-small at .*check llm\.embedding"):
             await collect(stream)
         embeddings = [request for request in server.requests if not is_chat(request)]
-        assert len(embeddings) <= (8 if fault == "404" else 10 * (5 if fault == "500" else 1) + 8)
+        assert len(embeddings) <= 10 * (5 if fault == "500" else 1) + 8
         # While ten calls fail, no completion begins; after that, none, either.
         assert len(server.requests) <= 100
         last = max(request.number for request in embeddings)
@@ -485,7 +486,58 @@ async def test_one_judge_that_does_not_work_ends_the_run() -> None:
         stream = evaluate_stream(templates(200), map(response, range(200)), config=settings)
         with pytest.raises(JudgeUnavailable, match=r"other at .*check llm\.judges\.other\.api_key"):
             await collect(stream)
-        assert len(server.requests) <= 4 * 4
+        denied = [request for request in server.requests if request.body.get("model") == "other"]
+        assert len(denied) <= 10 + 4
+        assert len(server.requests) <= 4 * 10
+
+
+MODERATED = {"error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["violence", "hate"]}}}
+DENIALS: dict[str, Any] = {name: FAULTS[name] for name in ("401", "403", "404")}
+
+
+@pytest.mark.parametrize("max_concurrency", [1, 8])
+@pytest.mark.parametrize("place", [0, 6])
+@pytest.mark.parametrize("name", DENIALS)
+@without_waiting
+async def test_a_request_that_is_denied_is_the_error_of_its_metric(
+    name: str, place: int, max_concurrency: int
+) -> None:
+    """Also that of the first record, at which each `--resume` may begin."""
+    bad = Call("answer_correctness", place)
+    async with serving(aimed(DENIALS[name], bad)) as server:
+        async with judged(server, max_concurrency=max_concurrency) as stream:
+            results = await collect(stream)
+        assert requests_of(server, bad) == 1
+    assert stream.usage.outcomes == {"ok": 23, "invalid_request": 1, "skipped": 0}
+    problem = results[f"q{place}"]["answer_eval_error"]
+    assert problem.startswith("invalid_request: gpt-4o-mini at http://127.0.0.1:")
+    assert f"HTTP {name}: " in problem
+
+
+@without_waiting
+async def test_a_moderated_request_is_refused_with_the_reasons() -> None:
+    """Even if no other request ever succeeds."""
+    reply = json_reply(MODERATED, status=403)
+    async with serving(lambda _: reply) as server, judged(server, 1) as stream:
+        results = await collect(stream)
+    assert results["q0"]["answer_eval_error"] == "refused: HTTP 403: flagged (violence, hate)"
+
+
+@pytest.mark.parametrize("good", [0, 20])
+@pytest.mark.parametrize("max_concurrency", [1, 4])
+@without_waiting
+async def test_ten_denials_in_a_row_end_the_run(good: int, max_concurrency: int) -> None:
+    def script(request: Request) -> Any:
+        return sensible(request) if request.number < good else FAULTS["401"](request)
+
+    async with serving(script) as server:
+        stream, results = judged(server, 100, max_concurrency=max_concurrency), []
+        with pytest.raises(JudgeUnavailable, match=r"HTTP 401: .*; check llm\.generation\.api_key"):  # noqa: PT012
+            async for result in stream:
+                results.append(result)  # noqa: PERF401  (those before the error count)
+        assert good + 10 <= len(server.requests) <= good + 10 + max_concurrency
+        assert len(results) <= good // 2
+        assert not [key for result in results for key in result if key.endswith("_error")]
 
 
 @pytest.mark.parametrize("fault", ["500", "429", "never"])
