@@ -7,6 +7,7 @@ import base64
 import logging
 import os
 import socket
+import zlib
 from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import UsageError, check_extra
-from graphrag_eval_async.sources.files import Gunzip
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 
@@ -208,8 +208,8 @@ class OtlpReceiver:
         encoding = request.headers.get("content-encoding", "identity").lower()
         if encoding == "identity":
             return bytes(body)
-        if encoding != "gzip":
-            raise _Refused(415, f"content encoding {encoding[:50]!r}; gzip and none are known")
+        if encoding not in ("gzip", "deflate"):
+            raise _Refused(415, f"content encoding {encoding[:50]!r}; gzip, deflate and none are known")
         return await run_in_thread(lambda: _inflate(bytes(body), self._max_bytes))
 
 
@@ -219,16 +219,16 @@ def _answer(taken: asyncio.Future[bool], *, well: bool) -> None:
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
-    gunzip = Gunzip()
-    text = bytearray()
-    for piece in gunzip.feed(data):
-        text += piece
-        if len(text) > limit:
-            raise _Refused(413, f"more than {limit} bytes once decompressed")
-    gunzip.finish()
-    if gunzip.problem is not None:
-        raise _Refused(400, f"gzip: {gunzip.problem}")
-    return bytes(text)
+    inflating = zlib.decompressobj(zlib.MAX_WBITS | 32)  # Of gzip and deflate, whichever it is.
+    try:
+        text = inflating.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise _Refused(400, f"neither gzip nor deflate: {error}") from None
+    if len(text) > limit:
+        raise _Refused(413, f"more than {limit} bytes once decompressed")
+    if not inflating.eof or inflating.unused_data:
+        raise _Refused(400, "compressed data that are cut off, or have more after their end")
+    return text
 
 
 def _line(kind: str, body: bytes) -> bytes:
@@ -242,9 +242,12 @@ def _line(kind: str, body: bytes) -> bytes:
         request = _from_protobuf(body)
     else:
         raise _Refused(415, f"content type {kind[:50]!r}; {JSON} and {PROTOBUF} are known")
-    if not isinstance(request, dict) or not isinstance(request.get("resourceSpans", []), list):
+    spans = None
+    if isinstance(request, dict):
+        spans = request.get("resourceSpans", request.get("resource_spans", None if request else []))
+    if not isinstance(spans, list):
         raise _Refused(400, "not a request of OTLP: an object with resourceSpans was expected")
-    return orjson.dumps({"resourceSpans": []} | request)
+    return orjson.dumps({"resourceSpans": spans})
 
 
 def _from_protobuf(body: bytes) -> Any:

@@ -6,8 +6,10 @@ import asyncio
 import gzip
 import http.client
 import json
+import re
 import socket
 import sys
+import zlib
 from typing import Any
 
 import orjson
@@ -51,13 +53,21 @@ def body_of(number: int) -> bytes:
     return orjson.dumps(line(*spans(number)), option=orjson.OPT_INDENT_2)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-async def test_traces_are_evaluated_as_they_are_sent(packed: bool) -> None:
+PACKED: dict[str, Any] = {"identity": bytes, "gzip": gzip.compress, "deflate": zlib.compress}
+
+
+@pytest.mark.parametrize("encoding", PACKED)
+@pytest.mark.parametrize("case", ["camel", "snake"])
+async def test_traces_are_evaluated_as_they_are_sent(encoding: str, case: str) -> None:
     receiver = receive_otlp(port=0)
-    headers = JSON | ({"Content-Encoding": "gzip"} if packed else {})
+    headers = JSON | {"Content-Encoding": encoding}
     async with evaluate_stream(REFERENCE, receiver, format=QUICK) as stream:
         for number in (1, 2):
-            body = gzip.compress(body_of(number)) if packed else body_of(number)
+            body = body_of(number)
+            if case == "snake":
+                body = re.sub(rb'"\w+":', lambda key: re.sub(rb"[A-Z]", rb"_\g<0>", key[0]).lower(), body)
+                assert b'"resource_spans"' in body
+            body = PACKED[encoding](body)
             result, (status, _, answer) = await asyncio.gather(
                 anext(stream), sent(receiver.port, body, headers)
             )
@@ -95,9 +105,13 @@ async def test_protobuf() -> None:
         (b"{", JSON, 400, b"not JSON"),
         (b"[]", JSON, 400, b"an object with resourceSpans"),
         (b'{"resourceSpans": 5}', JSON, 400, b"an object with resourceSpans"),
+        (b'{"resource_spans": {}}', JSON, 400, b"an object with resourceSpans"),
+        (b'{"resourceLogs": []}', JSON, 400, b"an object with resourceSpans"),
         (b"{}", {"Content-Type": "text/plain"}, 415, b"content type 'text/plain'"),
         (b"{}", JSON | {"Content-Encoding": "br"}, 415, b"content encoding 'br'"),
         (b"{}", JSON | {"Content-Encoding": "gzip"}, 400, b"gzip"),
+        (gzip.compress(b"{}")[:-4], JSON | {"Content-Encoding": "gzip"}, 400, b"cut off"),
+        (zlib.compress(b"x" * 10**6), JSON | {"Content-Encoding": "deflate"}, 413, b"once decompressed"),
         (b'"' + b"x" * 5000 + b'"', JSON, 413, b"more than 4096 bytes"),
         (gzip.compress(b"x" * 10**6), JSON | {"Content-Encoding": "gzip"}, 413, b"once decompressed"),
     ],
