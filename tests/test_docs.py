@@ -98,6 +98,7 @@ DEFAULTS = {
     "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
     "traces whose spans are still coming": f"{grouping.MAX_TRACES:,}, and {size(grouping.MAX_BYTES)}",
     "wait for late spans after the root span": f"{grouping.GRACE:g} s",
+    "evaluated traces that are kept for late spans": f"{grouping.KEPT_BYTES >> 20} MiB",
     "wait for a root span": f"{grouping.TRACE_IDLE:g} s",
     "traces remembered after they were evaluated": f"{grouping.REMEMBERED:,}",
     "requests to the receiver at a time": f"{receiving.MAX_WAITING}",

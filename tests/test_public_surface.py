@@ -205,7 +205,7 @@ def test_the_methods() -> None:
         "tell_restored",
     }
     stream = package.evaluate_stream([{"template_id": "t", "questions": []}], [])
-    assert public(stream) - public(type(stream)) == {"aggregates", "reference", "usage"}  # type: ignore[arg-type]
+    assert public(stream) - public(type(stream)) == {"aggregates", "late", "reference", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "finish", "snapshot", "lowest", "overall", "per_template", "prepare", "merge"}

@@ -227,6 +227,7 @@ class Evaluate(RunOptions):
             missing=len(stream.missing),
             misnamed=misnamed_steps(stream.reference, stream.aggregates._step_names()),
             judge=judge_state(stream.usage, config),
+            late=stream.late.facts(),
         )
         write_page(str(self.html), page)
 

@@ -26,9 +26,11 @@ from graphrag_eval_async.cli.gates import Gate, parse_gate
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.evaluator import StepsGroups
 from graphrag_eval_async.inference.running import Interval
+from graphrag_eval_async.monitor.windows import parse_duration
 from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.traces import TraceFormat
+from graphrag_eval_async.traces.grouping import GRACE
 from graphrag_eval_async.traces.trace import FAILURES
 
 T = TypeVar("T")
@@ -134,6 +136,8 @@ def trace_format(
     question_id: str | None,
     failed: list[str],
     step_names: list[tuple[str, str]],
+    grace: float | None = None,
+    late: str | None = None,
 ) -> TraceFormat | None:
     """Return the format from `--format` and the options that need it; None without it."""
     if name is not None:
@@ -143,8 +147,11 @@ def trace_format(
             question_id=question_id,
             failed=tuple(failed) or FAILURES,
             step_names=dict(step_names),
+            grace=GRACE if grace is None else grace,
+            late=late,
         )
     paths = {"--select": select is not None, "--question-id": question_id is not None}
+    paths["--grace"] = grace is not None
     refuse(paths | {"--failed": failed, "--step-name": step_names}, "{} needs --format")
     return None
 
@@ -260,6 +267,16 @@ Failed = Annotated[
         help="With --format: count a call as failed if its result begins with TEXT and the trace does not "
         "say. Repeatable.  [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]",
         **REPEATABLE,
+    ),
+]
+Grace = Annotated[
+    float | None,
+    input_option(
+        "--grace",
+        parser=parser(parse_duration),
+        metavar="SECONDS",
+        help="With otlp, except in files: how long to wait for late spans after the root span of a trace.  "
+        f"[default: {GRACE:g}]",
     ),
 ]
 StepNames = Annotated[

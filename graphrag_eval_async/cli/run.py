@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -31,6 +32,7 @@ from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
 from graphrag_eval_async.sources import Responses
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream, evaluate_stream
 from graphrag_eval_async.traces import TraceFormat
+from graphrag_eval_async.traces.format import OTLP
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,7 @@ class RunOptions(ReportOptions):
     question_id: options.QuestionId = None
     failed: options.Failed
     step_name: options.StepNames
+    grace: options.Grace = None
     otel: Annotated[
         bool,
         options.output_option(
@@ -150,7 +153,18 @@ class RunOptions(ReportOptions):
 
     @property
     def traces(self) -> TraceFormat | None:
-        return options.trace_format(self.format, self.select, self.question_id, self.failed, self.step_name)
+        chosen = self.format_name, self.select, self.question_id, self.failed, self.step_name
+        return options.trace_format(*chosen, grace=self.grace, late=self.late)
+
+    @property
+    def format_name(self) -> str | None:
+        return self.format
+
+    @property
+    def late(self) -> str | None:
+        """The file for responses of traces with late spans."""
+        has_late = self.format_name == OTLP and self.output not in (None, "-")
+        return f"{self.output}.late" if has_late else None
 
     def read_config(self) -> Config | None:
         return judge_config(self.config, self.llm, self.embedding)
@@ -161,7 +175,7 @@ class RunOptions(ReportOptions):
             check_export()
         elif self.otel_metric and self.otlp_json is None:
             raise UsageError("--otel-metric needs --otel or --otlp-json")
-        written = [self.output, self.rejects, self.aggregates, self.otlp_json, *self.more_outputs]
+        written = [self.output, self.rejects, self.aggregates, self.otlp_json, self.late, *self.more_outputs]
         if self.is_resumable:
             if self.output in (None, "-") or self.rejects == "-":
                 raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
@@ -233,6 +247,8 @@ class RunOptions(ReportOptions):
         _ = stream.rejects  # They are shown at the end.
         with ExitStack() as files:
             results = files.enter_context(open_lines(output)) if output is not None else None
+            if self.late is not None and journal is None:  # It is that of the results before.
+                Path(self.late).unlink(missing_ok=True)
             if rejects is not None:
                 writer.lines = files.enter_context(open_lines(rejects, interrupts))
             yield stream, results

@@ -116,6 +116,7 @@ class Facts:
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
             "misnamed": misnamed_steps(stream.reference, stream.aggregates._step_names()),
+            "late": stream.late.facts(),
             "alerts": self._counting.alerts.facts(),
             "show": self._counting.show,
             "results": self._counting.results.facts(),

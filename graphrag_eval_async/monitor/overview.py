@@ -194,6 +194,8 @@ def _not_scored(facts: Mapping[str, Any], every: Row, reasons: Reasons) -> Itera
         yield "Steps without a score", f"{unscored}{example}", None
     if facts["rejects"]:
         yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated", None
+    if facts.get("late"):
+        yield "Late spans", facts["late"]["text"], None
 
 
 def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:

@@ -106,6 +106,7 @@ def html_report(
     questions: int = 0,
     missing: int = 0,
     judge: Mapping[str, Any] | None = None,
+    late: Mapping[str, Any] | None = None,
     gates: Sequence[CheckedGate] = (),
     misnamed: str | None = None,
 ) -> str:
@@ -122,6 +123,7 @@ def html_report(
         questions: number of questions in the reference set; 0 without one.
         missing: number of questions without a response.
         judge: counts of the judge's calls.
+        late: counts of late spans, from ``EvaluationStream.late.facts()``.
         gates: the gates that were asked for, with their outcomes.
         misnamed: the warning of `misnamed_steps`.
 
@@ -143,6 +145,7 @@ def html_report(
         "missing": missing,
         "judge": judge,
         "misnamed": misnamed,
+        "late": late,
         "agreement": snapshot.get("agreement"),
     }
     details = [*results.details()]

@@ -22,6 +22,7 @@ from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOp
 from graphrag_eval_async.stream.resuming import Resuming, Tally
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.stream.until import Decision, UntilDecided, as_until, in_fair_order
+from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ class EvaluationStream:
         reference: the reference set.
         aggregates: running aggregates of the results handed out so far.
         usage: counts of the judge's calls.
+        late: counts of spans that came after their trace was evaluated, with the format "otlp".
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class EvaluationStream:
         self.aggregates.order_templates(evaluator.reference.templates)
         self.aggregates.expect_steps(evaluator.reference.step_names)
         self._is_entered = False
+        self.late = LateSpans(evaluator.trace_format.late if evaluator.trace_format is not None else None)
         self.reference = evaluator.reference
         self._session = session = evaluator.session()
         self.usage = JudgeUsage(FREE) if session is None else session.usage
@@ -94,7 +97,7 @@ class EvaluationStream:
         intake = Intake(evaluator, session, execution, self._tally, keeper, questions, self._until, options)
         is_kept = resuming is None or journal is not None
         self._results: BoundedMap[Evaluation] = BoundedMap(
-            _open(source, options, resuming, evaluator),
+            _open(source, options, resuming, evaluator, self.late),
             intake.evaluate,
             limit=options.max_in_flight,
             ordered=options.ordered or until is not None,
@@ -354,6 +357,7 @@ def _open(
     options: StreamOptions,
     resuming: Resuming | None,
     evaluator: Evaluator,
+    late: LateSpans,
 ) -> Source:
     """Yield the lines of any source; with a journal, skip those that are done."""
     journal, follower = options.journal, responses if isinstance(responses, Follower) else None
@@ -376,6 +380,7 @@ def _open(
                 # A later run with the journal sees the rest of traces that are incomplete.
                 is_stopped=lambda: follower is not None and (journal is not None or follower._is_stopped()),
                 is_known=resuming.admission.knows if resuming is not None else lambda _: False,
+                late=late,
             )
     return source if resuming is None else Source(resuming.read(source, follower), source)
 

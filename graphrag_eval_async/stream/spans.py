@@ -17,7 +17,7 @@ from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.records import FileId, Line
 from graphrag_eval_async.sources import Source
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
-from graphrag_eval_async.traces.grouping import TraceGroups
+from graphrag_eval_async.traces.grouping import LateSpans, TraceGroups
 from graphrag_eval_async.traces.otlp import response_of_spans, spans_of_line
 from graphrag_eval_async.traces.questions import QuestionTexts
 
@@ -52,19 +52,20 @@ def grouped(
     is_live: bool,
     is_stopped: Callable[[], bool] = lambda: False,
     is_known: Callable[[bytes], bool] = lambda _: False,
+    late: LateSpans | None = None,
 ) -> Source:
     """Return the source; for formats whose traces span several lines, a source of their responses.
 
     Of a source that is not live, such as a file, all spans of a trace are waited for. Of one that has ended
     because it was stopped, traces without their root span make no response. Of a trace whose identity is
-    known from an earlier run, which is skipped later, no response is made.
+    known from an earlier run, which is skipped later, no response is made. `late` counts late spans.
     """
     if not format.is_grouped:
         return source
     texts = None
     if questions is not None and format.question_id is None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-    reader = _SpanReader(format, texts, is_live, is_stopped, is_known)
+    reader = _SpanReader(format, texts, is_live, is_stopped, is_known, late or LateSpans())
     return Source(reader.batches(aiter(source)), source)
 
 
@@ -77,10 +78,13 @@ class _SpanReader:
     is_live: bool
     is_stopped: Callable[[], bool]
     is_known: Callable[[bytes], bool]
+    late: LateSpans
 
     def __post_init__(self) -> None:
         self._now: Callable[[], float] = monotonic if self.is_live else lambda: 0.0
-        self._groups = TraceGroups[Line](grace=self.format.grace, trace_idle=self.format.trace_idle)
+        grace = self.format.grace if self.is_live else 1.0  # Without a clock, none is over.
+        idle = self.format.trace_idle
+        self._groups = TraceGroups[Line](grace=grace, trace_idle=idle, late=self.late)
         self._skipped: Counter[str] = Counter()
         self._files: dict[FileId, FileId] = {}
 
@@ -108,6 +112,7 @@ class _SpanReader:
             if lines := await self._respond(found):
                 yield lines
         finally:
+            await self._respond(self._groups.finish_late())
             self._tell()
             if following is not None:
                 following.cancel()
@@ -144,8 +149,13 @@ class _SpanReader:
                 self._skipped["traces cut because too many were open"] += 1
             make = partial(self._response, group)
             line = await run_in_thread(make) if group.size >= LARGE_BYTES else make()
-            if line is not None:
+            if line is None:
+                group.reason = None
+            elif group.reason != "late":
                 lines.append(line)
+            elif self.late.file is not None:
+                with open(self.late.file, "ab") as file:  # noqa: ASYNC230  (as quick as changing threads)
+                    file.write(line.data + b"\n")
         return lines
 
     def _response(self, group: TraceGroup[Line]) -> Line | None:
@@ -168,12 +178,9 @@ class _SpanReader:
 
     def _tell(self) -> None:
         """Log what was dropped."""
-        counts = self._skipped + Counter(
-            {
-                "spans that came after their trace was evaluated": self._groups.late,
-                "traces that were open at the stop": len(self._groups),
-            }
-        )
+        if (late := self.late.facts()) is not None:
+            LOGGER.warning("%s", late["text"])
+        counts = self._skipped + Counter({"traces that were open at the stop": len(self._groups)})
         if counts:
             LOGGER.warning("skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items()))
 

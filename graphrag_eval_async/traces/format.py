@@ -52,8 +52,10 @@ class TraceFormat:
             result's text; used if the trace does not say which calls failed.
         step_names: name of the step by name of the tool.
         turn: "last" takes the steps since the user's last message, "all" the steps of all turns.
-        grace: seconds to wait for late spans after the root span; for "otlp".
+        grace: seconds to wait for late spans after the root span, of a source that is live; for "otlp".
         trace_idle: seconds to wait for a root span after the last span; for "otlp".
+        late: file to which responses are appended whose trace has spans that came after it was evaluated;
+            for "otlp".
 
     Raises:
         UsageError: an attribute has an invalid value.
@@ -67,6 +69,7 @@ class TraceFormat:
     turn: Literal["last", "all"] = "last"
     grace: float = GRACE
     trace_idle: float = TRACE_IDLE
+    late: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.text import plural
 from graphrag_eval_async.traces.spans import size_of, size_of_value
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
-GRACE = 2.0
-"""Seconds to wait for late spans after the root span."""
+GRACE = 10.0
+"""Seconds to wait for late spans after the root span: SDKs export every 5 s, each service for itself."""
 
 TRACE_IDLE = 60.0
 """Seconds without a span after which a trace is complete without its root span."""
@@ -31,9 +32,46 @@ MAX_BYTES = 256 * 1024**2
 REMEMBERED = 100_000
 """Number of traces to remember after they were returned, to recognise late spans."""
 
+KEPT_BYTES = 32 * 1024**2
+"""About how much memory traces take that were returned, and are kept for late spans."""
+
+LISTED = 20
+"""How many ids of late traces are kept."""
+
 P = TypeVar("P")
 
-Reason = Literal["root", "idle", "full", "end"]
+Reason = Literal["root", "idle", "full", "end", "late"]
+
+
+@dataclass(slots=True, eq=False)
+class LateSpans:
+    """Spans that came after their trace was evaluated. They change no result.
+
+    Attributes:
+        file: the file to which the whole responses of their traces are appended, if there is one.
+        spans: number of late spans.
+        traces: number of their traces.
+        dropped: number of late spans that came so late that their trace was forgotten.
+        trace_ids: ids of the first 20 traces.
+    """
+
+    file: str | None = None
+    spans: int = 0
+    traces: int = 0
+    dropped: int = 0
+    trace_ids: list[str] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any] | None:
+        """The attributes, and `text`, which tells them; None if no span was late."""
+        ids = ", ".join(self.trace_ids) + (", ..." if self.traces > len(self.trace_ids) else "")
+        text = f"{plural(self.spans, 'span')} of {plural(self.traces, 'trace')}"
+        text += f" came after the trace was evaluated: {ids}. "
+        if self.file is None:
+            text += "With a file of results (-o), or `late` of TraceFormat, their responses are written whole"
+        else:
+            text += f"Evaluate the whole responses in {self.file}"
+        text += f", but for {self.dropped} spans that came too late" if self.dropped else ""
+        return {**asdict(self), "text": f"{text}; or wait longer (--grace)"} if self.spans else None
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +83,8 @@ class TraceGroup(Generic[P]):
         place: place of the line with its first span.
         spans: the spans in order of arrival.
         reason: why it is complete: its root span came ("root"), no span came for a while ("idle"), too many
-            traces were open ("full"), or the source ended ("end"). None while it is open.
+            traces were open ("full"), the source ended ("end"), or it was returned before and has late spans
+            ("late"). None while it is open; whoever makes nothing of it sets it to None again.
     """
 
     trace_id: str
@@ -61,14 +100,14 @@ class TraceGroups(Generic[P]):
 
     A trace is complete `grace` seconds after its root span came, or when none of its spans came for
     `trace_idle` seconds. If more than `max_traces` are open, or they take more than about `max_bytes` of
-    memory, the oldest is returned as it is. Spans that come after their trace was returned are dropped and
-    counted.
+    memory, the oldest is returned as it is. A trace that was returned is opened again by late spans, and
+    returned once more, after `trace_idle` seconds or at the end; only those of the last 32 MiB can be.
 
     The caller passes the time in seconds, of any clock. A time before an earlier one counts as the earlier.
 
     Attributes:
         evicted: number of traces that were returned early because too many were open.
-        late: number of spans that came after their trace was returned.
+        late: counts spans that came after their trace was returned.
 
     Raises:
         UsageError: an option is not a positive number.
@@ -81,13 +120,14 @@ class TraceGroups(Generic[P]):
         trace_idle: float = TRACE_IDLE,
         max_traces: int = MAX_TRACES,
         max_bytes: int = MAX_BYTES,
+        late: LateSpans | None = None,
     ) -> None:
         options = {"trace_idle": trace_idle, "max_traces": max_traces, "max_bytes": max_bytes}
         for name, value in {**options, "grace": grace}.items():
             if not isfinite(value) or value < 0 or (value == 0 and name != "grace"):
                 raise UsageError(f"{name}: must be a positive number, not {value!r}")
         self.evicted = 0
-        self.late = 0
+        self.late = late or LateSpans()
         self._grace, self._idle = grace, trace_idle
         self._max_traces, self._max_bytes = max_traces, max_bytes
         self._bytes = 0
@@ -96,7 +136,10 @@ class TraceGroups(Generic[P]):
         # When each was last added to and when its root came, the longest ago first.
         self._added: OrderedDict[str, float] = OrderedDict()
         self._ended: OrderedDict[str, float] = OrderedDict()
-        self._given: OrderedDict[bytes, None] = OrderedDict()
+        # Those that were returned, whether spans of them were late; and the last of these.
+        self._given: OrderedDict[bytes, bool] = OrderedDict()
+        self._kept: OrderedDict[str, TraceGroup[P]] = OrderedDict()
+        self._kept_bytes = 0
 
     def __len__(self) -> int:
         """How many traces are open."""
@@ -113,8 +156,7 @@ class TraceGroups(Generic[P]):
         """Add the spans of the line at `place`, and return the traces that are complete or have no room."""
         given = self.due(now)
         for span in spans:
-            if span.trace_id and _digest(span.trace_id) in self._given:
-                self._drop(span)
+            if span.trace_id and not self._takes(span.trace_id):
                 continue
             self._add(span, place)
             while len(self._open) > self._max_traces or self._bytes > self._max_bytes:
@@ -137,6 +179,11 @@ class TraceGroups(Generic[P]):
         ending = [trace_id for trace_id in self._open if not only_ended or trace_id in self._ended]
         return [self._give(trace_id, "end") for trace_id in ending]
 
+    def finish_late(self) -> list[TraceGroup[P]]:
+        """The traces that late spans have opened again."""
+        late = [trace_id for trace_id, group in self._open.items() if group.reason is not None]
+        return [self._give(trace_id, "end") for trace_id in late]
+
     def _add(self, span: Span, place: P) -> None:
         trace_id = span.trace_id
         group = self._open.get(trace_id)
@@ -156,24 +203,53 @@ class TraceGroups(Generic[P]):
 
     def _give(self, trace_id: str, reason: Reason) -> TraceGroup[P]:
         group = self._open.pop(trace_id)
-        group.reason = reason
+        group.reason = reason if group.reason is None else "late"
         group.resources.clear()
         self._bytes -= group.size
         self._added.pop(trace_id, None)
         self._ended.pop(trace_id, None)
         if trace_id:
-            self._given[_digest(trace_id)] = None
+            self._given.setdefault(_digest(trace_id), False)
+            self._kept[trace_id] = group
+            self._kept_bytes += group.size
+            while self._kept_bytes > KEPT_BYTES:
+                self._kept_bytes -= self._kept.popitem(last=False)[1].size
             if len(self._given) > REMEMBERED:
                 self._given.popitem(last=False)
         return group
 
-    def _drop(self, span: Span) -> None:
-        self.late += 1
-        if self.late == 1:
+    def _takes(self, trace_id: str) -> bool:
+        """Whether a trace takes one more span; one that was returned is opened again, if it is kept."""
+        group = self._open.get(trace_id)
+        if group is None:
+            if (key := _digest(trace_id)) not in self._given:
+                return True
+            group = self._open_again(trace_id)
+            if (group is None or group.reason is not None) and not self._given[key]:
+                self._given[key] = True
+                self.late.traces += 1
+                self.late.trace_ids += [trace_id[:40]] if len(self.late.trace_ids) < LISTED else []
+        if group is None or group.reason is not None:
+            self._count(trace_id, is_dropped=group is None)
+        return group is not None
+
+    def _open_again(self, trace_id: str) -> TraceGroup[P] | None:
+        group = self._kept.pop(trace_id, None)
+        if group is not None:
+            # Another, since the caller may be about to use the one that was returned.
+            self._open[trace_id] = replace(group, spans=[*group.spans])
+            self._bytes += group.size
+            self._kept_bytes -= group.size
+        return group
+
+    def _count(self, trace_id: str, *, is_dropped: bool) -> None:
+        self.late.spans += 1
+        self.late.dropped += is_dropped
+        if self.late.spans == 1:
             LOGGER.warning(
-                "A span came after its trace %.40r was evaluated. Such spans are dropped and counted; a "
-                "longer grace (now %g s) or trace_idle (now %g s) waits for them.",
-                span.trace_id,
+                "A span came after its trace %.40r was evaluated, and changes no result. A longer grace (now "
+                "%g s) or trace_idle (now %g s) waits for such spans.",
+                trace_id,
                 self._grace,
                 self._idle,
             )

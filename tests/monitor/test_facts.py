@@ -152,6 +152,7 @@ async def test_facts_of_steps() -> None:
         "journal": None,
         "skipped": 0,
         "misnamed": None,
+        "late": None,
         "show": "last",
     }
 

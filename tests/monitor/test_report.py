@@ -13,6 +13,7 @@ import pytest
 
 from graphrag_eval_async import RunningAggregates, run_evaluation
 from graphrag_eval_async.monitor.report import DETAILED, ReportResults, html_report
+from graphrag_eval_async.traces.grouping import LateSpans
 from tests.cli.support import COLOURS, REFERENCE, failed, from_jsonl, response, run
 from tests.monitor import hostile
 
@@ -24,13 +25,13 @@ pytest.importorskip("jinja2")
 RESPONSES = [response("q1"), response("q2", False), response("q3"), failed("q3")]
 
 
-def report_of(results: list[dict[str, Any]]) -> str:
+def report_of(results: list[dict[str, Any]], **more: Any) -> str:
     aggregates, collected = RunningAggregates(), ReportResults()
     for result in results:
         aggregates.add(result)
         collected.add(result)
     aggregates.finish()
-    return html_report(aggregates.snapshot(detail=True), collected)
+    return html_report(aggregates.snapshot(detail=True), collected, **more)
 
 
 def test_evaluate_writes_a_report(folder: Folder) -> None:
@@ -42,6 +43,13 @@ def test_evaluate_writes_a_report(folder: Folder) -> None:
     assert f"{COLOURS}<br>steps_score 0.500" in html
     assert html.count('class="detail"') == 2
     assert len(from_jsonl(Path(out).read_bytes())) == 4
+
+
+def test_late_spans_are_on_the_page() -> None:
+    late = LateSpans("out.jsonl.late", spans=3, traces=1, trace_ids=["4bf92f3577b34da6"])
+    html = report_of([], late=late.facts())
+    assert "3 spans of 1 trace came after the trace was evaluated: 4bf92f3577b34da6." in html
+    assert "whole responses in out.jsonl.late" in html
 
 
 def test_a_resumed_run_reports_earlier_results_too(folder: Folder) -> None:

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async import TraceFormat, UsageError, evaluate_file, evaluate_stream, follow_jsonl
+from graphrag_eval_async import (
+    TraceFormat,
+    UsageError,
+    evaluate_file,
+    evaluate_stream,
+    follow_jsonl,
+    load_reference,
+    responses_from_otlp,
+)
 from graphrag_eval_async.stream import spans as stream_spans
 from graphrag_eval_async.traces import otlp
 from tests.cli.support import run
+from tests.deadlines import WAIT_SECONDS
 from tests.traces.otlp import GEN_AI, TRACE, line
 from tests.traces.scenario import ANSWER, QUESTION
 from tests.traces.test_formats import REFERENCE
@@ -147,6 +156,56 @@ async def test_closing_while_a_trace_is_open(caplog: pytest.LogCaptureFixture) -
     with pytest.raises(StopAsyncIteration):
         await task
     assert "1 traces that were open at the stop" in caplog.text
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_late_spans_change_no_result_and_their_responses_are_whole_in_a_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ends: bool
+) -> None:
+    """As of two services: that of the tools exports its spans after that of the agent."""
+    late = TraceFormat(name="otlp", grace=0.02, late=str(tmp_path / "late.jsonl"))
+    handed_out, seen = asyncio.Event(), asyncio.Event()
+
+    async def services() -> Any:
+        yield line(*(span for span in spans(1) if "execute_tool" not in span["name"]))
+        yield line(*spans(2))
+        await handed_out.wait()
+        for span in spans(1):
+            if "execute_tool" in span["name"]:
+                yield line(span)
+        seen.set()
+        if not ends:
+            await asyncio.Event().wait()
+
+    async with evaluate_stream(REFERENCE, services(), format=late) as stream:
+        results = [await anext(stream), await anext(stream)]
+        assert stream.late.facts() is None
+        coming = asyncio.ensure_future(anext(stream, None))
+        handed_out.set()
+        await asyncio.wait_for(seen.wait(), WAIT_SECONDS)
+        if ends:
+            assert await coming is None
+    if not ends:
+        await asyncio.gather(coming, return_exceptions=True)
+    assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == len(results) == 2
+    assert (stream.late.spans, stream.late.traces, stream.late.trace_ids) == (2, 1, IDS[:1])
+    assert f"2 spans of 1 trace came after the trace was evaluated: {IDS[0]}" in caplog.text
+    assert caplog.text.count("late.jsonl") == 1
+    [response] = [json.loads(row) for row in (tmp_path / "late.jsonl").read_bytes().splitlines()]
+    [whole] = responses_from_otlp([line(*spans(1))], questions=load_reference(REFERENCE))
+    assert response == whole
+    assert (await evaluate_file(REFERENCE, late.late or "")).aggregates.snapshot()["micro"]["steps_score"][
+        "mean"
+    ] == 1
+
+
+async def test_traces_of_a_file_are_whole_whatever_the_grace(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(b"\n".join([*lines(1, 2), *lines(3)]))
+    eager = TraceFormat(name="otlp", grace=0)
+    async with evaluate_stream(REFERENCE, path, format=eager) as stream:
+        assert [result["steps_score"] async for result in stream] == [1, 1, 1]
+    assert stream.late.facts() is None
 
 
 async def test_the_question_by_an_attribute_or_not_at_all() -> None:

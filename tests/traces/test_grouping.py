@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import UsageError
-from graphrag_eval_async.traces.grouping import TraceGroup, TraceGroups
+from graphrag_eval_async.traces.grouping import KEPT_BYTES, TraceGroup, TraceGroups
 from graphrag_eval_async.traces.otlp import response_of_spans, spans_of_line
 from graphrag_eval_async.traces.spans import Span, size_of
 from tests.traces.otlp import GEN_AI, line
@@ -34,10 +34,10 @@ def ids(groups: Iterable[TraceGroup[int]]) -> list[tuple[str, int, str | None]]:
 def test_a_trace_is_complete_a_grace_after_its_root() -> None:
     groups = TraceGroups[int]()
     assert not groups.add([child(), root()], 1, 10)
-    assert groups.next_due == 12
-    assert not groups.add([child()], 2, 11.9)
-    assert not groups.due(11.99)
-    assert ids(groups.due(12)) == [("a", 3, "root")]
+    assert groups.next_due == 20
+    assert not groups.add([child()], 2, 19.9)
+    assert not groups.due(19.99)
+    assert ids(groups.due(20)) == [("a", 3, "root")]
     assert not len(groups)
     assert groups.next_due is None
 
@@ -55,21 +55,47 @@ def test_what_is_given_out_makes_a_response() -> None:
     groups = TraceGroups[int]()
     for number, span in enumerate(GEN_AI):
         assert not groups.add(spans_of_line(line(span), Counter()), number, 0)
-    [group] = groups.due(2)
+    [group] = groups.due(10)
     response = response_of_spans(group.spans)
     assert response is not None
     assert response["actual_steps"] == STEPS
 
 
-def test_late_spans_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    groups = TraceGroups[int]()
+def test_late_spans_open_their_trace_again(caplog: pytest.LogCaptureFixture) -> None:
+    groups = TraceGroups[int](grace=2)
     groups.add([root()], 1, 0)
+    assert groups.late.facts() is None
     with caplog.at_level(logging.WARNING):
-        [given_out] = groups.add([child(), child("b")], 2, 3)
-        assert not groups.add([child(), root()], 3, 4)
-    assert (given_out.trace_id, groups.late, len(groups)) == ("a", 3, 1)
+        assert ids(groups.add([child(), child("b")], 2, 3)) == [("a", 1, "root")]
+        assert not groups.add([child(), child()], 3, 4)
     assert len(caplog.records) == 1
     assert "grace (now 2 s)" in caplog.text
+    assert ids(groups.finish_late()) == [("a", 4, "late")]
+    assert (groups.finish(only_ended=True), len(groups)) == ([], 1)
+    groups.late.file = "results.late"
+    facts = groups.late.facts()
+    assert facts is not None
+    assert (facts["spans"], facts["traces"], facts["dropped"], facts["trace_ids"]) == (3, 1, 0, ["a"])
+    assert "3 spans of 1 trace came after the trace was evaluated: a. " in facts["text"]
+    assert "the whole responses in results.late; or wait longer (--grace)" in facts["text"]
+
+
+def test_a_trace_that_was_not_used_is_not_late() -> None:
+    groups = TraceGroups[int](grace=2)
+    [unused] = [*groups.add([root()], 1, 0), *groups.due(2)]
+    unused.reason = None
+    assert ids([*groups.add([child()], 2, 3), *groups.due(63)]) == [("a", 2, "idle")]
+    assert groups.late.facts() is None
+
+
+def test_late_spans_of_forgotten_traces_are_dropped_and_counted() -> None:
+    groups = TraceGroups[int](grace=2)
+    groups.add([root()], 1, 0)
+    groups.add([Span("b", "r", attributes={"text": "x" * KEPT_BYTES})], 2, 0)
+    assert ids(groups.due(2)) == [("a", 1, "root"), ("b", 1, "root")]
+    assert not groups.add([child("a"), child("b"), child("b")], 3, 3)
+    assert groups.finish() == []
+    assert (groups.late.spans, groups.late.traces, groups.late.dropped) == (3, 2, 3)
 
 
 def test_the_oldest_is_given_out_when_there_are_too_many() -> None:
@@ -100,7 +126,7 @@ def test_spans_without_a_trace_id_are_never_late() -> None:
     assert not groups.add([root("")], 1, 0)
     assert ids(groups.add([root("")], 2, 60)) == [("", 1, "idle")]
     assert ids(groups.finish()) == [("", 1, "end")]
-    assert groups.late == 0
+    assert groups.late.spans == 0
 
 
 @pytest.mark.parametrize("option", ["grace", "trace_idle", "max_traces", "max_bytes"])
@@ -129,7 +155,7 @@ def expected(arrivals: list[tuple[int, Span]]) -> dict[str, list[Span]]:
                     break
                 kept.append(span)
                 idle_from = time
-                closes = min(closes, time + 2) if span.is_root else closes
+                closes = min(closes, time + 10) if span.is_root else closes
         found[trace] = kept
     return found
 
@@ -143,16 +169,23 @@ def test_against_grouping_at_the_end(coming: list[tuple[int, str, bool]]) -> Non
         now += wait
         arrivals.append((now, root(trace) if is_root else child(trace)))
     groups = TraceGroups[int]()
-    given_out: list[TraceGroup[int]] = []
+    first: dict[str, list[Span]] = {}
+    last: dict[str, list[Span]] = {}
+
+    def take(given_out: list[TraceGroup[int]]) -> None:
+        for group in given_out:
+            assert (group.reason == "late") == (group.trace_id in first)
+            assert arrivals[group.place][1] is group.spans[0]
+            first.setdefault(group.trace_id, [*group.spans])
+            last[group.trace_id] = [*group.spans]
+
     for at, (time, span) in enumerate(arrivals):
-        given_out += groups.add([span], at, time)
-    given_out += groups.finish()
-    wanted = expected(arrivals)
-    assert {group.trace_id: group.spans for group in given_out} == wanted
-    assert len(given_out) == len(wanted)
-    assert groups.late == len(arrivals) - sum(map(len, wanted.values()))
-    for group in given_out:
-        assert arrivals[group.place][1] is group.spans[0]
+        take(groups.add([span], at, time))
+    take(groups.finish())
+    assert first == expected(arrivals)
+    assert last == {trace: [span for _, span in arrivals if span.trace_id == trace] for trace in first}
+    assert groups.late.spans == len(arrivals) - sum(map(len, first.values()))
+    assert groups.late.traces == sum(first[trace] != last[trace] for trace in first)
 
 
 @settings(max_examples=200, deadline=None)
@@ -162,13 +195,12 @@ def test_what_is_open_is_bounded_and_no_span_is_lost(
 ) -> None:
     limit = size_of(child()) * spans * 2
     groups = TraceGroups[int](max_traces=traces, max_bytes=limit)
-    given_out: list[TraceGroup[int]] = []
+    given_out: list[tuple[str, int, str | None]] = []
     for at, (wait, trace, is_root) in enumerate(coming):
-        given_out += groups.add([root(trace) if is_root else child(trace)], at, wait)
+        given_out += ids(groups.add([root(trace) if is_root else child(trace)], at, wait))
         assert len(groups) <= traces
         assert groups._bytes <= limit
-    assert groups.evicted == sum(group.reason == "full" for group in given_out)
-    given_out += groups.finish()
-    assert sum(len(group.spans) for group in given_out) + groups.late == len(coming)
+    assert groups.evicted >= sum(reason == "full" for _, _, reason in given_out)
+    given_out += ids(groups.finish())
+    assert sum({trace: count for trace, count, _ in given_out}.values()) == len(coming)
     assert groups._bytes == 0
-    assert len({group.trace_id for group in given_out}) == len(given_out)

@@ -48,7 +48,7 @@ from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.text import one_line
-from graphrag_eval_async.traces.format import OTLP, TraceFormat
+from graphrag_eval_async.traces.format import OTLP
 
 Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver | RedisStream
 
@@ -313,10 +313,8 @@ class Watch(RunOptions):
         )
 
     @property
-    def traces(self) -> TraceFormat | None:
-        if self.otlp_listen is None:
-            return super().traces
-        return options.trace_format(OTLP, self.select, self.question_id, self.failed, self.step_name)
+    def format_name(self) -> str | None:
+        return self.format if self.otlp_listen is None else OTLP
 
     def _check_options(self) -> None:
         if self.otlp_listen is None and not self.paths:

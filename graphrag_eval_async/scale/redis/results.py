@@ -28,6 +28,7 @@ from graphrag_eval_async.scale.redis.group import (
 )
 from graphrag_eval_async.scale.redis.worker import LEFT
 from graphrag_eval_async.threads import run_in_thread
+from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
     import os
@@ -125,7 +126,7 @@ class RedisRun:
         self.rejects = Rejects()
         self.missing: list[str] = [*reference.questions]
         self.usage = JudgeUsage()
-        self.skipped, self.journal, self.decision = 0, None, None
+        self.skipped, self.journal, self.decision, self.late = 0, None, None, LateSpans()
         self.is_restored = True
         self.has_begun = False
         self._settings = settings

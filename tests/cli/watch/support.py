@@ -116,6 +116,7 @@ def facts(*, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more
         "judge": JUDGE if judged else None,
         "journal": None,
         "skipped": 0,
+        "late": None,
         "alerts": [],
         "show": "last",
         "results": [result(number, judged=judged) for number in range(40, 0, -1)],

@@ -29,6 +29,7 @@ from tests.cli.support import (
     run,
     start,
     to_jsonl,
+    told,
     until,
 )
 from tests.cli.watch.support import append
@@ -490,19 +491,34 @@ def test_spans_that_are_sent_are_watched(folder: Folder) -> None:
     pytest.importorskip("uvicorn")
     pytest.importorskip("starlette")
     folder.write("grid.json", orjson.dumps(TRACED))
-    listen = ["--otlp-listen", "127.0.0.1:0", "--interval", "50ms"]
-    process = start("watch", folder.file("grid.json"), *listen)
+    listen = ["--otlp-listen", "127.0.0.1:0", "--interval", "50ms", "--grace", "10ms"]
+    output = ["-o", folder.file("results.jsonl"), "--web", "127.0.0.1:0"]
+    process = start("watch", folder.file("grid.json"), *listen, *output)
+    page = told(process, "dashboard: ").split()[-1]
     address = next_facts(process, lambda facts: facts["paths"])["paths"][0]
-    request = urllib.request.Request(  # noqa: S310  (to ourselves)
-        address, orjson.dumps(line_of(*spans(1))), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310
-        assert answer.status == 200
+
+    def post(*sent: dict[str, Any]) -> None:
+        request = urllib.request.Request(  # noqa: S310  (to ourselves)
+            address, orjson.dumps(line_of(*sent)), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310
+            assert answer.status == 200
+
+    post(*spans(1))
     shown = next_facts(process, lambda facts: samples(facts) == 1)
     assert shown["overall"]["metrics"]["steps_score"]["mean"] == 1
-    assert (shown["lag"], shown["not_found"]) == (None, [])
+    assert (shown["lag"], shown["not_found"], shown["late"]) == (None, [], None)
+    post(spans(1)[0] | {"spanId": "00000000000000ff"})
+    late = next_facts(process, lambda facts: facts["late"])["late"]
+    assert (late["spans"], late["trace_ids"]) == (1, [f"{1:032x}"])
+    with urllib.request.urlopen(page, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310
+        assert f"1 span of 1 trace came after the trace was evaluated: {1:032x}" in answer.read().decode()
     process.send_signal(signal.SIGINT)
-    assert finish(process)[0] == 130
+    code, _, err = finish(process)
+    assert (code, err.count("1 span of 1 trace came after the trace was evaluated")) == (130, 1)
+    written = folder.file("results.jsonl.late")
+    assert f"Evaluate the whole responses in {written}" in err
+    assert run("evaluate", folder.file("grid.json"), written, "-o", folder.file("again.jsonl")) == 0
 
 
 @pytest.mark.parametrize(
