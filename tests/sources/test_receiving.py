@@ -110,7 +110,7 @@ async def test_protobuf() -> None:
         (b"{}", {"Content-Type": "text/plain"}, 415, b"content type 'text/plain'"),
         (b"{}", JSON | {"Content-Encoding": "br"}, 415, b"content encoding 'br'"),
         (b"{}", JSON | {"Content-Encoding": "gzip"}, 400, b"gzip"),
-        (gzip.compress(b"{}")[:-4], JSON | {"Content-Encoding": "gzip"}, 400, b"cut off"),
+        (gzip.compress(b"{}", mtime=0)[:-4], JSON | {"Content-Encoding": "gzip"}, 400, b"cut off"),
         (zlib.compress(b"x" * 10**6), JSON | {"Content-Encoding": "deflate"}, 413, b"once decompressed"),
         (b'"' + b"x" * 5000 + b'"', JSON, 413, b"more than 4096 bytes"),
         (gzip.compress(b"x" * 10**6), JSON | {"Content-Encoding": "gzip"}, 413, b"once decompressed"),
