@@ -209,7 +209,7 @@ def test_the_methods() -> None:
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
     expected = {"add", "finish", "snapshot", "lowest", "overall", "per_template", "prepare", "merge"}
-    expected |= {"cumulative_counts", "question_scores"}
+    expected |= {"cumulative_counts", "question_scores", "templates"}
     expected |= {"to_bytes", "from_bytes", "order_templates", "expect_steps", "to_rows", "to_pandas"}
     assert public(package.RunningAggregates) == expected
     assert public(package.PrometheusCollector) == {"collect", "describe"}
