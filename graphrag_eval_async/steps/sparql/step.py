@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -138,6 +139,13 @@ class SparqlStep:
     def hint(self, actual: ActualStep) -> str | None:
         """Say if the results agree but for http or https, or prefixes, in their IRIs."""
         reference, results = self.sides(actual)
+        texts = frozenset[Any]().union(*(column.texts for column in results.columns))
+        expected = (text for column in reference.results.columns for text in column.texts)
+        lacking = next((text for text in expected if text and ":" in text and text not in texts), None)
+        # Most outputs that are wrong have nothing of the kind.
+        local = re.split("[:/#]", lacking or "")[-1]
+        if lacking is None or not any(text and text.rstrip(">").endswith(local) for text in texts):
+            return None
         actual.budget.spend(results.row_count * len(results.columns))
         queries = [self._step.get(REFERENCE_QUERY), query_of(self._step), query_of(actual.step)]
         known = PREFIXES.copy()
