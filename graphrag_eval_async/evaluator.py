@@ -46,6 +46,7 @@ from graphrag_eval_async.steps import (
     usable_names,
 )
 from graphrag_eval_async.threads import run_in_thread
+from graphrag_eval_async.usual import LARGE_BYTES, UsualWay
 
 if TYPE_CHECKING:
     import os
@@ -61,10 +62,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.traces.format import TraceFormat
 
 StepsGroups = Literal["last", "all"]
-
-LARGE_BYTES = 128 * 1024
-"""From this size on, a response is read and scored in threads, since decoding, checking and comparing it
-would hold up the event loop; so it is scored if its reference steps are as large."""
 
 RESULTS_VERSION = "5"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
@@ -257,6 +254,13 @@ class Evaluator:
         from graphrag_eval_async.traces.format import record_reader
 
         return record_reader(self.trace_format, questions, max_line_bytes)
+
+    def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
+        """Return what evaluates usual responses, see `usual`; None if none are usual."""
+        others = self._judging, self._executing, self.trace_format
+        if any(others) or self._mode == "all" or self._compares_queries:
+            return None
+        return UsualWay(self.reference.questions, self._comparators, self._names, self._known, take_sample)
 
     def score_at_once(self, record: Record, response: Response, sample: int | None) -> Evaluation | None:
         """Evaluate the response in `record`; None if that would block an event loop."""

@@ -16,7 +16,6 @@ from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.reporting import WriteReport
 from graphrag_eval_async.cli.watch import views
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
 from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
 from graphrag_eval_async.judge.openai_replies import MAX_NUMBERS
@@ -57,6 +56,7 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.asking import MAX_CONCURRENCY, MAX_ERROR_CHARACTERS
 from graphrag_eval_async.threads import CLOSING_SECONDS
 from graphrag_eval_async.traces import grouping, plain, spans, trace
+from graphrag_eval_async.usual import LARGE_BYTES
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (ROOT / "docs" / "limits.md").read_text()

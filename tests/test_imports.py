@@ -21,6 +21,7 @@ LEVELS = [
     {"batch"},
     {"stream"},
     {"authoring", "schemas", "sources", "sinks", "evaluator", "inference"},
+    {"usual"},
     {"reference"},
     {"execution", "metrics"},
     {"steps", "aggregates"},

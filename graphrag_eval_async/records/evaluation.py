@@ -15,6 +15,7 @@ from graphrag_eval_async.records.outcomes import (
     REASON,
     REFERENCE_QUERY,
     failures_of,
+    says_something,
 )
 from graphrag_eval_async.records.outputs import returned_nothing
 
@@ -42,7 +43,7 @@ The name is None if it is longer than `LONGEST_NAME` characters or comes after t
 MAX_ERRORS = 10
 """Maximum number of failed comparisons listed in `steps_score_error`."""
 
-_NO_ANSWER, _BLANK_ANSWER, _ANSWER = range(3)
+NO_ANSWER, _BLANK_ANSWER, ANSWERED = range(3)
 
 
 class Evaluation(msgspec.Struct, gc=False, eq=False):
@@ -168,24 +169,17 @@ def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:
 
 
 def count_unjudged(evaluation: Evaluation, question: Question, response: Response) -> None:
-    """Set the metrics that need no judge, and record which are missing and why.
-
-    `evaluation.is_answered` must be set.
-    """
+    """Set the metrics that need no judge, and record which are missing and why."""
     metrics, numbers = response.metrics, response.numbers
     if evaluation.similarity is not None:
         metrics, numbers = ("query_similarity", *metrics), (evaluation.similarity, *numbers)
     if evaluation.score is not None:
         metrics, numbers = ("steps_score", *metrics), (evaluation.score, *numbers)
-    if evaluation.is_answered:
-        state = _ANSWER
-    else:
-        state = _NO_ANSWER if response.fields.get("actual_answer") is None else _BLANK_ANSWER
     evaluation.numbers = numbers
-    evaluation.metrics, evaluation.tallies, evaluation.tallies_of_error = _outcome(
+    evaluation.metrics, evaluation.tallies, evaluation.tallies_of_error = outcome_of(
         metrics,
         response.failed,
-        state,
+        answer_state(response.fields.get("actual_answer")),
         question.reference_answer is not None,
         question.data is not None,
         evaluation.has_query,
@@ -195,11 +189,16 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
     )
 
 
+def answer_state(answer: str | None) -> int:
+    """Whether there is no answer, a blank one, or one that says something (`ANSWERED`)."""
+    return NO_ANSWER if answer is None else ANSWERED if says_something(answer) else _BLANK_ANSWER
+
+
 Tallies: TypeAlias = "tuple[Tally, ...]"
 
 
 @lru_cache(maxsize=4096)
-def _outcome(
+def outcome_of(
     metrics: tuple[str, ...],
     failed: bool,
     answer: int,

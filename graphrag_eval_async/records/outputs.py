@@ -9,7 +9,6 @@ from typing import Any
 from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.records.shapes import CSV
 
-_find_empty_list = re.compile(r"\[[ \t\n\r]*\]").search
 _ONLY_EMPTY_LIST = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*\Z")
 _BINDINGS = '"bindings"'
 _OTHER_FORMATS = ("<", "?", "$")
@@ -50,33 +49,33 @@ def is_empty(output: Any) -> bool:
 
 
 def _is_empty_json(output: Any) -> bool:
-    if type(output) is str or isinstance(output, str):
-        if not _may_be_empty(output):  # True of nearly all outputs, and much cheaper than parsing.
+    if isinstance(output, str):
+        if not may_be_empty(output):
             return False
         try:
             output = loads(output)
         except ValueError:
             return False
-    if type(output) is not dict and not isinstance(output, Mapping):
+    if not isinstance(output, Mapping):
         return isinstance(output, list) and not output
     results = output.get("results")
-    if type(results) is not dict and not isinstance(results, Mapping):
-        return False
-    rows = results.get("bindings")
+    rows = results.get("bindings") if isinstance(results, Mapping) else None
     return isinstance(rows, list) and not rows
 
 
-def _may_be_empty(text: str) -> bool:
+def may_be_empty(text: str) -> bool:
+    """Whether JSON text may be an empty list or results without rows: false of nearly all outputs.
+
+    Much cheaper than parsing.
+    """
     place = text.find(_BINDINGS)
-    if place < 0 and "\\" not in text:
-        return _ONLY_EMPTY_LIST.match(text) is not None
-    while place >= 0:
-        row = text.find("{", place)
-        if row < 0 or text.find("]", place, row) >= 0:  # The list ends before any row begins.
-            return True
-        place = text.find(_BINDINGS, row)  # Earlier ones would find the same row first.
-    # "bindings" may be written with escapes.
-    return "\\" in text and _find_empty_list(text) is not None
+    if place < 0:
+        return _ONLY_EMPTY_LIST.match(text) is not None or ("\\" in text and "[" in text)
+    row = text.find("{", place)
+    if row < 0 or text.find("]", place, row) >= 0:  # The list ends before any row begins.
+        return True
+    # "bindings" may be written with escapes, or again in another object.
+    return "\\" in text or text.find(_BINDINGS, row) >= 0
 
 
 def _has_no_rows(text: str) -> bool:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio.to_thread
 
 from graphrag_eval_async.errors import SourceError
-from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.scale.processes import Workers
 from graphrag_eval_async.scale.ranges import MIN_RANGE_BYTES, Cutter, range_bytes, read_long
 from graphrag_eval_async.scale.work import Aggregating
 from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
 from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread, write_in_thread
+from graphrag_eval_async.usual import LARGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

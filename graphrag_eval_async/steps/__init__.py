@@ -5,6 +5,7 @@ from graphrag_eval_async.steps.comparators import (
     PreparedStep,
     accepted_names,
     check_step,
+    compares_by_name,
     needs_execution,
     prepare_step,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "average_precision",
     "check_step",
     "compare_queries",
+    "compares_by_name",
     "failure_of",
     "needs_execution",
     "prepare_step",

@@ -102,6 +102,11 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
             _BY_CONTENTS[media_type](step).reference()
 
 
+def compares_by_name(name: str) -> bool:
+    """Whether steps of this name are compared in their own way, whatever their outputs are."""
+    return name in _BY_NAME
+
+
 def needs_execution(step: Mapping[str, Any]) -> bool:
     """Whether a reference step has no output, but a query that gives it."""
     return (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import is_large, weight
-from graphrag_eval_async.records import LongLine, Reject, read_record
+from graphrag_eval_async.records import Line, LongLine, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.stream.bounded_map import Later, Unread
@@ -64,6 +64,8 @@ class Intake:
         self._on_reject = options.on_reject
         self._stages = options.stages
         self._max_line_bytes = options.max_line_bytes
+        usual = None if questions is not None else evaluator.usual_way(tally.take_sample)
+        self._usual = None if usual is None else usual.evaluate
         self._read_trace = None
         if evaluator.trace_format is not None:
             self._read_trace = evaluator.reader(options.max_line_bytes)
@@ -78,6 +80,10 @@ class Intake:
                 return self._skip(record)
         else:
             source = None
+        if self._usual is not None and type(record) is Line:
+            found = self._usual(record.data, source)
+            if found is not None:
+                return found
         if self._questions is not None:
             return Later(partial(self._ask, self._questions, record.number, source))
         return self._take(record, self._read(record), source)

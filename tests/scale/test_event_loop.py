@@ -11,12 +11,12 @@ import orjson
 import pytest
 
 from graphrag_eval_async import RunningAggregates, evaluate_file
-from graphrag_eval_async.evaluator import LARGE_BYTES
 from graphrag_eval_async.scale import merging
 from graphrag_eval_async.scale.ranges import Cutter
 from graphrag_eval_async.scale.work import Evaluating
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sources.shards import Window
+from graphrag_eval_async.usual import LARGE_BYTES
 from tests.conftest import answer
 from tests.scale.support import REFERENCE, SECONDS, evaluator
 

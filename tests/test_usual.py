@@ -1,0 +1,142 @@
+"""The usual way of a response gives what the careful way gives, of which it is a shortcut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import (
+    Evaluator,
+    GraphragEvalWarning,
+    RejectedResponse,
+    compute_aggregates,
+    evaluate_stream,
+)
+
+SPARQL = "application/sparql-results+json"
+
+
+def table(*values: str, **more: Any) -> str:
+    rows = [{"n": {"type": "literal", "value": value}} for value in values]
+    return json.dumps({**more, "head": {"vars": ["n"]}, "results": {"bindings": rows}})
+
+
+def step(name: str, output: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "args": {"query": f"about {name}"}, "output": output, **more}
+
+
+QUERY = step("sparql_query", table("1", "2"), output_media_type=SPARQL, required_columns=["n"])
+SETS: dict[str, list[list[dict[str, Any]]] | None] = {
+    "table": [[QUERY]],
+    "untyped": [[step("sparql_query", table("1", "2"))]],
+    "text": [[step("look_up", "Nordnett")]],
+    "two": [[step("look_up", "Lindau"), QUERY]],
+    "twice": [[step("look_up", "Lindau"), step("look_up", "Lindau")]],
+    "groups": [[step("look_up", "Lindau")], [QUERY]],
+    "in part": [[{**QUERY, "score": "f1"}]],
+    "json": [[step("look_up", '{"a": [1, 2]}', output_media_type="application/json")]],
+    "empty": [[step("sparql_query", table(), output_media_type=SPARQL)]],
+    "found": [[step("retrieval", '[{"id": "1"}]')]],
+    "compared": [[{**QUERY, "reference_query": "SELECT ?n {?n ?p 1}"}]],
+    "none": None,
+}
+REFERENCE = [
+    {
+        "template_id": f"of {name}",
+        "questions": [
+            {
+                "id": name,
+                "question_text": f"{name}?",
+                **({} if groups is None else {"reference_steps": groups}),
+                **({"reference_answer": "Nordnett"} if answered else {}),
+            }
+        ],
+    }
+    for answered, (name, groups) in enumerate(SETS.items())
+]
+ACTUAL: list[list[dict[str, Any]]] = [
+    [{"name": "look_up", "status": "success", "output": "Nordnett", "id": "1"}],
+    [{"name": "sparql_query", "status": "success", "output": table("1", "2", n=1), "args": {"query": "q"}}],
+    [{"name": "sparql_query", "status": "success", "output": table("2", "1")}],
+    [{"name": "autocomplete_search", "status": "success", "output": table()}],
+    [{"name": "SPARQL-Query", "status": "success", "output": table("1", "2")}],
+    [{"name": "look_up", "status": "success", "output": "Lindau", "id": str(i)} for i in range(2)],
+    [{"name": "sparql_query", "status": "error", "error": "timed out"}],
+    [{"name": "look_up", "status": "success", "output": '{"a":[1,2]}'}],
+    [{"name": "retrieval", "status": "success", "output": '[{"id": "1"}]', "retrieval_cost": 1}],
+    [],
+]
+VALUES: list[Any] = [
+    None, True, 0, -1, 2.5, 10**19, "", " ", "success", "error", "x\x00", "Nordnett", "look_up", "lookup",
+    "sparql_query", [], {}, [[[]]], {"a": {"b": [1]}}, table("1", "2"), table("2", "1", a=1), table(), "[]",
+    '{"results": {"bindings": [', '{"head": {"vars": ["n"]}, "results": {"bindings": [{}]}}', "a" * 300,
+]  # fmt: skip
+KEYS = [
+    "question_id", "id", "status", "error", "actual_answer", "actual_steps", "input_tokens", "elapsed_sec",
+    "metadata", "model", "name", "args", "output", "trace_problems",
+]  # fmt: skip
+
+
+@st.composite
+def responses(draw: st.DrawFn) -> dict[str, Any]:
+    """A response that may be usual, with up to three changes."""
+    response: dict[str, Any] = {"question_id": draw(st.sampled_from([*SETS]))}
+    if draw(st.booleans()):
+        response["actual_answer"] = draw(st.sampled_from(["Nordnett", "", " "]))
+    parts: list[list[dict[str, Any]]] = draw(st.lists(st.sampled_from(ACTUAL), max_size=2))
+    response["actual_steps"] = deepcopy([each for part in parts for each in part])
+    for key in draw(
+        st.lists(st.sampled_from(["input_tokens", "output_tokens", "total_tokens"]), unique=True)
+    ):
+        response[key] = draw(st.integers(0, 9))
+    for _ in range(draw(st.integers(0, 3))):
+        changed: Any = draw(st.sampled_from([response, *(response.get("actual_steps") or [])]))
+        key = draw(st.sampled_from(KEYS))
+        if isinstance(changed, dict) and draw(st.booleans()):
+            changed[key] = draw(st.sampled_from(VALUES))
+        elif isinstance(changed, dict):
+            changed.pop(key, None)
+        if not isinstance(response.get("actual_steps"), list):
+            break
+    return response
+
+
+async def carefully(evaluator: Evaluator, lines: list[bytes]) -> list[Any]:
+    found: list[Any] = []
+    for line in lines:
+        try:
+            found.append(await evaluator.evaluate(line))
+        except RejectedResponse as error:
+            found.append((error.reject.reason, error.reject.message))
+    return found
+
+
+@given(st.lists(responses(), min_size=1, max_size=5), st.sampled_from(["last", "all"]))
+def test_both_ways_agree(given_responses: list[dict[str, Any]], groups: Any) -> None:
+    lines = [json.dumps(response).encode() for response in given_responses]
+
+    async def both() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GraphragEvalWarning)
+            stream = evaluate_stream(REFERENCE, lines, ordered=True, steps_groups=groups)
+            results = [result async for result in stream]
+            rejects = [(reject.reason, reject.message) for reject in stream.rejects]
+        expected = await carefully(Evaluator(REFERENCE, steps_groups=groups), lines)
+        careful = [each for each in expected if isinstance(each, dict)]
+        for result in (*results, *careful):
+            del result["sample"]
+        assert results == careful
+        assert [[*result] for result in results] == [[*result] for result in careful]
+        assert rejects == [each for each in expected if not isinstance(each, dict)]
+        order = [template["template_id"] for template in REFERENCE]
+        again = compute_aggregates(careful, reference=REFERENCE)
+        assert stream.aggregates.snapshot() == again
+        assert list(again["per_template"]) == [name for name in order if name in again["per_template"]]
+
+    asyncio.run(both())
