@@ -231,7 +231,6 @@ class EvaluationStream:
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
         await self._results.aclose()
-        self._tally.warn_of_names()
         self._tally.warn_of_rejects()
 
     async def __aenter__(self) -> Self:

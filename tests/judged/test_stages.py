@@ -30,7 +30,7 @@ ALL = [
 ]
 BEFORE = [
     *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
-    *("status", "actual_answer", "actual_steps", "steps_score", "sample", "pending"),
+    *("status", "actual_answer", "actual_steps", "steps_score", "failure", "sample", "pending"),
 ]
 
 

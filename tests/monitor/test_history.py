@@ -22,6 +22,7 @@ from graphrag_eval_async.monitor.captions import judge_facts
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.history import MAX_TEMPLATES, POINTS, RECENT, History
+from graphrag_eval_async.reference import NoReference
 from graphrag_eval_async.traces.grouping import LateSpans
 from tests.cli.support import DEADLINE_SECONDS, REFERENCE, finish, response, start, told, until
 from tests.monitor.test_dashboard import Cells, fetch, get
@@ -113,7 +114,7 @@ def idle_run(aggregates: RunningAggregates | None = None) -> Any:
     """What pages show of a stream that has these results and does nothing else."""
     return SimpleNamespace(
         aggregates=aggregates or RunningAggregates(),
-        reference=SimpleNamespace(questions={}),
+        reference=NoReference(),
         rejects=SimpleNamespace(counts={}),
         usage=JudgeUsage(),
         in_flight=0,

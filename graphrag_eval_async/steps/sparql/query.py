@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import fsum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.records.caching import remember
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from graphrag_eval_async.steps.comparators import PreparedStep
     from graphrag_eval_async.steps.sparql.elements import Element
 
 
@@ -101,6 +100,15 @@ QUICK_CHARACTERS = 10_000
 TOO_LONG = f"a query of more than {MAX_QUERY_CHARACTERS:,} characters: its query_similarity is 0"
 
 
+class Asking(Protocol):
+    """A prepared reference step: the step, and the names of the actual steps that it accepts."""
+
+    @property
+    def step(self) -> Mapping[str, Any]: ...
+    @property
+    def names(self) -> frozenset[str]: ...
+
+
 class Similarities(NamedTuple):
     """How similar the queries of a response are to the reference queries.
 
@@ -116,7 +124,7 @@ class Similarities(NamedTuple):
 
 
 def compare_queries(
-    groups: Sequence[Sequence[PreparedStep]],
+    groups: Sequence[Sequence[Asking]],
     actual_steps: Sequence[Mapping[str, Any]],
     matches: Sequence[tuple[int, int, int]],
     *,
