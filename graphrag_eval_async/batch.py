@@ -406,7 +406,6 @@ async def read_results(
     on_reject: Callable[[Reject], object],
     *,
     max_line_bytes: int = MAX_RESULT_BYTES,
-    spool: bool = False,
     advance: Callable[[], object] = lambda: None,
 ) -> None:
     """Read each line of files as a result.
@@ -416,10 +415,9 @@ async def read_results(
         add: is called with each result; an `AggregationError` that it raises makes the line a reject.
         on_reject: is called with each line that is not a result.
         max_line_bytes: longer lines are rejected.
-        spool: whether the whole of such a line goes to a temporary file, which `on_reject` must close.
         advance: is called after each line.
     """
-    async with aclosing(open_source(source, max_line_bytes=max_line_bytes, spool=spool)) as batches:
+    async with aclosing(open_source(source, max_line_bytes=max_line_bytes)) as batches:
         async for batch in batches:
             for record in batch:
                 if (rejected := take_result(record, add, max_line_bytes)) is not None:

@@ -118,7 +118,7 @@ async def test_nothing_is_lost_from_reference_and_responses() -> None:
     assert list(reference.questions) == list(questions)
     for question in reference:
         assert question.reference_steps == questions[question.id].get("reference_steps")
-    batches = open_source(RESPONSES, max_line_bytes=1 << 20, spool=False)
+    batches = open_source(RESPONSES, max_line_bytes=1 << 20)
     assert sum([len(batch) async for batch in batches]) == 40
 
 

@@ -128,20 +128,18 @@ class Aggregate(ReportOptions):
         answered: set[str],
         interrupts: Interrupts,
     ) -> tuple[Rejects, Ending]:
-        spool = self.rejects is not None
         with collecting(self.rejects, self.max_reject_bytes, interrupts) as (rejects, on_reject):
             merging = Merging(
                 Aggregating(
                     max_line_bytes=self.max_line_bytes,
                     include_errors=self.include_errors,
-                    content=spool,
+                    content=self.rejects is not None,
                     steps=steps,
                 ),
                 [Window(file) for path in self._lines for file in expand([path])],
                 jobs,
                 aggregates=aggregates,
                 on_reject=on_reject,
-                spool=spool,
                 threaded=True,
             )
             with progress(merging) as advance:

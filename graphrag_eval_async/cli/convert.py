@@ -74,7 +74,7 @@ class Convert:
         rejects: Rejects,
         problems: Counter[str],
     ) -> None:
-        source = open_source(self.log, max_line_bytes=self.max_line_bytes, spool=False, documents=False)
+        source = open_source(self.log, max_line_bytes=self.max_line_bytes, documents=False)
         async with aclosing(grouped(source, format_, texts, is_live=False)) as batches:
             async for batch in batches:
                 for record in batch:

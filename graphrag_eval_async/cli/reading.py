@@ -53,7 +53,6 @@ def read_to_end(
                     add,
                     on_reject,
                     max_line_bytes=max_line_bytes,
-                    spool=rejects is not None,
                     advance=advance,
                 )
             for (address, name), add in on_servers:
@@ -77,8 +76,6 @@ def collecting(
     def write(reject: Reject) -> None:
         rejects.tally(reject)
         writer(replace(reject, path=reject.path or "-"))
-        if reject.content is not None and not isinstance(reject.content, bytes):
-            reject.content.close()
 
     with open_lines(path, interrupts) as file:
         writer = RejectWriter(file, max_bytes=max_bytes)

@@ -106,7 +106,7 @@ class Validate:
             self.format, self.select, self.question_id, self.failed, self.step_name
         )
         read = Evaluator(reference, format=format_).reader(self.max_line_bytes)
-        source = open_source(path, max_line_bytes=self.max_line_bytes, spool=False, documents=format_ is None)
+        source = open_source(path, max_line_bytes=self.max_line_bytes, documents=format_ is None)
         if format_ is not None:
             source = grouped(source, format_, reference, is_live=False)
         async with aclosing(source) as batches:

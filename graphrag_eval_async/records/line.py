@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import orjson
@@ -119,7 +119,7 @@ class Line(NamedTuple):
 
 
 class LongLine(NamedTuple):
-    """A line over the limit: its head and, if available, all of it, in memory or spooled to a file."""
+    """A line over the limit, of which only the head is kept."""
 
     number: int
     offset: int
@@ -127,7 +127,6 @@ class LongLine(NamedTuple):
     length: int
     limit: int
     sha256: str
-    content: bytes | BinaryIO | None
     file: FileId | None = None
     whole: bool = True  # See `Line.whole`.
 

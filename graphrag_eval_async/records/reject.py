@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO, overload
+from typing import TYPE_CHECKING, overload
 
 from graphrag_eval_async.errors import in_utf8
 
@@ -36,8 +36,7 @@ class Reject:
         head: the first 4 KiB of the line.
         length: length of the line in bytes, without the newline.
         sha256: hexadecimal digest of the whole line, without the newline.
-        content: the whole line, if available: bytes or, for a line too long to keep in memory, an open file
-            positioned at its start. Only set for an `on_reject` callable; None in collected rejects.
+        content: the whole line; None if it is longer than `max_line_bytes`, and in collected rejects.
         path: path of the file, if known.
     """
 
@@ -48,7 +47,7 @@ class Reject:
     head: bytes
     length: int
     sha256: str
-    content: bytes | BinaryIO | None = dataclasses.field(default=None, repr=False, compare=False)
+    content: bytes | None = dataclasses.field(default=None, repr=False, compare=False)
     path: str | None = None
 
     def __str__(self) -> str:
@@ -90,8 +89,7 @@ def reject_long(line: LongLine) -> Reject:
         line.head,
         line.length,
         line.sha256,
-        line.content,
-        line.file.path if line.file is not None else None,
+        path=line.file.path if line.file is not None else None,
     )
 
 

@@ -204,7 +204,6 @@ class FileEvaluation:
                 jobs,
                 aggregates=self.aggregates,
                 on_reject=self._reject,
-                spool=callable(on_reject),
                 threaded=isinstance(on_reject, RejectWriter),
                 is_part=self._is_part,
             )

@@ -16,9 +16,8 @@ import anyio.to_thread
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.scale.processes import Workers
-from graphrag_eval_async.scale.ranges import MIN_RANGE_BYTES, Cutter, range_bytes, read_long
+from graphrag_eval_async.scale.ranges import MIN_RANGE_BYTES, Cutter, range_bytes
 from graphrag_eval_async.scale.work import Aggregating
-from graphrag_eval_async.sources.lines import MAX_SPOOL_BYTES
 from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread, write_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES
 
@@ -54,7 +53,6 @@ class Merging:
         *,
         aggregates: RunningAggregates,
         on_reject: Callable[[Reject], object],
-        spool: bool = False,
         threaded: bool = False,
         is_part: bool = False,
     ) -> None:
@@ -66,7 +64,6 @@ class Merging:
             jobs: how many processes there may be.
             aggregates: take those of each range.
             on_reject: is called with each reject, in the order of the input.
-            spool: whether a line that is too long to be held is given to `on_reject` as a temporary file.
             threaded: whether `on_reject` may be called in a thread, as it is with large rejects then.
             is_part: whether the numbers of lines are not known, since others read the rest of the files.
         """
@@ -75,7 +72,6 @@ class Merging:
         self.consumed = 0
         self._work = work
         self._on_reject = on_reject
-        self._spool = spool
         self._threaded = threaded
         self._is_part = is_part
         self._cutter = Cutter(windows, range_bytes(self.size, jobs))
@@ -180,26 +176,16 @@ class Merging:
         due = monotonic() + SLICE_SECONDS
         for rejected in reply.rejects:
             line = 0 if self._is_part else before + rejected.line
-            await self._reject(range_, replace(rejected, line=line))
+            await self._reject(replace(rejected, line=line))
             if monotonic() >= due:
                 await asyncio.sleep(0)
                 due = monotonic() + SLICE_SECONDS
 
-    async def _reject(self, range_: Range, rejected: Reject) -> None:
-        content = rejected.content
-        if content is None and self._spool and rejected.length <= MAX_SPOOL_BYTES:
-            read = partial(read_long, range_, rejected.offset, rejected.length)
-            with suppress(OSError):  # There may be no room for it on the disk.
-                content = await anyio.to_thread.run_sync(read)
-            rejected = replace(rejected, content=content)
-        try:
-            if self._threaded and rejected.length >= LARGE_BYTES:
-                await write_in_thread(partial(self._on_reject, rejected))
-            else:
-                self._on_reject(rejected)
-        finally:
-            if content is not None and not isinstance(content, bytes):
-                content.close()
+    async def _reject(self, rejected: Reject) -> None:
+        if self._threaded and rejected.length >= LARGE_BYTES:
+            await write_in_thread(partial(self._on_reject, rejected))
+        else:
+            self._on_reject(rejected)
 
 
 def _work_here(work: Aggregating, range_: Range) -> Done:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line
-from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, unreadable
+from graphrag_eval_async.sources.files import open_file, unreadable
 from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter
 from graphrag_eval_async.sources.parquet import is_parquet
 from graphrag_eval_async.sources.remote import is_address, shown
@@ -115,8 +114,7 @@ class Cutter:
 class RangeLines:
     """Iterates over the lines of a range, except blank ones.
 
-    They are numbered from `before` + 1. Chunks end where those of one process do, which decides of a line
-    over the limit whether it is at hand as a whole.
+    They are numbered from `before` + 1.
 
     Attributes:
         before: 1 if a blank line was put before the first: only in the first line of a file, a byte-order
@@ -132,8 +130,8 @@ class RangeLines:
 
     def __iter__(self) -> Iterator[Record]:
         path, start = self._range.path, self._range.start - self.before
-        splitter = Splitter(self._limit, spool=False, file=FileId(path, ""), offset=start)
-        for piece in _pieces(self._range, start, PIECE_BYTES):
+        splitter = Splitter(self._limit, file=FileId(path, ""), offset=start)
+        for piece in _pieces(self._range, start):
             self.count += piece.count(b"\n")
             yield from splitter.feed(piece)
         yield from splitter.finish()
@@ -143,28 +141,15 @@ class RangeLines:
         return min(record.offset + size_of(record), self._range.end)
 
 
-def read_long(range_: Range, offset: int, length: int) -> BinaryIO:
-    """Return a temporary file with a line too long for memory; the caller closes it."""
-    content = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
-    try:
-        for piece in _pieces(range_._replace(end=offset + length), offset, CHUNK_BYTES):
-            content.write(piece)
-        content.seek(0)
-    except BaseException:
-        content.close()
-        raise
-    return content
-
-
-def _pieces(range_: Range, start: int, size: int) -> Iterator[bytes]:
-    """Yield the bytes up to the end of a range, in pieces that end at multiples of `size`."""
+def _pieces(range_: Range, start: int) -> Iterator[bytes]:
+    """Yield the bytes up to the end of a range, in pieces."""
     path = range_.path
     descriptor = open_file(range_.file)
     try:
         status = os.fstat(descriptor)
         is_same = (status.st_dev, status.st_ino) == range_.place
         while is_same and start < range_.end:
-            wanted = min(range_.end, (start // size + 1) * size) - start
+            wanted = min(range_.end - start, PIECE_BYTES)
             piece = os.pread(descriptor, wanted, start)
             is_same = len(piece) == wanted
             if is_same:

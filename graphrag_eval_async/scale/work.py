@@ -93,7 +93,7 @@ class Work:
         """Add a reject to the reply; returns about how many bytes it takes."""
         content = rejected.content if self.content else None
         reply.rejects.append(replace(rejected, line=rejected.line - before, content=content))
-        return REJECT_BYTES + len(rejected.head) + (len(content) if isinstance(content, bytes) else 0)
+        return REJECT_BYTES + len(rejected.head) + len(content or b"")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -11,24 +10,25 @@ import orjson
 from graphrag_eval_async.errors import in_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.sinks.line_file import LineFile
 
-PIECE_BYTES = 3 << 16
-"""Bytes of a long line in memory at a time; a multiple of 3, so that the pieces join to one base64 text."""
-
 MAX_REJECT_BYTES = 1 << 30
 """Maximum size of a file of rejects; beyond it, rejects are written without their content."""
+
+HEAD_CHARACTERS = 1000
+"""Characters of a line that is too long, in place of its content."""
 
 
 class RejectWriter:
     """Writes each reject as a line of JSON; streams write large ones in a thread.
 
     The first key is `file`, if the reject has a path. Then come the keys of `Reject`, except `head`, and
-    `content`: the whole line as text, or `content_base64` if the line is not UTF-8 or was too long for
-    memory. If the file would exceed `max_bytes`, the content is omitted.
+    `content`: the whole line as text, or `content_base64` if the line is not UTF-8. A line that is longer
+    than `max_line_bytes` has its first 1,000 characters as `head` instead. If the file would exceed
+    `max_bytes`, the content is omitted.
 
     Attributes:
         lines: the file; may be opened after the stream is created.
@@ -46,11 +46,11 @@ class RejectWriter:
         """
         assert self.lines is not None  # noqa: S101
         more = {} if reject.path is None else {"file": in_utf8(reject.path)}
-        self.lines.write(reject_line(reject, more, self._max_bytes - self.lines.length))
+        self.lines.write([reject_line(reject, more, self._max_bytes - self.lines.length)])
 
 
-def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[bytes]:
-    """Yield the line of a reject in pieces: keys of `more`, its own, and its content if it fits in `room`."""
+def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> bytes:
+    """Return the line of a reject: keys of `more`, its own, and its content if it fits in `room`."""
     record = {
         **more,
         "line": reject.line,
@@ -60,21 +60,14 @@ def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> Iterator[
         "length": reject.length,
         "sha256": reject.sha256,
     }
-    content = reject.content
-    line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-    if isinstance(content, bytes):
-        try:
-            whole = orjson.dumps({**record, "content": content.decode()}, option=orjson.OPT_APPEND_NEWLINE)
-        except UnicodeDecodeError:
-            content = BytesIO(content)
-        else:
-            yield whole if len(whole) <= room else line
-            return
-    head, tail = line[:-2] + b',"content_base64":"', b'"}\n'
-    if content is None or len(head) + -(-reject.length // 3) * 4 + len(tail) > room:
-        yield line
-        return
-    yield head
-    while piece := content.read(PIECE_BYTES):
-        yield base64.b64encode(piece)
-    yield tail
+    line = orjson.dumps({**record, **_content(reject)}, option=orjson.OPT_APPEND_NEWLINE)
+    return line if len(line) <= room else orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _content(reject: Reject) -> dict[str, str]:
+    if reject.content is None:
+        return {"head": reject.head.decode(errors="replace")[:HEAD_CHARACTERS]}
+    try:
+        return {"content": reject.content.decode()}
+    except UnicodeDecodeError:
+        return {"content_base64": base64.b64encode(reject.content).decode()}

@@ -71,7 +71,6 @@ def open_source(
     responses: Responses,
     *,
     max_line_bytes: int,
-    spool: bool,
     exclude: Iterable[str] = (),
     documents: bool = True,
 ) -> Source:
@@ -89,12 +88,12 @@ def open_source(
         responses.documents = documents
     if isinstance(responses, JsonlFiles | Follower):
         theirs = responses if isinstance(responses, Follower) else None
-        return Source(responses.batches(max_line_bytes=max_line_bytes, spool=spool), theirs)
+        return Source(responses.batches(max_line_bytes=max_line_bytes), theirs)
     if hasattr(responses, "iloc"):
         responses = _rows(responses)
     if isinstance(responses, Stream):
         chunks = one_object_per_line(_pieces(responses)) if documents else _pieces(responses)
-        return Source(split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool), responses)
+        return Source(split_lines(chunks, max_line_bytes=max_line_bytes), responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
         batches = from_iterable(iterator, max_line_bytes=max_line_bytes, documents=documents)

@@ -170,14 +170,13 @@ class Follower:
             await keep(*(state or FollowState({}, copies or {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
-        return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
+        return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
 
-    async def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+    async def batches(self, *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
         """Complete lines, in batches of those found together.
 
         Args:
             max_line_bytes: maximum length of a line; only the head of a longer line is kept in memory.
-            spool: whether a longer line is written to a temporary file, which the caller must close.
 
         Raises:
             UsageError: the follower was iterated over before, or is closed.
@@ -198,7 +197,7 @@ class Follower:
                 self._measured = monotonic()
                 for event in events:
                     waiting.backlog.hand_out(event.size)
-                    if lines := event.lines(max_line_bytes, spool=spool):
+                    if lines := event.lines(max_line_bytes):
                         yield lines
                 if any(event.data for event in events):
                     waiting.restart_clock()

@@ -6,23 +6,19 @@ import asyncio
 import hashlib
 import logging
 import re
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
 from graphrag_eval_async.records.line import MAX_LINE_BYTES as MAX_LINE_BYTES
 from graphrag_eval_async.records.reject import HEAD_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from graphrag_eval_async.records import FileId
 
 
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
-
-MAX_SPOOL_BYTES = 1 << 30
-"""Maximum length of a line written to a temporary file. Only head and digest of a longer line are kept."""
 
 PIECE_BYTES = 1 << 16
 """Bytes split before other tasks get a turn."""
@@ -34,18 +30,15 @@ async def split_lines(
     chunks: AsyncGenerator[bytes],
     *,
     max_line_bytes: int,
-    spool: bool,
     file: FileId | None = None,
     offset: int = 0,
 ) -> AsyncGenerator[list[Record]]:
     """The lines that each chunk completes and, at the end, a last line without a newline.
 
     A line ends only at ``\\n``. Blank lines are counted, not yielded. Only the head of a line longer than
-    `max_line_bytes` is kept in memory; with `spool`, the line is written to a temporary file, which the
-    caller must close, unless it is longer than `MAX_SPOOL_BYTES`. `file` is the file that is read, if any,
-    and `offset` where in it.
+    `max_line_bytes` is kept. `file` is the file that is read, if any, and `offset` where in it.
     """
-    splitter = Splitter(max_line_bytes, spool=spool, file=file, offset=offset)
+    splitter = Splitter(max_line_bytes, file=file, offset=offset)
     try:
         async for chunk in chunks:
             for piece in cut(chunk):
@@ -87,7 +80,6 @@ class Splitter:
         self,
         max_line_bytes: int,
         *,
-        spool: bool,
         file: FileId | None = None,
         number: int = 1,
         offset: int = 0,
@@ -95,7 +87,6 @@ class Splitter:
         self.offset = offset
         self.held = 0
         self._limit = max_line_bytes
-        self._spool = spool
         self._file = file
         self._number = number
         self._pieces: list[bytes] = []
@@ -149,7 +140,7 @@ class Splitter:
         self.held += len(piece)
         self._pieces.append(piece)
         if self._long is None and self.held > self._limit:
-            self._long = _Overflow(self._limit, spool=self._spool)
+            self._long = _Overflow(self._limit)
         if self._long is not None:
             for held in self._pieces:
                 self._long.add(held)
@@ -170,15 +161,12 @@ class Splitter:
             lines.append(self._long.line(self._number, self.offset, self._file, whole=whole))
         elif not is_blank(data := b"".join(self._pieces), self._number):
             lines.append(Line(self._number, self.offset, data, self._file, whole))
-        self._long = None
         self.close()
         return lines
 
     def close(self) -> None:
         """Drop an unfinished line."""
-        if self._long is not None:
-            self._long.close()
-            self._long = None
+        self._long = None
         self._pieces.clear()
         self.held = 0
 
@@ -192,51 +180,24 @@ def is_blank(data: bytes, number: int) -> bool:
 def long_line(data: bytes, number: int, offset: int, limit: int, file: FileId | None = None) -> LongLine:
     """A line over the limit that is available in one piece."""
     digest = hashlib.sha256(data).hexdigest()
-    return LongLine(number, offset, data[:HEAD_BYTES], len(data), limit, digest, data, file)
+    return LongLine(number, offset, data[:HEAD_BYTES], len(data), limit, digest, file)
 
 
 class _Overflow:
-    """A line too long for memory: its head, length and digest, and optionally a spooled copy."""
+    """The head, length and digest of a line over the limit."""
 
-    def __init__(self, limit: int, *, spool: bool) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._head = b""
         self._length = 0
         self._digest = hashlib.sha256()
-        self._content = _spool_file() if spool else None
 
     def add(self, piece: bytes) -> None:
         if len(self._head) < HEAD_BYTES:
             self._head += piece[: HEAD_BYTES - len(self._head)]
         self._length += len(piece)
         self._digest.update(piece)
-        if self._length > MAX_SPOOL_BYTES:
-            self.close()
-        elif self._content is not None:
-            self._spool(self._content.write, piece)
 
     def line(self, number: int, offset: int, file: FileId | None, *, whole: bool) -> LongLine:
-        if self._content is not None:
-            self._spool(self._content.seek, 0)
         digest = self._digest.hexdigest()
-        rest = (self._limit, digest, self._content, file, whole)
-        return LongLine(number, offset, self._head, self._length, *rest)
-
-    def _spool(self, method: Callable[..., object], argument: object) -> None:
-        try:
-            method(argument)
-        except OSError as error:
-            LOGGER.warning("line of %d bytes or more; keeping its head: %s", self._length, error)
-            self.close()
-
-    def close(self) -> None:
-        if self._content is not None:
-            with suppress(OSError):  # The unwritten rest does not fit.
-                self._content.close()
-            self._content = None
-
-
-def _spool_file() -> BinaryIO:
-    import tempfile  # Importing it takes some milliseconds, and few inputs have long lines.
-
-    return cast(BinaryIO, tempfile.TemporaryFile())
+        return LongLine(number, offset, self._head, self._length, self._limit, digest, file, whole)

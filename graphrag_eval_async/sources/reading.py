@@ -15,7 +15,7 @@ from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.documents import is_one_object_per_line, one_object_per_line
 from graphrag_eval_async.sources.files import gunzipped, open_file, read_descriptor, unreadable
 from graphrag_eval_async.sources.identity import generation_key, identify
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, PIECE_BYTES, cut, lines_of, split_lines
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, cut, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.parquet import is_parquet
 from graphrag_eval_async.sources.ranged import chunks_of, in_thread, remote_id, rows_of
@@ -153,19 +153,19 @@ class JsonlFiles:
         return [*map(Window, files)] if self.shard is None else windows(files, self.shard)
 
     def __aiter__(self) -> AsyncGenerator[Any]:
-        return lines_of(self.batches(max_line_bytes=self._max_line_bytes, spool=False))
+        return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
 
-    def batches(self, *, max_line_bytes: int, spool: bool) -> AsyncGenerator[list[Record]]:
+    def batches(self, *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
         """The lines, in batches of those read together; the options are those of `split_lines`.
 
         Raises:
             SourceError: a file cannot be read.
         """
         if self._seed is None:
-            return self._in_order(max_line_bytes, spool=spool)
-        return self._shuffled(self._seed, max_line_bytes, spool=spool)
+            return self._in_order(max_line_bytes)
+        return self._shuffled(self._seed, max_line_bytes)
 
-    async def _shuffled(self, seed: int, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
+    async def _shuffled(self, seed: int, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
         shuffled = ShuffledLines(max_line_bytes)
         for path, *_ in await self._begin():
             if is_address(path) or is_parquet(path):
@@ -173,7 +173,7 @@ class JsonlFiles:
             await shuffled.add(path)
         await shuffled.shuffle(seed)
         self.lines = shuffled.count
-        batches = shuffled.batches(spool=spool)
+        batches = shuffled.batches()
         try:
             async for lines in batches:
                 self.consumed += sum(map(size_of, lines))
@@ -181,21 +181,19 @@ class JsonlFiles:
         finally:
             await batches.aclose()
 
-    async def _in_order(self, max_line_bytes: int, *, spool: bool) -> AsyncGenerator[list[Record]]:
+    async def _in_order(self, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
         for window in await self._begin():
             if is_address(window.path) or await in_thread(partial(is_parquet, window.path)):
-                batches = await self._other(window, max_line_bytes, spool=spool)
+                batches = await self._other(window, max_line_bytes)
             else:
-                batches = self._local(window, max_line_bytes, spool=spool)
+                batches = self._local(window, max_line_bytes)
             try:
                 async for lines in batches:
                     yield lines
             finally:
                 await batches.aclose()
 
-    async def _other(
-        self, window: Window, max_line_bytes: int, *, spool: bool
-    ) -> AsyncGenerator[list[Record]]:
+    async def _other(self, window: Window, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
         """The lines of a Parquet file, or of a file at an address."""
         path, first, end = window
         remote = await in_thread(partial(RemoteFile, path)) if is_address(path) else None
@@ -213,14 +211,12 @@ class JsonlFiles:
             chunks = gunzipped(chunks, remote.name)
         if self.documents and not start:
             chunks = one_object_per_line(chunks)
-        return split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start)
+        return split_lines(chunks, max_line_bytes=max_line_bytes, file=file, offset=start)
 
     def _advance(self, size: int) -> None:
         self.consumed += size
 
-    async def _local(
-        self, window: Window, max_line_bytes: int, *, spool: bool
-    ) -> AsyncGenerator[list[Record]]:
+    async def _local(self, window: Window, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
         path, first, end = window
         # With the newline before, so that the first line is read as it is in the whole file.
         start = max(0, first - 1)
@@ -232,7 +228,7 @@ class JsonlFiles:
                 chunks = gunzipped(chunks, path)
             if self.documents and not start:
                 chunks = one_object_per_line(chunks)
-            batches = split_lines(chunks, max_line_bytes=max_line_bytes, spool=spool, file=file, offset=start)
+            batches = split_lines(chunks, max_line_bytes=max_line_bytes, file=file, offset=start)
             try:
                 async for lines in batches:
                     yield lines
@@ -248,16 +244,14 @@ class JsonlFiles:
         return await in_thread(self._windows)
 
     async def _chunks(self, window: Window, descriptor: int) -> AsyncGenerator[bytes]:
-        path, start, end = window
-        # In the pieces of the whole file, which decide how much of a line over the limit is at hand.
-        place = start - start % PIECE_BYTES
+        path, place, end = window
         if place:
             os.lseek(descriptor, place, os.SEEK_SET)
         chunks = read_descriptor(descriptor, path)
         try:
             async for chunk in chunks:
                 for whole in cut(chunk):  # So small that `consumed` keeps pace with the work.
-                    piece = whole if end is None else whole[max(0, start - place) : max(0, end - place)]
+                    piece = whole if end is None else whole[: max(0, end - place)]
                     place += len(whole)
                     self.consumed += len(piece)
                     yield piece

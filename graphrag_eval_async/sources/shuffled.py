@@ -7,7 +7,7 @@ import random
 import stat
 from array import array
 from bisect import bisect_right
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio.to_thread
@@ -111,7 +111,7 @@ class ShuffledLines:
         """Shuffle the lines, reproducibly by seed."""
         await anyio.to_thread.run_sync(random.Random(seed).shuffle, self._order)  # noqa: S311
 
-    async def batches(self, *, spool: bool) -> AsyncGenerator[list[Record]]:
+    async def batches(self) -> AsyncGenerator[list[Record]]:
         """The lines, in batches of those read together.
 
         Raises:
@@ -125,7 +125,7 @@ class ShuffledLines:
                 yield await _read_batch(batch)
                 batch, size = [], 0
             if line.length > self._limit:
-                yield await _read_long(line, self._limit, spool=spool)
+                yield await _read_long(line, self._limit)
             else:
                 batch.append(line)
                 size += line.length
@@ -152,15 +152,13 @@ async def _read_batch(places: Sequence[_Place]) -> list[Record]:
     )
 
 
-async def _read_long(place: _Place, max_line_bytes: int, *, spool: bool) -> list[Record]:
+async def _read_long(place: _Place, max_line_bytes: int) -> list[Record]:
     file, number, start, length = place
-    with closing(
-        Splitter(max_line_bytes, spool=spool, file=file.id, number=number, offset=start)
-    ) as splitter:
-        for offset in range(start, start + length, CHUNK_BYTES):
-            size = min(CHUNK_BYTES, start + length - offset)
-            splitter.feed(await anyio.to_thread.run_sync(_read, file, offset, size))
-        return splitter.finish()
+    splitter = Splitter(max_line_bytes, file=file.id, number=number, offset=start)
+    for offset in range(start, start + length, CHUNK_BYTES):
+        size = min(CHUNK_BYTES, start + length - offset)
+        splitter.feed(await anyio.to_thread.run_sync(_read, file, offset, size))
+    return splitter.finish()
 
 
 def _read(file: _File, offset: int, size: int) -> bytes:

@@ -120,14 +120,12 @@ class Event(NamedTuple):
     def size(self) -> int:
         return len(self.data or b"")
 
-    def lines(self, max_line_bytes: int, *, spool: bool) -> list[Record]:
+    def lines(self, max_line_bytes: int) -> list[Record]:
         """The lines that this event completes. Call it once, in the order of the events."""
         tail, data = self
         if data is None:
             return tail.end()
         if tail.splitter is None:
             start = tail.offset - len(data)
-            tail.splitter = Splitter(
-                max_line_bytes, spool=spool, file=tail.file, number=tail.number, offset=start
-            )
+            tail.splitter = Splitter(max_line_bytes, file=tail.file, number=tail.number, offset=start)
         return tail.splitter.feed(data)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import is_large, weight
-from graphrag_eval_async.records import Line, LongLine, Reject, read_record
+from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.stream.bounded_map import Later, Unread
@@ -100,17 +100,13 @@ class Intake:
             is_done = self._resuming is not None and source is None
             return None if is_done else self._read(record), source
 
-        try:
-            response, source = await run_in_thread(read)
-            if response is None:
-                return self._skip(record)
-            if isinstance(response, Reject):
-                await self._reject_large(response, source)
-                return None
-            return self._take(record, response, source)
-        finally:
-            if isinstance(record, LongLine) and not isinstance(record.content, bytes | None):
-                record.content.close()
+        response, source = await run_in_thread(read)
+        if response is None:
+            return self._skip(record)
+        if isinstance(response, Reject):
+            await self._reject_large(response, source)
+            return None
+        return self._take(record, response, source)
 
     async def _ask(self, questions: Questions, number: int, source: Source | None, _hand_out: Any) -> Outcome:
         """Ask a question and evaluate the answer."""

@@ -366,7 +366,6 @@ def _open(
         source = open_source(
             responses,
             max_line_bytes=options.max_line_bytes,
-            spool=callable(options.on_reject) or journal is not None,
             exclude=[] if journal is None else journal.paths,
             documents=evaluator.trace_format is None,
         )

@@ -289,11 +289,9 @@ class Resuming:
             self.journal.reject(reject, source)
 
     async def reject_large(self, reject: Reject, source: Source) -> None:
-        """Do the same in a thread; a file that holds the line is read and rewound."""
+        """Do the same in a thread."""
         if self.journal is not None and not self._stands_there(reject, source):
             await self.journal.reject_large(reject, source)
-            if reject.content is not None and not isinstance(reject.content, bytes):
-                reject.content.seek(0)
 
     def _stands_there(self, reject: Reject, source: Source) -> bool:
         return reject.reason == "incomplete" and source["sha256"] in self._incomplete

@@ -110,8 +110,6 @@ class Outcome:
         self.rejects[reject.line, reject.offset, reject.sha256] += 1
         self.reasons[reject.line, reject.reason] += 1
         assert 0 < len(reject.message) <= 600
-        if reject.content is not None and not isinstance(reject.content, bytes):
-            reject.content.close()
 
     async def stream(self, source: Any, journal: Path) -> Outcome:
         """The journal says which lines results come from."""

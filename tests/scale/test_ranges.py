@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Reject, RunningAggregates, SourceError
+from graphrag_eval_async import RunningAggregates, SourceError
 from graphrag_eval_async.batch import read_results
-from graphrag_eval_async.scale import merging, ranges
+from graphrag_eval_async.scale import ranges
 from graphrag_eval_async.scale.file_evaluation import FileEvaluation
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.ranges import Cutter, RangeLines, range_bytes, unsplittable
@@ -122,10 +121,10 @@ async def aggregate(files: list[str], *, in_processes: bool) -> tuple[Any, ...]:
     if in_processes:
         work = Aggregating(max_line_bytes=600, content=True)
         windows = [*map(Window, files)]
-        merging = Merging(work, windows, 2, aggregates=aggregates, on_reject=on_reject, spool=True)
+        merging = Merging(work, windows, 2, aggregates=aggregates, on_reject=on_reject)
         await merging.run(take)
     else:
-        await read_results(read_jsonl(files), add, on_reject, max_line_bytes=600, spool=True)
+        await read_results(read_jsonl(files), add, on_reject, max_line_bytes=600)
     return aggregates.to_bytes(), rejects, answered
 
 
@@ -136,27 +135,6 @@ def test_aggregates_of_any_ranges(files: Any, size: int, reply_bytes: int) -> No
         paths = write(Path(folder), files)
         found = asyncio.run(aggregate(paths, in_processes=True))
         assert found == asyncio.run(aggregate(paths, in_processes=False))
-
-
-@pytest.mark.parametrize("fault", ["limit", "disk"])
-def test_lines_not_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    def no_room(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    if fault == "limit":
-        monkeypatch.setattr(merging, "MAX_SPOOL_BYTES", 600)
-    else:
-        monkeypatch.setattr(merging, "read_long", no_room)
-    path = tmp_path / "results.jsonl"
-    path.write_bytes(b"x" * 601 + b"\n")
-    found: list[Reject] = []
-    work = Aggregating(max_line_bytes=600, content=True)
-    run = Merging(
-        work, [Window(str(path))], 1, aggregates=RunningAggregates(), on_reject=found.append, spool=True
-    ).run(ignore)
-    asyncio.run(run)
-    [reject] = found
-    assert (reject.reason, reject.length, reject.content) == ("too_long", 601, None)
 
 
 async def ignore(*_: object) -> None:

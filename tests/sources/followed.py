@@ -95,7 +95,7 @@ class Reader:
     def _split(self, events: list[Event]) -> list[Any]:
         lines: list[Record] = []
         for event in events:
-            lines += event.lines(self.limit, spool=False)
+            lines += event.lines(self.limit)
         self.lines += lines
         return lines
 

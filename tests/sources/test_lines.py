@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gzip
 import hashlib
-import tempfile
 import time
 import tracemalloc
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -16,10 +14,9 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
-from graphrag_eval_async.sources import lines, open_source
+from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter, split_lines
 from tests.conftest import LoopClock
-from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -35,22 +32,14 @@ async def generate(chunks: Iterable[bytes]) -> AsyncGenerator[bytes]:
         yield chunk
 
 
-async def split(chunks: Iterable[bytes], limit: int = 1 << 20, *, spool: bool = False) -> list[Record]:
-    batches = split_lines(generate(chunks), max_line_bytes=limit, spool=spool)
+async def split(chunks: Iterable[bytes], limit: int = 1 << 20) -> list[Record]:
+    batches = split_lines(generate(chunks), max_line_bytes=limit)
     return [record async for batch in batches for record in batch]
 
 
 def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     return [data[start:end] for start, end in pairwise(places)]
-
-
-def whole(content: bytes | BinaryIO | None) -> bytes:
-    assert content is not None
-    if isinstance(content, bytes):
-        return content
-    with content:
-        return content.read()
 
 
 def plain(data: bytes, limit: int) -> list[tuple[int, int, bytes, bool]]:
@@ -76,20 +65,17 @@ TEXT = st.lists(
 @given(TEXT | TEXT.map(lambda text: BOM + text), st.lists(st.integers(min_value=0)), st.integers(1, 30))
 async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int) -> None:
     expected = plain(data, limit)
-    for spool in (False, True):
-        records = await split(pieces(data, cuts), limit, spool=spool)
-        assert [(r.number, r.offset, isinstance(r, LongLine)) for r in records] == [
-            (number, offset, too_long) for number, offset, _, too_long in expected
-        ]
-        for record, (_, _, text, _) in zip(records, expected, strict=True):
-            if isinstance(record, LongLine):
-                assert (record.head, record.length, record.limit) == (text[:4096], len(text), limit)
-                assert record.sha256 == hashlib.sha256(text).hexdigest()
-                if spool:
-                    assert whole(record.content) == text
-            else:
-                assert isinstance(record, Line)
-                assert record.data == text
+    records = await split(pieces(data, cuts), limit)
+    assert [(r.number, r.offset, isinstance(r, LongLine)) for r in records] == [
+        (number, offset, too_long) for number, offset, _, too_long in expected
+    ]
+    for record, (_, _, text, _) in zip(records, expected, strict=True):
+        if isinstance(record, LongLine):
+            assert (record.head, record.length, record.limit) == (text[:4096], len(text), limit)
+            assert record.sha256 == hashlib.sha256(text).hexdigest()
+        else:
+            assert isinstance(record, Line)
+            assert record.data == text
 
 
 @pytest.mark.parametrize(
@@ -129,7 +115,7 @@ async def test_lines_come_as_soon_as_they_are_complete() -> None:
             asked += 1
             yield chunk
 
-    batches = split_lines(chunks(), max_line_bytes=10, spool=False)
+    batches = split_lines(chunks(), max_line_bytes=10)
     seen = [(asked, [record.data for record in batch if isinstance(record, Line)]) async for batch in batches]
     assert seen == [(1, [b"a", b"b"]), (3, [b"cd"]), (4, [b"e"])]
 
@@ -138,7 +124,7 @@ async def test_lines_come_as_soon_as_they_are_complete() -> None:
 async def test_a_long_line_across_chunks(size: int) -> None:
     data = b"1234567\n12345\n" + b"x" * 23 + b"\n123456\nab\n" + b"y" * 6
     chunks = [data[i : i + size] for i in range(0, len(data), size)]
-    records = await split(chunks, 5, spool=True)
+    records = await split(chunks, 5)
     assert [(r.number, r.offset, type(r)) for r in records] == [
         (1, 0, LongLine),
         (2, 8, Line),
@@ -147,63 +133,12 @@ async def test_a_long_line_across_chunks(size: int) -> None:
         (5, 45, Line),
         (6, 48, LongLine),
     ]
-    contents = [whole(r.content) for r in records if isinstance(r, LongLine)]
-    assert contents == [b"1234567", b"x" * 23, b"123456", b"y" * 6]
-
-
-async def test_many_long_lines_open_few_files() -> None:
-    count = 0
-    async for records in split_lines(generate([b"too long\n" * 20_000]), max_line_bytes=5, spool=True):
-        contents = [record.content for record in records if isinstance(record, LongLine)]
-        assert sum(not isinstance(content, bytes) for content in contents) <= 1
-        assert all(whole(content) == b"too long" for content in contents)
-        count += len(contents)
-    assert count == 20_000
-
-
-@pytest.mark.parametrize("size", [1, 7, 1000])
-async def test_a_line_takes_no_more_disk_than_its_limit(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(lines, "MAX_SPOOL_BYTES", 50)
-    data = b"x" * 50 + b"\n" + b"y" * 51 + b"\nshort\n" + b"z" * 400
-    before = open_files()
-    records: list[Any] = await split(pieces(data, [*range(size, len(data), size)]), 5, spool=True)
-    fits, is_longer, short, last = records
-    assert whole(fits.content) == b"x" * 50
-    assert short.data == b"short"
-    for record, text in ((is_longer, b"y" * 51), (last, b"z" * 400)):
-        digest = hashlib.sha256(text).hexdigest()
-        if size == 1000 and record is is_longer:
-            continue  # It came in one piece, and is in memory.
-        assert (record.content, record.head, record.length, record.sha256) == (None, text, len(text), digest)
-    assert open_files() == before
-
-
-@pytest.mark.parametrize("size", [10, 1 << 20])
-async def test_a_long_line_on_a_full_disk(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, size: int
-) -> None:
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "r+b", buffering=100))  # noqa: SIM115
-    before = open_files()
-    records: list[Any] = await split([b"x" * size, b"y" * size, b"\nshort\n"], 5, spool=True)
-    record, after = records
-    assert (record.content, record.length) == (None, 2 * size)
-    assert after.data == b"short"
-    assert f"bytes or more; keeping its head: [Errno {errno.ENOSPC}]" in caplog.text
-    assert open_files() == before
-
-
-async def test_a_long_line_that_never_ends_leaves_no_file_open() -> None:
-    async def failing() -> AsyncGenerator[bytes]:
-        yield b"a\n" + b"x" * 100
-        raise OSError("gone")
-
-    batches = split_lines(failing(), max_line_bytes=10, spool=True)
-    assert [record.number for record in await anext(batches)] == [1]
-    with pytest.raises(OSError, match="gone"):
-        await anext(batches)
-    batches = split_lines(generate([b"a\n" + b"x" * 100]), max_line_bytes=10, spool=True)
-    await anext(batches)
-    await batches.aclose()
+    assert [r.head for r in records if isinstance(r, LongLine)] == [
+        b"1234567",
+        b"x" * 23,
+        b"123456",
+        b"y" * 6,
+    ]
 
 
 async def test_closing_closes_the_chunks() -> None:
@@ -216,7 +151,7 @@ async def test_closing_closes_the_chunks() -> None:
         finally:
             closed.append(True)
 
-    batches = split_lines(chunks(), max_line_bytes=10, spool=False)
+    batches = split_lines(chunks(), max_line_bytes=10)
     await anext(batches)
     await batches.aclose()
     assert closed == [True]
@@ -232,7 +167,7 @@ async def test_a_long_line_is_not_kept_in_memory() -> None:
 
     tracemalloc.start()
     try:
-        batches = split_lines(chunks(), max_line_bytes=1 << 20, spool=False)
+        batches = split_lines(chunks(), max_line_bytes=1 << 20)
         records = [record async for batch in batches for record in batch]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -248,7 +183,7 @@ async def test_a_long_line_is_not_kept_in_memory() -> None:
 async def test_lines_know_their_file() -> None:
     file = FileId("a", "1-2-0")
     data = [b"1\n", b"too long\nto", b"o long\n2\n3"]
-    batches = split_lines(generate(data), max_line_bytes=5, spool=False, file=file)
+    batches = split_lines(generate(data), max_line_bytes=5, file=file)
     lines = [line async for batch in batches for line in batch]
     assert [(line.file, line.offset) for line in lines if not isinstance(line, Unwritable)] == [
         (file, offset) for offset in (0, 2, 11, 20, 22)
@@ -258,14 +193,9 @@ async def test_lines_know_their_file() -> None:
 @given(TEXT, st.integers(0, 100), st.integers(1, 30))
 def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, cut: int, limit: int) -> None:
     """Wherever it is ended for now, going on at its offset gives the same lines in the end."""
-
-    def shown(lines: list[Record]) -> list[Record]:
-        """What is at hand of a long line depends on how it came."""
-        return [line._replace(content=None) if isinstance(line, LongLine) else line for line in lines]
-
-    whole = Splitter(limit, spool=False)
-    expected = shown(whole.feed(data) + whole.finish())
-    splitter = Splitter(limit, spool=False)
+    whole = Splitter(limit)
+    expected = whole.feed(data) + whole.finish()
+    splitter = Splitter(limit)
     lines = splitter.feed(data[:cut])
     begin, held = splitter.offset, splitter.held
     assert begin + held == min(cut, len(data))
@@ -274,7 +204,7 @@ def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, cut: int,
     assert splitter.held == 0
     assert all(not getattr(line, "whole", False) for line in unfinished)
     lines += splitter.feed(data[begin:]) + splitter.finish()
-    assert shown(lines) == expected
+    assert lines == expected
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n"])
@@ -293,9 +223,9 @@ async def test_blank_lines_do_not_block_other_tasks(tmp_path: Path, form: str, b
     else:
         responses = [text + b"1\n"]
     source = (
-        split_lines(generate(responses), max_line_bytes=9, spool=False)
+        split_lines(generate(responses), max_line_bytes=9)
         if form == "stream"
-        else aiter(open_source(responses, max_line_bytes=9, spool=False))
+        else aiter(open_source(responses, max_line_bytes=9))
     )
     clock = LoopClock()
     await asyncio.sleep(0)

@@ -92,7 +92,7 @@ async def test_long_lines() -> None:
     ]
     long = records[1]
     assert isinstance(long, LongLine)
-    assert long == LongLine(2, 6, b"b" * 6, 6, 5, hashlib.sha256(b"b" * 6).hexdigest(), b"b" * 6)
+    assert long == LongLine(2, 6, b"b" * 6, 6, 5, hashlib.sha256(b"b" * 6).hexdigest())
 
 
 async def test_each_item_is_delivered_before_the_next_is_requested() -> None:
@@ -140,7 +140,7 @@ async def test_lines_of_files_are_unchanged() -> None:
     file = FileId("log.jsonl", "1-2-3", followed=True)
     lines: list[Any] = [
         Line(7, 123, b"a", file, whole=False),
-        LongLine(8, 200, b"b", 1, 0, "", None, file),
+        LongLine(8, 200, b"b", 1, 0, "", file),
         Line(9, 300, b"\n\n"),
     ]
     assert await read(["x", *lines, {"a": 1}]) == [Line(1, 0, b"x"), *lines, Line(2, 2, b'{"a":1}')]

@@ -27,7 +27,7 @@ TEXT = b"\n".join(LINES)
 
 
 async def read(responses: Any) -> list[bytes]:
-    async with aclosing(open_source(responses, max_line_bytes=1000, spool=False)) as batches:
+    async with aclosing(open_source(responses, max_line_bytes=1000)) as batches:
         return [getattr(record, "data", b"") async for batch in batches for record in batch]
 
 
@@ -108,7 +108,7 @@ async def test_files_that_are_read_or_followed(tmp_path: Path) -> None:
 
 async def test_a_follower_closed_before_reading(tmp_path: Path) -> None:
     follower = follow_jsonl(tmp_path)
-    source = open_source(follower, max_line_bytes=10, spool=False)
+    source = open_source(follower, max_line_bytes=10)
     await follower.begin({})
     await source.aclose()
     assert [line async for line in follower] == []
@@ -130,7 +130,7 @@ async def test_text_streams(size: int) -> None:
 
 async def test_a_byte_stream_is_closed_when_left() -> None:
     stream = Pieces(TEXT, 10)
-    source = open_source(stream, max_line_bytes=1000, spool=False)
+    source = open_source(stream, max_line_bytes=1000)
     await anext(aiter(source))
     await source.aclose()
     assert stream.closed
@@ -138,7 +138,7 @@ async def test_a_byte_stream_is_closed_when_left() -> None:
 
 async def test_a_source_closed_before_reading() -> None:
     stream = Pieces(TEXT, 10)
-    await open_source(stream, max_line_bytes=1000, spool=False).aclose()
+    await open_source(stream, max_line_bytes=1000).aclose()
     assert stream.closed
 
 
@@ -155,7 +155,7 @@ async def test_an_iterator_is_closed_if_it_can_be() -> None:
         async def aclose(self) -> None:
             closed.append(True)
 
-    source = open_source(Closable(), max_line_bytes=10, spool=False)
+    source = open_source(Closable(), max_line_bytes=10)
     await anext(aiter(source))
     await source.aclose()
     assert closed == [True]
@@ -171,7 +171,7 @@ async def test_a_source_is_closed_even_under_cancellation() -> None:
             await checkpoint()
             cleaned.append(True)
 
-    source = open_source(items(), max_line_bytes=10, spool=False)
+    source = open_source(items(), max_line_bytes=10)
     await anext(aiter(source))
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -199,13 +199,13 @@ async def test_memory_streams() -> None:
 @each("responses", [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces])
 def test_sources_that_yield_no_responses(responses: Any) -> None:
     with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
-        open_source(responses, max_line_bytes=1, spool=False)
+        open_source(responses, max_line_bytes=1)
 
 
 @pytest.mark.parametrize("paths", [["a.jsonl", "b.jsonl.gz"], (Path("a"),), [Path("a.jsonl"), "b.json"]])
 def test_a_list_of_paths_is_named(paths: Any) -> None:
     with pytest.raises(UsageError, match=r"got a list of paths; use read_jsonl\(\[...\]\)"):
-        open_source(paths, max_line_bytes=100, spool=False)
+        open_source(paths, max_line_bytes=100)
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -266,20 +266,16 @@ def test_rejects_are_restored_and_not_written_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [10, 10_000])
-def test_rejects_whole_as_they_are(tmp_path: Path, limit: int) -> None:
-    """Those too long to hold, too, of which the caller's function has the content after the journal had."""
+def test_the_content_of_rejects(tmp_path: Path, limit: int) -> None:
     path, source = tmp_path / "results.jsonl", tmp_path / "source.jsonl"
     text = b'{"question_id": "' + b"x" * 50 + b'"}'
     source.write_bytes(text)
-    seen = []
-
-    def on_reject(reject: Any) -> None:
-        seen.append(reject.content if isinstance(reject.content, bytes) else reject.content.read())
-
-    complete(source, path, on_reject=on_reject, max_line_bytes=limit)
-    assert seen == [text]
-    (record,) = results_of(f"{path}.rejects")
-    assert ("content_base64" in record) == (limit == 10)
+    seen: list[Any] = []
+    complete(source, path, on_reject=seen.append, max_line_bytes=limit)
+    (reject,), (record,) = seen, results_of(f"{path}.rejects")
+    assert reject.head == text
+    assert reject.content == (None if limit == 10 else text)
+    assert record["head" if limit == 10 else "content"] == text.decode()
 
 
 def test_a_reject_that_ends_the_stream_is_kept(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class ReadPieces:
     def _of_file(self, piece: Mapping[str, Any]) -> Iterator[Row]:
         _status(piece)
         source = read_jsonl(piece["file"])
-        batches = source.batches(max_line_bytes=self._limit, spool=False)
+        batches = source.batches(max_line_bytes=self._limit)
 
         async def following() -> list[Record] | None:
             return await anext(batches, None)

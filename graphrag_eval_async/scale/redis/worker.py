@@ -276,7 +276,7 @@ class RedisWorker:
     def reject(self, reject: Reject, source: Mapping[str, str]) -> None:
         """Queue a reject, which a task stores soon."""
         more = {"entry": source["entry"], "stream": source["stream"]}
-        line = b"".join(reject_line(reject, more, REJECT_BYTES)).removesuffix(b"\n")
+        line = reject_line(reject, more, REJECT_BYTES).removesuffix(b"\n")
         self._rejects.append(Finished(source["entry"], "", reject.reason, line))
         self._rejected.set()
 

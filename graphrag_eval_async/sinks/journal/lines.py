@@ -42,23 +42,10 @@ class SetAside(Exception):  # noqa: N818
     """Raised for a line that is valid but no longer counts."""
 
 
-def seal(line: bytes, crc: int = 0) -> bytes:
-    """Return the line of a nonempty JSON object with its CRC-32 added as the last member.
-
-    If `line` is only the end of a line, `crc` is the CRC-32 of the part before it.
-    """
+def seal(line: bytes) -> bytes:
+    """Return the line of a nonempty JSON object with its CRC-32 added as the last member."""
     body = memoryview(line)[:-2]
-    return CHECKSUM % (body, crc32(body, crc))
-
-
-def seal_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Do the same for a line in pieces; the last piece must hold at least its last two bytes."""
-    held, crc = b"", 0
-    for piece in pieces:
-        yield held
-        crc = crc32(held, crc)
-        held = piece
-    yield seal(held, crc)
+    return CHECKSUM % (body, crc32(body))
 
 
 def unseal(line: bytes) -> Any:

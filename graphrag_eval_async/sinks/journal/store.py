@@ -14,12 +14,12 @@ import orjson
 from graphrag_eval_async.errors import JournalError
 from graphrag_eval_async.sinks.append_file import AppendFile
 from graphrag_eval_async.sinks.journal.conditions import FORMAT, mismatch, new_conditions, read_conditions
-from graphrag_eval_async.sinks.journal.lines import join, read_lines, seal, seal_pieces
+from graphrag_eval_async.sinks.journal.lines import join, read_lines, seal
 from graphrag_eval_async.sinks.rejects import reject_line
 from graphrag_eval_async.threads import outlast, run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
 
     from graphrag_eval_async.records import Reject
@@ -134,9 +134,9 @@ class OpenJournal:
         if self._fsync != "never":
             self._syncing.soon()
 
-    def _reject_line(self, reject: Reject, source: Mapping[str, Any]) -> Iterator[bytes]:
+    def _reject_line(self, reject: Reject, source: Mapping[str, Any]) -> list[bytes]:
         room = self._max_reject_bytes - self._rejects.size
-        return seal_pieces(reject_line(reject, {"source": source}, room))
+        return [seal(reject_line(reject, {"source": source}, room))]
 
     async def aclose(self) -> None:
         """Flush everything, unless `fsync` is "never", and release the locks.

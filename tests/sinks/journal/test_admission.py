@@ -130,7 +130,7 @@ def test_what_a_result_says_of_its_line() -> None:
     assert source == {**file, **plain, "occurrence": 3, "whole": False}
     place = Position("/logs/log", "key", 20, 4, digest)
     assert read_source(source) == (bytes.fromhex(digest[:32]), 3, place, False)
-    long = LongLine(3, 20, b"te", 4, 1, digest, None, READ)
+    long = LongLine(3, 20, b"te", 4, 1, digest, READ)
     assert admission.admit(long) == {**file, **plain, "occurrence": 4}
 
 
