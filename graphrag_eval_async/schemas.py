@@ -129,9 +129,12 @@ ResultShape = defstruct(
 
 
 class Statistics(Struct, kw_only=True):
-    """Statistics of one metric; in `macro`, only the mean and its bounds."""
+    """Statistics of one metric; in `macro`, only the means and the bounds."""
 
-    mean: float | None = None
+    mean: Annotated[float | None, Meta(description="over all values")] = None
+    mean_of_questions: Annotated[
+        float | None, Meta(description="over questions, each the mean of its samples")
+    ] = None
     sum: float | None = None
     median: float | None = None
     min: float | None = None
@@ -141,6 +144,9 @@ class Statistics(Struct, kw_only=True):
 class _Group(Struct, kw_only=True):
     number_of_error_samples: int
     number_of_success_samples: int
+    error_rate: Annotated[
+        float | None, Meta(description="share of errors, over questions, each the mean of its samples")
+    ] = None
     steps: dict[str, dict[str, int]] = {}
 
 

@@ -90,15 +90,6 @@ def number(value: float) -> str:
     return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def mean_cell(stats: Mapping[str, Any]) -> str:
-    """A mean and the ends of its interval."""
-    if "mean" not in stats:
-        return ""
-    if (interval := stats.get("interval")) is None:
-        return number(stats["mean"]) if abs(stats["mean"]) >= 1000 else f"{stats['mean']:.3g}"
-    return f"{stats['mean']:.3f} {interval_cell(interval['low'], interval['high'])}"
-
-
 def interval_cell(low: float, high: float) -> str:
     """The ends of an interval, with a third digit if it is narrow."""
     digits = 2 if high - low >= 0.05 else 3

@@ -6,13 +6,14 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import Tallies, bounds, count, coverage, reasons
-from graphrag_eval_async.aggregates.exact import mean, sum_units
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units
 from graphrag_eval_async.aggregates.histogram import count_of
 from graphrag_eval_async.aggregates.questions import (
     FIRST,
     UNKNOWN,
     Clusters,
     QuestionScore,
+    QuestionValues,
     clusters,
     mean_of,
     name_of,
@@ -26,7 +27,7 @@ from graphrag_eval_async.aggregates.steps import (
     counts_of,
     trimmed,
 )
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, is_score, metric_position
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, metric_position
 from graphrag_eval_async.records.outcomes import REASON
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
+
+_Moved: TypeAlias = tuple[list[int], list[float]]
+"""Places of questions, and a value of each."""
 
 Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None, bool], dict[str, Any]]"
 """Returns the keys of intervals, from weights and clusters, if known, and whether values are from 0 to 1."""
@@ -63,20 +67,21 @@ class DetailOptions(NamedTuple):
 class Group:
     """Counts, step counts and metrics of results.
 
-    `tallies` counts failed metrics and reasons of failure, `failed` errors by question. `expected` are the
-    step names that are always counted by name.
+    `tallies` counts failed metrics and reasons of failure. `errors_by_question` has a value of each result:
+    1 for an error, otherwise 0. `expected` are the step names that are always counted by name.
     """
 
     def __init__(self, expected: Collection[str] = ()) -> None:
         self._expected = expected
         self.errors = 0
-        self.failed: Counter[str] = Counter()
+        self.errors_by_question = QuestionValues()
         self.successes = 0
         self.steps: StepCounts = {}
         self.tallies: Tallies = Counter()
         self.series: dict[str, Series] = {}
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
+        self._sums: dict[str, tuple[int, int] | None] = {}
         self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
     def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
@@ -93,27 +98,31 @@ class Group:
 
     def replace(self, new: Sequence[WindowedResult], gone: Sequence[WindowedResult]) -> None:
         """Add new samples and remove old ones that were added before."""
-        for sign, samples in ((1, new), (-1, gone)):
+        known, errors = self.places, self.errors_by_question
+        for sign, samples, move in ((1, new, errors.add), (-1, gone, errors.remove)):
             for sample in samples:
                 self.count(sample.failed, sample.steps, sample.tallies, sign)
-                if sample.failed:
-                    self.failed[sample.question] += sign
-                    if not self.failed[sample.question]:
-                        del self.failed[sample.question]
-        replace_samples(self.series, new, gone, self.places)
+            places = [known.setdefault(sample.question, len(known)) for sample in samples]
+            move(places, [float(sample.failed) for sample in samples])
+        replace_samples(self.series, new, gone, known)
 
-    def add(self, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]) -> None:
+    def add(
+        self, failed: bool, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]
+    ) -> None:
         """Add the values of results with these metrics, also to `micro`."""
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
+        most = len(known) + len(rows)
         places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
+        fresh = len(known) == most
+        self.errors_by_question.add(places, [float(failed)] * len(rows), fresh=fresh)
         columns = [packed(values) for values in zip(*numbers, strict=True)]
         for name, values in zip(metrics, columns, strict=True):
             own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
             own.add(values)
             of_all.add(values)
             if own.questions is not None:
-                own.questions.add(places, values)
+                own.questions.add(places, values, fresh=fresh)
         counted: Iterable[tuple[str, Sequence[float]]] = zip(metrics, columns, strict=True)
         if sum(map(samples.count, FIRST)) < len(rows) or len({*metrics}) < len(metrics):
             firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
@@ -134,13 +143,32 @@ class Group:
 
     def merge(self, other: Group) -> None:
         self.add_counts(other)
-        self.failed.update(other.failed)
+        most = len(self.places) + len(other.places)
         places = [self.places.setdefault(name, len(self.places)) for name in other.places]
+        fresh = len(self.places) == most and bool(places)
         for name, series in other.series.items():
             own = metric(self.series, name, by_question=True)
             own.merge(series)
             if own.questions is not None and series.questions is not None:
-                own.questions.merge(series.questions, places)
+                own.questions.merge(series.questions, places, fresh=fresh)
+        self.errors_by_question.merge(other.errors_by_question, places, fresh=fresh)
+
+    def question_sums(self, metric: str) -> tuple[int, int] | None:
+        """Return the sum of the questions' means of a metric, or of `ERROR_RATE`, and their number.
+
+        The sum is in units of 2**-1074. None if some results do not name their questions.
+        """
+        if metric not in self._sums:
+            series, own = self.series.get(metric), self.errors_by_question
+            units = self.errors * ONE + own.shift
+            if metric != ERROR_RATE:
+                if series is None or series.questions is None:
+                    return 0, 0
+                own = series.questions
+                # Ints that no double equals are rounded by question.
+                units = own.sum_of_means() if series.values.wide else series.units + own.shift
+            self._sums[metric] = None if self.places.get(UNKNOWN) in own else (units, len(own))
+        return self._sums[metric]
 
     def means_of_questions(self, metric: str) -> Iterator[tuple[str, float, int]]:
         """Yield the questions with a value of a score, their means, and their numbers of values."""
@@ -152,7 +180,12 @@ class Group:
 
     def question_scores(self, template: str, metric: str, *, include_errors: bool) -> Iterator[QuestionScore]:
         """Yield the mean of a score for each question; values may be added meanwhile."""
-        errors = {} if include_errors else dict(self.failed)
+        names, errors = [*self.places], {}
+        if not include_errors:
+            for place, values in self.errors_by_question.by_place():
+                share, results = mean_of(values)
+                if share:
+                    errors[names[place]] = round(share * results)
         for question, own, values in self.means_of_questions(metric):
             failed = errors.pop(question, 0)
             if question != UNKNOWN:
@@ -165,6 +198,7 @@ class Group:
     def touch(self) -> None:
         """Invalidate cached snapshots."""
         self._shown = self._detailed = None
+        self._sums.clear()
 
     def trim_steps(self) -> None:
         """Count rare steps together if there are many names; steps cannot be removed after that."""
@@ -181,18 +215,23 @@ class Group:
         `groups` have the values by question, if this one does not.
         """
         if self._shown is None:
-            self._shown = self._show()
+            self._shown = self._show(groups or [self])
         fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
         return fresh if detail is None else self._add_detail(fresh, detail, groups or [self])
 
-    def _show(self) -> dict[str, Any]:
+    def _show(self, groups: Collection[Group]) -> dict[str, Any]:
         """Lay out statistics for a snapshot, in an order that depends only on names."""
         shown: dict[str, Any] = {
             "number_of_error_samples": self.errors,
             "number_of_success_samples": self.successes,
         }
+        if samples := self.errors + self.successes:
+            rate = self.errors / samples
+            shown[ERROR_RATE] = _of_questions(groups, ERROR_RATE, rate, samples).get(
+                "mean_of_questions", rate
+            )
         steps = self.trimmed_steps
         names = sorted(name for name in steps if name is not None)
         tables = {
@@ -205,7 +244,8 @@ class Group:
         if tables:
             shown["steps"] = tables
         for name in sorted(self.series, key=metric_position):
-            shown[name] = self.series[name].stats()
+            stats = self.series[name].stats()
+            shown[name] = stats | _of_questions(groups, name, stats["mean"], len(self.series[name]))
         return shown
 
     def _add_detail(
@@ -229,7 +269,7 @@ class Group:
                     if detail.intervals is None:
                         whole[metric]["weights"] = weights
                     elif is_score(metric):
-                        grouped = clusters_of(groups, metric, shown[metric]["mean"])
+                        grouped = clusters_of(groups, metric, shown[metric].get("mean_of_questions"))
                         whole[metric] |= detail.intervals(weights, grouped, bounded)
                 if bounded and values + failed:
                     whole[metric]["bounds"] = bounds(own, failed)
@@ -283,45 +323,55 @@ def replace_samples(
 
     With `places` of questions, also add and remove values by question.
     """
-    moved: defaultdict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    moved: defaultdict[str, tuple[_Moved, _Moved]] = defaultdict(lambda: (([], []), ([], [])))
     for side, samples in enumerate((new, gone)):
         for sample in samples:
+            place = -1 if places is None else places.setdefault(sample.question, len(places))
             for name, number in zip(sample.metrics, sample.numbers, strict=True):
-                moved[name][side].append(number)
-    for name, (came, went) in moved.items():
-        metric(series, name, by_question=places is not None).replace(came, went)
-    for sign, samples in ((1, new), (-1, gone)):
-        for sample in samples:
-            _replace_by_question(series, sample, sign, places)
+                of_questions, numbers = moved[name][side]
+                of_questions.append(place)
+                numbers.append(number)
+    for name, ((came_to, came), (went_from, went)) in moved.items():
+        own = metric(series, name, by_question=places is not None)
+        own.replace(came, went)
+        if own.questions is not None:
+            own.questions.add(came_to, came)
+            own.questions.remove(went_from, went)
+    for sample in new:
+        _replace_first(series, sample, 1)
+    for sample in gone:
+        _replace_first(series, sample, -1)
     for name in moved:
         if not series[name]:
             del series[name]
 
 
-def _replace_by_question(
-    series: Mapping[str, Series], sample: WindowedResult, sign: int, places: dict[str, int] | None
-) -> None:
-    """Add a sample to the histograms and to the values by question, or with a `sign` of -1 remove it."""
-    if sample.is_first:
-        for name, values in first_values(sample.metrics, [sample.numbers]):
-            if (histogram := series[name].histogram) is not None:
-                (histogram.add if sign > 0 else histogram.remove)(values)
-    if places is not None:
-        place = [places.setdefault(sample.question, len(places))]
-        for name, value in zip(sample.metrics, sample.numbers, strict=True):
-            if (questions := series[name].questions) is not None:
-                (questions.add if sign > 0 else questions.remove)(place, [value])
+def _replace_first(series: Mapping[str, Series], sample: WindowedResult, sign: int) -> None:
+    """Add a sample to the histograms if it is a first one, or with a `sign` of -1 remove it."""
+    for name, values in first_values(sample.metrics, [sample.numbers]) if sample.is_first else ():
+        if (histogram := series[name].histogram) is not None:
+            (histogram.add if sign > 0 else histogram.remove)(values)
 
 
-def clusters_of(groups: Iterable[Group], metric: str, mean: float) -> Clusters | None:
-    """Group all values of a score by question; return None if not all questions are known."""
-    means: list[tuple[float, int]] = []
+def _of_questions(
+    groups: Iterable[Group], metric: str, mean_of_values: float, values: int
+) -> dict[str, float]:
+    """Return the mean over the questions' means of a metric, unless questions are not known."""
+    units = questions = 0
     for group in groups:
-        for question, own, values in group.means_of_questions(metric):
-            if question == UNKNOWN:
-                return None
-            means.append((own, values))
-    return clusters(means, mean)
+        sums = group.question_sums(metric)
+        if sums is None:
+            return {}
+        units, questions = units + sums[0], questions + sums[1]
+    own = mean_of_values if questions == values else mean(units, questions, integral=False)
+    return {"mean_of_questions": own}
+
+
+def clusters_of(groups: Iterable[Group], metric: str, mean: float | None) -> Clusters | None:
+    """Return what the means of questions say, of which this is the mean; None if it is not known."""
+    if mean is None:
+        return None
+    return clusters([own for group in groups for _, own, _ in group.means_of_questions(metric)], mean)
 
 
 def metric(series: dict[str, Series], name: str, *, by_question: bool = False) -> Series:
@@ -333,11 +383,12 @@ def metric(series: dict[str, Series], name: str, *, by_question: bool = False) -
 
 
 def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the mean of the templates' means, and of their bounds, if there are any."""
+    """Return the means of the templates' means, and of their bounds, if there are any."""
     groups = [shown[metric] for shown in per_template.values() if metric in shown]
     macro: dict[str, Any] = {}
-    if means := [group["mean"] for group in groups if "mean" in group]:
-        macro["mean"] = _mean(means)
+    for key in ("mean", "mean_of_questions"):
+        if means := [group[key] for group in groups if key in group]:
+            macro[key] = _mean(means)
     if bounds := [group["bounds"] for group in groups if "bounds" in group]:
         macro["bounds"] = {end: _mean([each[end] for each in bounds]) for end in ("low", "high")}
     return macro

@@ -1,4 +1,4 @@
-"""The values of a score by question: the samples of one question are not independent of each other."""
+"""The values of a metric by question: the samples of one question are not independent of each other."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 UNKNOWN = ""
 """Stands for the question of results that name none."""
+
+WAITING, MAX_WAITING = 8, 1 << 16
+"""Maximum values for each question that wait to be summed in one batch, and maximum of all."""
 
 FIRST = (1, None)
 """Numbers of first samples; results of other programs may not number them."""
@@ -29,12 +32,11 @@ Several: TypeAlias = tuple[int, int]
 """Several values of a question: their exact sum, in units of 2**-1074, and their number."""
 
 
-def plus(values: float | Several, more: float | Several, sign: int = 1) -> Several:
-    """Add exactly, or with a `sign` of -1 subtract."""
+def plus(values: float | Several, more: float | Several) -> Several:
+    """Add exactly."""
     units, count = values if isinstance(values, tuple) else (to_units(values), 1)
-    if isinstance(more, tuple):
-        return units + sign * more[0], count + sign * more[1]
-    return units + sign * to_units(more), count + sign
+    more_units, more_count = more if isinstance(more, tuple) else (to_units(more), 1)
+    return units + more_units, count + more_count
 
 
 def mean_of(values: float | Several) -> tuple[float, int]:
@@ -67,68 +69,107 @@ class QuestionScore(NamedTuple):
         return self.mean, -self.values - self.errors, self.question, self.template
 
 
-class QuestionValues:
-    """The values of one score, summed exactly by question.
+def _shift(values: float | Several) -> int:
+    """Return how far the mean of a question is above the sum of its values, in units of 2**-1074."""
+    return to_units(mean_of(values)[0]) - values[0] if isinstance(values, tuple) else 0
 
-    A question has a place, the same for all scores of a template. A question with one value takes 8 bytes.
+
+class QuestionValues:
+    """The values of one metric, summed exactly by question.
+
+    A question has a place, the same for all metrics of a template. A question with one value takes 8 bytes.
     """
 
-    __slots__ = ("_count", "_several", "_single")
+    __slots__ = ("_before", "_count", "_places", "_several", "_shift", "_single", "_values")
 
     def __init__(self) -> None:
         self._single = array("d")  # NaN for a place without a value, or with several.
         self._several: dict[int, Several] = {}
-        self._count = 0
+        self._count = self._shift = 0
+        self._before: dict[int, float | Several] = {}  # What `_shift` counts of questions that have changed.
+        self._places, self._values = array("q"), array("d")  # Those that wait.
 
     def __len__(self) -> int:
+        self._settle()
         return self._count
+
+    @property
+    def shift(self) -> int:
+        """What the sum of all values lacks to be the sum of the questions' means, in units of 2**-1074.
+
+        It is 0 as long as each question has one value.
+        """
+        self._settle()
+        for place, values in self._before.items():
+            self._shift += _shift(self._several.get(place, nan)) - _shift(values)
+        self._before.clear()
+        return self._shift
 
     def __contains__(self, place: object) -> bool:
         """Whether the question at a place has a value."""
+        self._settle()
         single = self._single
         return place in self._several or (
             isinstance(place, int) and place < len(single) and not isnan(single[place])
         )
 
-    def add(self, places: list[int], values: Sequence[float]) -> None:
-        """Add a value to each of the questions at `places`."""
-        if places == [*range(len(self._single), len(self._single) + len(places))]:  # All are new.
+    def add(self, places: Sequence[int], values: Sequence[float], *, fresh: bool = False) -> None:
+        """Add a value to each of the questions at `places`; `fresh` if these follow all that are known."""
+        if fresh and len(self._single) <= places[0]:
+            self._pad(places[0])
             self._single.extend(values)
             self._count += len(places)
             return
-        by_place: dict[int, list[float]] = {}
-        for place, value in zip(places, values, strict=True):
-            by_place.setdefault(place, []).append(float(value))
-        for place, own in by_place.items():
-            self.merge_one(place, (sum_floats(own), len(own)) if len(own) > 1 else own[0])
+        self._wait(places, values)
 
-    def merge_one(self, place: int, value: float | Several, sign: int = 1) -> None:
-        """Add the value or values of one question, or with a `sign` of -1 remove them."""
+    def remove(self, places: Sequence[int], values: Sequence[float]) -> None:
+        """Remove values that were added."""
+        self._wait([~place for place in places], values)
+
+    def _wait(self, places: Sequence[int], values: Sequence[float]) -> None:
+        self._places.extend(places)
+        self._values.extend(values)
+        if len(self._places) > min(WAITING * len(self._single), MAX_WAITING):
+            self._settle()
+
+    def _settle(self) -> None:
+        if not self._places:
+            return
+        places, values = self._places, self._values
+        self._places, self._values = array("q"), array("d")
+        came: dict[int, list[float]] = {}
+        for place, value in zip(places, values, strict=True):
+            came.setdefault(place, []).append(value)
+        for place, own in came.items():
+            if place >= 0:
+                self._merge_one(place, (sum_floats(own), len(own)) if len(own) > 1 else own[0])
+        for place, own in came.items():
+            if place < 0:
+                self._merge_one(~place, (-sum_floats(own), -len(own)))
+
+    def _pad(self, length: int) -> None:
+        self._single.extend(repeat(nan, length - len(self._single)))
+
+    def _merge_one(self, place: int, value: float | Several) -> None:
+        """Add the value or values of one question; if there are less than none, remove them."""
         single = self._single
-        if place >= len(single):
-            single.extend(repeat(nan, place + 1 - len(single)))
+        self._pad(place + 1)
         known = self._several.get(place, None if isnan(single[place]) else single[place])
-        if known is None:
-            total = value
-            self._count += 1
-        else:
-            total = plus(known, value, sign)
-            if total[1] < 2:  # After a removal.
-                self._count -= not total[1]
-                total = mean_of(total)[0] if total[1] else nan
+        total = value if known is None else plus(known, value)
+        if isinstance(total, tuple) and total[1] < 2:  # After a removal.
+            total = mean_of(total)[0] if total[1] else nan
+        self._count += (isinstance(total, tuple) or not isnan(total)) - (known is not None)
+        if isinstance(total, tuple) or isinstance(known, tuple):
+            self._before.setdefault(place, nan if known is None else known)
         if isinstance(total, tuple):
             self._several[place], single[place] = total, nan
         else:
             self._several.pop(place, None)
             single[place] = total
 
-    def remove(self, places: Iterable[int], values: Iterable[float]) -> None:
-        """Remove values that were added."""
-        for place, value in zip(places, values, strict=True):
-            self.merge_one(place, float(value), -1)
-
     def by_place(self) -> Iterator[tuple[int, float | Several]]:
         """Yield the places of questions with values, and these."""
+        self._settle()
         several = self._several
         for place, value in enumerate(self._single):
             if value == value:  # Not NaN.
@@ -136,47 +177,61 @@ class QuestionValues:
             elif place in several:
                 yield place, several[place]
 
-    def merge(self, other: QuestionValues, places: Sequence[int]) -> None:
-        """Add the values of `other`, whose places become `places`."""
-        for place, values in other.by_place():
-            self.merge_one(places[place], values)
+    def merge(self, other: QuestionValues, places: Sequence[int], *, fresh: bool = False) -> None:
+        """Add the values of `other`, whose places become `places`; `fresh` as in `add`."""
+        single, several = other.dump(range(len(places)))
+        if fresh and len(self._single) <= places[0]:
+            self._pad(places[0])
+            several = {place + places[0]: values for place, values in several.items()}
+            self.load(self._single + single, self._several | several)
+        else:
+            for place, values in other.by_place():
+                self._merge_one(places[place], values)
+
+    def sum_of_means(self) -> int:
+        """Return the sum of the questions' means, in units of 2**-1074; `shift` says it faster."""
+        return sum(to_units(mean_of(values)[0]) for _, values in self.by_place())
+
+    def dump(self, places: Iterable[int]) -> tuple[array[float], dict[int, Several]]:
+        """Return the values at places: one, or NaN; and by index in `places`, several."""
+        self._settle()
+        single, several, places = self._single, self._several, [*places]
+        known = len(single)
+        # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
+        ones = array("d", [single[place] + 0.0 if place < known else nan for place in places])
+        found = {i: several[place] for i, place in enumerate(places) if place in several} if several else {}
+        return ones, found
+
+    def load(self, single: array[float], several: Mapping[int, Several]) -> None:
+        """Set all values, as `dump` returns them, of valid places."""
+        self._single, self._several = single, {**several}
+        self._count = len(single) - sum(map(isnan, single)) + len(several)
+        self._shift = sum(map(_shift, several.values()))
+        self._before = {}
 
 
 class Clusters(NamedTuple):
-    """What the values of a score say when they are grouped by question.
+    """What the means of questions say.
 
     Attributes:
         questions: number of questions with a value.
-        mean: mean over all values.
-        mean_of_questions: mean over the questions' means.
+        mean: mean over the questions' means.
         se: standard error of `mean`; None for fewer than two questions.
-        unanimous: the questions with a mean of 1, if every question has a mean of 0 or 1 and all have the
-            same number of values; otherwise None.
+        unanimous: the questions with a mean of 1, if every question has a mean of 0 or 1; otherwise None.
     """
 
     questions: int
     mean: float
-    mean_of_questions: float
     se: float | None
     unanimous: int | None
 
 
-def clusters(means: Sequence[tuple[float, int]], mean: float) -> Clusters:
-    """Group values by question; `means` has the mean and the number of values of each question, at least one.
-
-    The standard error is that of a ratio of two sums over independent questions, the sum of the values and
-    their number: Cochran (1977, "Sampling Techniques", 3rd edition, section 6.3). For equal numbers of values
-    it is that of the mean of the questions' means.
-    """
-    questions, values = len(means), sum(count for _, count in means)
-    se = None
+def clusters(means: Sequence[float], mean: float) -> Clusters:
+    """Return what the means of questions, at least one, and the mean of these say."""
+    questions, se = len(means), None
     with suppress(OverflowError):  # Of an output near the largest double.
         if questions > 1:
-            squares = fsum([((own - mean) * count) ** 2 for own, count in means])
-            se = sqrt(questions / (questions - 1) * squares) / values
-    repeated = values > questions
-    ones = [own for own, _ in means if own in (0, 1)]
-    even = not repeated or len({count for _, count in means}) == 1
-    unanimous = int(sum(ones)) if len(ones) == questions and even else None
-    of_questions = sum_floats([own for own, _ in means]) / (questions * ONE) if repeated else mean
-    return Clusters(questions, mean, of_questions, se, unanimous)
+            squares = fsum([(own - mean) ** 2 for own in means])
+            se = sqrt(squares / (questions - 1) / questions)
+    ones = [own for own in means if own in (0, 1)]
+    return Clusters(questions, mean, se, int(sum(ones)) if len(ones) == questions else None)

@@ -21,7 +21,6 @@ from graphrag_eval_async.aggregates.group import (
     replace_samples,
 )
 from graphrag_eval_async.aggregates.pending import Pending
-from graphrag_eval_async.aggregates.questions import name_of
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, WindowedResult
 from graphrag_eval_async.errors import UsageError, describe
@@ -162,12 +161,13 @@ class Aggregates:
     def snapshot(self) -> dict[str, Any]:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
 
-        If several judges gave scores, `agreement` has the mean of each judge and how far they agree, by
-        metric; see `Agreement.snapshot`. Windows lack it.
+        `mean` is over all values, `mean_of_questions` over the questions' means; the latter is absent if some
+        results do not name their question. If several judges gave scores, `agreement` has the mean of each
+        judge and how far they agree, by metric; see `Agreement.snapshot`. Windows lack it.
         """
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
-        return self._snapshot(per_template, self._total().snapshot(), self._micro)
+        return self._snapshot(per_template, self._total().snapshot(None, self._groups.values()), self._micro)
 
     def question_scores(self, metric: str, template: str | None = None) -> Iterator[QuestionScore]:
         """Yield the mean of a score for each question, of one template or of all, if any has a value.
@@ -346,10 +346,7 @@ class Aggregates:
             group = self._group(template)
             group.count(failed, steps, tallies, len(rows))
             group.trim_steps()
-            if failed:
-                group.failed.update([name_of(question) for _, question, _ in rows])
-            if metrics:
-                group.add(metrics, rows, self._micro)
+            group.add(failed, metrics, rows, self._micro)
 
     def _slide(self, sliding: Sliding) -> None:
         new, gone = sliding.advance()

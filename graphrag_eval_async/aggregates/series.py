@@ -11,7 +11,7 @@ from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_unit
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
 from graphrag_eval_async.aggregates.questions import QuestionValues
-from graphrag_eval_async.records.metrics import is_score, may_be_bounded
+from graphrag_eval_async.records.metrics import may_be_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,14 +47,14 @@ class Series:
 
     Attributes:
         histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
-        questions: for a score, its values by question; filled by the owner.
+        questions: for a template, its values by question; filled by the owner.
     """
 
     __slots__ = ("_floats", "_ordered", "_units", "_waiting", "histogram", "integral", "questions")
 
     def __init__(self, metric: str, *, by_question: bool = False) -> None:
         self.histogram = Histogram() if may_be_bounded(metric) else None
-        self.questions = QuestionValues() if by_question and is_score(metric) else None
+        self.questions = QuestionValues() if by_question else None
         self.integral = True
         self._ordered = OrderedValues()
         self._floats = 0

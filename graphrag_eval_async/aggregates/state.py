@@ -11,15 +11,17 @@ import struct
 import sys
 import zlib
 from array import array
-from math import isfinite
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from graphrag_eval_async.aggregates.agreement import Agreement
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats
 from graphrag_eval_async.aggregates.group import Group, metric
 from graphrag_eval_async.aggregates.histogram import BINS, Histogram
 from graphrag_eval_async.aggregates.pending import Pending
+from graphrag_eval_async.aggregates.questions import QuestionValues, mean_of
 from graphrag_eval_async.aggregates.series import Series, stored
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.records.metrics import fits, may_be_metric
@@ -27,11 +29,9 @@ from graphrag_eval_async.records.metrics import fits, may_be_metric
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from graphrag_eval_async.aggregates.questions import QuestionValues, Several
-
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
-_VERSION = 6
+_VERSION = 7
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -40,6 +40,9 @@ _Bin: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=BINS)]
 _Name: TypeAlias = bytes
 
 
+# Of each question in its place, its value as a little-endian double, or NaN; and by place, several: the bytes
+# of their sum, and their number.
+_Questions: TypeAlias = tuple[bytes, dict[_Count, tuple[bytes, Annotated[int, msgspec.Meta(ge=2)]]]]
 _StepCounts: TypeAlias = Annotated[list[_Count], msgspec.Meta(min_length=4, max_length=4)]
 
 
@@ -50,14 +53,13 @@ class _Series(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     # By bin, the number of values and the bytes of their sum; and the number of values outside [0, 1].
     bins: dict[_Bin, tuple[_Positive, bytes]]
     outside: _Count
-    # The values of each question: none, one, or the bytes of their sum, and their number.
-    questions: list[float | tuple[bytes, _Positive] | None]
+    questions: _Questions
 
 
 class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     errors: _Count
-    # Errors by question; the name is empty for results that name none.
-    failed: dict[_Name, _Positive]
+    # 1 for each error, 0 for each success.
+    errors_by_question: _Questions
     successes: _Count
     steps: dict[_Name, _StepCounts]
     # Counts of all steps not counted by name.
@@ -134,7 +136,7 @@ def load(data: bytes) -> Contents:
             key = (_decode(template), _decode(question), _decode(sample))
             pending.results[key] = [tuple(map(_decode, metrics)) for metrics in expected]
         agreement = {_decode(name): _load_agreement(each) for name, each in state.agreement.items()}
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, ArithmeticError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
     return Contents(state.include_errors, order, groups, micro, pending, fractions, names, agreement)
 
@@ -161,20 +163,20 @@ def _dump_group(group: Group) -> _Group:
     places = [group.places[question] for question in questions]
     series = {_encode(name): _dump_series(series, places) for name, series in sorted(group.series.items())}
     tallies = [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.tallies.items())]
-    failed = {_encode(name): count for name, count in sorted(group.failed.items())}
+    errors = _dump_questions(group.errors_by_question, places)
     names = [*_encode_all(questions)]
-    return _Group(group.errors, failed, group.successes, by_name, other, tallies, names, series)
+    return _Group(group.errors, errors, group.successes, by_name, other, tallies, names, series)
 
 
 def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[str]) -> Group:
     if not state.errors + state.successes:
         raise ValueError("a template without results")
-    if sum(state.failed.values()) != state.errors:
-        raise ValueError("errors of other questions than those of the template")
     group = Group(expected)
     group.errors, group.successes = state.errors, state.successes
-    group.failed.update({_decode(name): count for name, count in state.failed.items()})
     group.places = {_decode(name): place for place, name in enumerate(state.questions)}
+    known = len(group.places)
+    results = state.errors + state.successes
+    _load_questions(group.errors_by_question, state.errors_by_question, known, results, state.errors * ONE)
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
     if state.other_steps is not None:
         group.steps[None] = state.other_steps
@@ -186,25 +188,56 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
             raise ValueError(f"{name!r} is not a metric")
         wide = isinstance(series.values, list)
         values = _load_values(series)
-        bins = {place: (count, _load_int(units)) for place, (count, units) in series.bins.items()}
-        histogram = Histogram(bins, series.outside)
+        histogram = _load_bins(series, len(values))
         for each in (metric(group.series, name, by_question=True), metric(micro, name)):
             each.extend(values, integral=series.integral, wide=wide)
             if each.histogram is not None:
                 each.histogram.merge(histogram)
-        if (questions := group.series[name].questions) is not None:
-            _load_questions(questions, series, len(group.places))
+        own = group.series[name]
+        if own.questions is not None:
+            ends = float(own.values.first()), float(own.values.last())
+            rounding = len(own) * ONE << 11 if wide else 0  # Of ints that no double equals.
+            _load_questions(own.questions, series.questions, known, len(own), own.units, ends, rounding)
     return group
 
 
-def _load_questions(questions: QuestionValues, series: _Series, number: int) -> None:
-    if len(series.questions) > number:
+def _load_bins(state: _Series, values: int) -> Histogram:
+    """Return the histogram of the first ones of so many values."""
+    bins = {place: (count, _load_int(units)) for place, (count, units) in state.bins.items()}
+    if sum(count for count, _ in bins.values()) + state.outside > values or not all(
+        place * count * ONE <= BINS * units <= (place + 1) * count * ONE
+        for place, (count, units) in bins.items()
+    ):
+        raise ValueError("a histogram of other values than those of the metric")
+    return Histogram(bins, state.outside)
+
+
+def _load_questions(
+    questions: QuestionValues,
+    state: _Questions,
+    known: int,
+    count: int,
+    units: int,
+    ends: tuple[float, float] = (0.0, 1.0),
+    rounding: int = 0,
+) -> None:
+    """Load `count` values between `ends`, with a sum of `units`, of so many known questions."""
+    single: array[float] = array("d")
+    single.frombytes(state[0])
+    single = _little_endian(single)
+    several = {place: (_load_int(total), values) for place, (total, values) in state[1].items()}
+    if len(single) > known or any(place >= len(single) or not isnan(single[place]) for place in several):
         raise ValueError("values of unknown questions")
-    for place, values in enumerate(series.questions):
-        if isinstance(values, tuple):
-            questions.merge_one(place, (_load_int(values[0]), values[1]))
-        elif values is not None:
-            questions.merge_one(place, values)
+    questions.load(single, several)
+    ones = [value for value in single if not isnan(value)]
+    means = [*ones, *(mean_of(values)[0] for values in several.values())]
+    low, high = ends
+    if (
+        len(ones) + sum(values for _, values in several.values()) != count
+        or not all(low <= each <= high for each in means)
+        or abs(sum_floats(ones) + sum(total for total, _ in several.values()) - units) > rounding
+    ):
+        raise ValueError("other values by question than those of the metric")
 
 
 def _dump_agreement(agreement: Agreement) -> _Agreement:
@@ -224,6 +257,7 @@ def _load_agreement(state: _Agreement) -> Agreement:
     for judge, (count, total, squares) in state.sums.items():
         agreement.sums[_decode(judge)] = [count, _load_int(total), _load_int(squares)]
     agreement.apart.update({judges: _load_int(apart) for judges, apart in state.apart.items()})
+    agreement.snapshot()  # Raises for sums of which nothing can be computed.
     return agreement
 
 
@@ -235,10 +269,11 @@ def _load_int(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
-def _dump_question(values: float | Several | None) -> float | tuple[bytes, int] | None:
-    if isinstance(values, tuple):
-        return _dump_int(values[0]), values[1]
-    return None if values is None else values + 0.0
+def _dump_questions(questions: QuestionValues | None, places: Iterable[int]) -> _Questions:
+    single, several = (questions or QuestionValues()).dump(places)
+    return _little_endian(single).tobytes(), {
+        place: (_dump_int(units), count) for place, (units, count) in several.items()
+    }
 
 
 def _dump_series(series: Series, places: Sequence[int]) -> _Series:
@@ -246,8 +281,7 @@ def _dump_series(series: Series, places: Sequence[int]) -> _Series:
     values = [value + 0 for value in sorted(value for chunk in series.values.chunks for value in chunk)]
     histogram = Histogram() if series.histogram is None else series.histogram
     bins = {place: (count, _dump_int(units)) for place, (count, units) in sorted(histogram.bins().items())}
-    by_place = {} if series.questions is None else dict(series.questions.by_place())
-    questions = [_dump_question(by_place.get(place)) for place in places] if by_place else []
+    questions = _dump_questions(series.questions, places)
     kept = values if series.values.wide else _little_endian(array("d", values)).tobytes()
     return _Series(series.integral, kept, bins, histogram.outside, questions)
 

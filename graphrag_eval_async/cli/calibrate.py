@@ -17,8 +17,9 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
 from graphrag_eval_async.inference.calibration import Calibration
 from graphrag_eval_async.inference.labels import UNUSED, LabelSample
+from graphrag_eval_async.monitor.wording import mean_cell
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.text import mean_cell, name_cell, number, one_line, percent, tell
+from graphrag_eval_async.text import name_cell, number, one_line, percent, tell
 
 RESULTS = options.input_argument(metavar="RESULTS", help="Results, JSONL; - for standard input.")
 HEADINGS = ("labels", "agree-\nment", "kappa", "sensi-\ntivity", "speci-\nficity", "bias", "corrected\nmean")

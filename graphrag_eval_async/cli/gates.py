@@ -21,6 +21,7 @@ from graphrag_eval_async.records.metrics import (
     ERROR_RATE,
     MISSING_RATE,
     counts_of,
+    mean_of_questions,
     means_of,
     section_of,
 )
@@ -154,9 +155,9 @@ def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> Chec
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:
-    """The means of the metrics, and the share of errors among the samples."""
-    means: dict[str, float] = {metric: stats["mean"] for metric, stats in means_of(group).items()}
+    """The means over questions of the metrics, and of the share of errors among the samples."""
+    means = {metric: mean_of_questions(stats) for metric, stats in means_of(group).items()}
     samples, errors = counts_of(group)
     if samples:
-        means[ERROR_RATE] = errors / samples
+        means[ERROR_RATE] = group.get(ERROR_RATE, errors / samples)
     return means

@@ -19,7 +19,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records.metrics import is_score
+from graphrag_eval_async.records.metrics import is_score, mean_of_questions, own_interval
 from graphrag_eval_async.text import one_line, percent, tell
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ def _draw_templates(
             if (stats := groups.get(template)) is None:
                 continue
             y = place + 0.3 * (number - (len(runs) - 1) / 2)
-            axes.plot([stats["mean"]], [y], "o", color=colour, markersize=4)
-            if interval := stats.get("interval"):
+            axes.plot([mean_of_questions(stats)], [y], "o", color=colour, markersize=4)
+            if interval := own_interval(stats):
                 axes.plot([interval["low"], interval["high"]], [y, y], color=colour, linewidth=1.5)
     labels = [one_line(template, limit=40) for template in templates]
     axes.set_yticks(range(len(templates)), labels, parse_math=False)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from graphrag_eval_async.monitor.counting import SCORES
+from graphrag_eval_async.records.metrics import mean_of_questions
 from graphrag_eval_async.text import dollars
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class _Bar(Progress):
         self._results += 1
         if self._aggregates is not None and monotonic() - self._scored >= SCORE_SECONDS:
             micro = self._aggregates.snapshot()["micro"]
-            means = (f", {name} {micro[name]['mean']:.3f}" for name in SCORES if name in micro)
+            means = (f", {name} {mean_of_questions(micro[name]):.3f}" for name in SCORES if name in micro)
             self._score, self._scored = next(means, ""), monotonic()
 
     def get_renderables(self) -> Iterable[RenderableType]:

@@ -12,10 +12,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY, not_run_in_words
-from graphrag_eval_async.records.metrics import counts_of, is_score
+from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY, mean_cell, not_run_in_words
+from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_questions, own_interval
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import by_frequency, mean_cell, name_cell, number, one_line, percent
+from graphrag_eval_async.text import by_frequency, interval_cell, name_cell, number, one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ def _agreement(agreement: Mapping[str, Any]) -> Cells:
 
 
 def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
-    """What the intervals are, and which means differ over questions."""
+    """What the intervals are, those of first answers, and what the means are over."""
     stats = {metric: micro[metric] for metric in shown}
     kinds: dict[str, list[str]] = {}
     for metric, each in stats.items():
@@ -85,17 +85,15 @@ def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
             f"[low, high]: {percent(interval['level'])} interval{of}, {VALIDITY[kind]} "
             f"({interval['questions']} questions)."
         )
-    other = [
-        f"{metric} {each['mean_of_questions']:.3f}"
+    firsts = [
+        f"{metric} {interval['mean']:.3f} {interval_cell(interval['low'], interval['high'])}"
         for metric, each in stats.items()
-        if "mean_of_questions" in each
-        if f"{each['mean_of_questions']:.3f}" != f"{each['mean']:.3f}"
+        if (interval := each.get("interval")) is not None and own_interval(each) is None
     ]
-    if other:
-        captions.append(
-            "mean: over all results, so questions with more samples weigh more; "
-            f"mean_of_questions: {', '.join(other)}."
-        )
+    if firsts:
+        captions.append(f"First answer to each question: {', '.join(firsts)}.")
+    if any(f"{mean_of_questions(each):.3f}" != f"{each['mean']:.3f}" for each in stats.values()):
+        captions.append("Means are over questions, each the mean of its samples.")
     return folded(captions)
 
 
@@ -132,9 +130,9 @@ def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
         if "mean" in stats:
             micro = snapshot["micro"][metric]
             of_questions = micro.get("mean_of_questions")
-            cells = (micro["mean"], of_questions, stats["mean"])
+            cells = (of_questions, micro["mean"], mean_of_questions(stats))
             rows.append([name_cell(metric), *("" if mean is None else number(mean) for mean in cells)])
-    return ["mean", "of all results", "of questions", "of templates"], rows
+    return ["mean", "of questions", "of all results", "of templates"], rows
 
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ import orjson
 from graphrag_eval_async.aggregates.exact import mean, sum_floats
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.questions import mean_of, plus
-from graphrag_eval_async.inference.confidence import show_confidence
+from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.metrics import ERROR_RATE
 from graphrag_eval_async.records.shapes import OF_EVALUATIONS
 
@@ -231,8 +231,8 @@ def change_confidence(halves: Histogram, level: float) -> dict[str, float]:
     """Return the confidence sequence for the mean change of scores from 0 to 1, from their `halves`."""
     weights = halves.weights()
     assert weights is not None  # noqa: S101  (there is at least one pair, of means from 0 to 1)
-    shown = show_confidence(weights, level)
-    return shown | {end: 2 * shown[end] - 1 for end in ("low", "high")}
+    low, high = confidence_sequence(weights, level=level)
+    return {"level": level, "low": 2 * low - 1, "high": 2 * high - 1}
 
 
 class Snapshot(NamedTuple):

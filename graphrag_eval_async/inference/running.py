@@ -30,7 +30,10 @@ class RunningAggregates(Aggregates):
     ) -> dict[str, Any]:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
 
-        Omits metrics without values, and a `sum` beyond the largest double.
+        `mean` is over all values. `mean_of_questions` is over the questions' means, each of which is over the
+        samples of the question: it is the mean that pages, gates and comparisons use. It is absent if some
+        results do not name their question. Omits metrics without values, and a `sum` beyond the largest
+        double.
 
         Args:
             detail: adds more to each metric, and shows each metric that applies even without a value:
@@ -40,22 +43,19 @@ class RunningAggregates(Aggregates):
                 - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
                   (`low`) or 1 (`high`); also in macro;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
-                - `interval`, for scores: the confidence interval for the mean from `low` to `high`, its
-                  `kind`, and the number of `questions` that it knows. The samples of one question are not
-                  independent, so questions count, not samples. "one_look" is for one look at a finished run;
-                  it is about `mean`. "anytime", for metrics from 0 to 1 by definition, is the confidence
-                  sequence below. Absent for a single question;
-                - `se`, for scores: the standard error of the mean, clustered by question. Absent for a single
-                  question, or if results do not name theirs. Like `interval`, it takes time proportional to
-                  the number of questions;
-                - `mean_of_questions`, for scores: the mean over the questions' means. It differs from `mean`
-                  if some questions have more samples than others;
+                - `interval`, for scores: the confidence interval from `low` to `high` for the `mean` that it
+                  has, its `kind`, and the number of `questions` that it knows. "one_look" is for one look at
+                  a finished run; it is about `mean_of_questions`. "anytime", for metrics from 0 to 1 by
+                  definition, is the confidence sequence below. Absent for a single question;
+                - `se`, for scores: the standard error of `mean_of_questions`. Absent for a single question,
+                  or if results do not name theirs. Like `interval`, it takes time proportional to the number
+                  of questions;
                 - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence from `low` to
-                  `high`. With a probability of `level`, it contains the mean at all times, however often one
-                  looks, provided that questions arrive with a constant mean. Of each question, only the first
-                  sample counts. Results that are quick to judge may have a different mean, so for a look at
-                  an unfinished stream, make it `ordered`. Over a window, it is valid only at any single time.
-                  Each takes about half a millisecond.
+                  `high`. With a probability of `level`, it contains the true mean at all times, however often
+                  one looks, provided that questions arrive with a constant mean. Of each question, only the
+                  first sample counts; `mean` is over these. Results that are quick to judge may have a
+                  different mean, so for a look at an unfinished stream, make it `ordered`. Over a window, it
+                  is valid only at any single time. Each takes about half a millisecond.
 
                 Also adds `failure`: counts by reason of failure. Shows templates even if all their results
                 are `pending`.
@@ -131,12 +131,12 @@ def _intervals(
     shown: dict[str, Any] = {}
     interval: dict[str, Any] | None = None
     if found is not None:
-        shown["mean_of_questions"] = found.mean_of_questions
         if found.se is not None:
             shown["se"] = found.se
         if kind == "one_look" and (ends := one_look(found, level, bounded=bounded)):
             low, high = ends
-            interval = {"low": low, "high": high, "kind": "one_look", "questions": found.questions}
+            ends_and_mean = {"low": low, "high": high, "mean": found.mean}
+            interval = {**ends_and_mean, "kind": "one_look", "questions": found.questions}
     if weights is not None:
         confidence = shown["confidence"] = show_confidence(weights, level)
         if interval is None and (questions := count_of(weights)) > 1:

@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.inference.confidence import confidence_sequence
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, own_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,8 @@ def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[
     if len(course.points) < 3:
         return {}
     names = [ERROR_RATE, *filter(is_score, overall["metrics"])]
-    shown = {name: overall["metrics"].get(name, {}).get("confidence") for name in names}
+    metrics = overall["metrics"]
+    shown = {name: own_interval(metrics[name], "confidence") if name in metrics else None for name in names}
     return {name: drawn for name, ends in shown.items() if (drawn := _chart(name, course, ends, level))}
 
 

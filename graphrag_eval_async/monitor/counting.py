@@ -156,7 +156,7 @@ class Counting:
         if (seen := self._count(result, restored=False)) is not None:
             self.count += 1
             self.recent.add(seen)
-            self.alerts.add(seen.template_id, seen.values, monotonic(), failed=seen.failed)
+            self.alerts.add(seen, monotonic())
 
     def restore(self, result: Mapping[str, Any]) -> None:
         """Count the next result in a journal."""
@@ -165,7 +165,7 @@ class Counting:
             if age is not None or isinstance(self.window, Last):
                 self.recent.add(seen, age=age or 0.0)
             arrived = None if age is None else monotonic() - age
-            self.alerts.restore(seen.template_id, seen.values, arrived, failed=seen.failed)
+            self.alerts.restore(seen, arrived)
 
     def look(self, stream: Run) -> None:
         """Update the alerts that time alone changes; to be called once a second."""

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.windows import window_facts
-from graphrag_eval_async.records.metrics import counts_of, is_counted_cost, means_of
+from graphrag_eval_async.records.metrics import (
+    ERROR_RATE,
+    counts_of,
+    is_counted_cost,
+    mean_of_questions,
+    means_of,
+)
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.scale.redis.results import RedisRun
@@ -187,13 +193,17 @@ def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = Non
         "errors": {"total": errors, "window": recent_errors},
         "error_rate": {
             "mean": errors / samples if samples else None,
-            "window": recent_errors / recent_samples if recent_samples else None,
+            "mean_of_questions": total.get(ERROR_RATE),
+            "window": recent.get(ERROR_RATE),
         },
-        "metrics": {
-            metric: {"mean": stats["mean"], "window": recent.get(metric, {}).get("mean")}
-            for metric, stats in means_of(total).items()
-        },
+        "metrics": {metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()},
     }
+
+
+def _means(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The mean over all values, that over questions, and that over the questions in the window."""
+    window = None if recent is None else mean_of_questions(recent)
+    return {"mean": total["mean"], "mean_of_questions": mean_of_questions(total), "window": window}
 
 
 def _with_cost(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -12,14 +12,15 @@ from graphrag_eval_async.monitor.wording import (
     change_of,
     ends,
     headline,
+    mean_cell,
     one_sided,
     short_p,
     unscored,
     validity,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
+from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score, mean_of_questions
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts, mean_cell, number, percent, plural
+from graphrag_eval_async.text import counts, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +84,9 @@ def _state(summary: Summary) -> list[str]:
         return []
     score = scores[0]
     means = {
-        name: group[score]["mean"] for name, group in per_template.items() if "mean" in group.get(score, {})
+        name: mean_of_questions(group[score])
+        for name, group in per_template.items()
+        if "mean" in group.get(score, {})
     }
     lowest = min(means, key=means.__getitem__)
     told = f"; lowest in template {code(lowest)}: {number(means[lowest])}" if len(means) > 1 else ""
@@ -121,8 +124,8 @@ def _overall(summary: Summary) -> Iterator[Section]:
     """Means over all results, and how they changed."""
     micro, comparison = summary.snapshot["micro"], summary.comparison
     changes = {} if comparison is None else comparison["overall"]
-    results, errors = counts_of(micro)
-    means = {ERROR_RATE: number(errors / results)} if results else {}
+    results, _ = counts_of(micro)
+    means = {ERROR_RATE: number(micro[ERROR_RATE])} if results else {}
     means |= {
         metric: mean_cell(micro[metric])
         for metric in summary.snapshot["macro"]
@@ -130,7 +133,7 @@ def _overall(summary: Summary) -> Iterator[Section]:
     }
     rows = []
     for metric, mean in means.items():
-        row = [cell(metric), mean, _values(micro[metric]) if metric in micro else str(results)]
+        row = [cell(metric), mean, str(results) if metric == ERROR_RATE else _values(micro[metric])]
         if comparison is not None:
             row += _change_cells(changes[metric]) if metric in changes else [""] * 4
         rows.append(row)

@@ -12,7 +12,7 @@ from warnings import warn
 from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra
 from graphrag_eval_async.monitor.otlp import EVENT, INFO, SCHEMA, SCOPE, recording, resource_from_environment
 from graphrag_eval_async.monitor.prometheus_metrics import MAX_TEMPLATES
-from graphrag_eval_async.records.metrics import counts_of, means_of
+from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, mean_of_questions, means_of
 from graphrag_eval_async.threads import run_abandonable
 from graphrag_eval_async.version import version
 
@@ -173,9 +173,9 @@ class OtelExport:
 
 
 GAUGES = {
-    "mean": "Mean of all values of a metric so far.",
+    "mean": "Mean of a metric so far: over questions, each the mean of its samples.",
     "results": "Number of results, by status.",
-    "error_rate": "Share of results that are errors, from 0 to 1.",
+    "error_rate": "Share of results that are errors, from 0 to 1: the mean over questions.",
 }
 """Gauges after the prefix ``graphrag_eval.``; those without a template are of all results."""
 
@@ -194,9 +194,9 @@ def gauges(aggregates: RunningAggregates) -> dict[str, list[tuple[dict[str, str]
         for status, count in (("success", samples - errors), ("error", errors)):
             found["results"].append((about | {"graphrag_eval.status": status}, count))
         if samples:
-            found["error_rate"].append((about, errors / samples))
+            found["error_rate"].append((about, group[ERROR_RATE]))
         for metric, stats in means_of(group).items():
-            found["mean"].append((about | {"gen_ai.evaluation.name": metric}, stats["mean"]))
+            found["mean"].append((about | {"gen_ai.evaluation.name": metric}, mean_of_questions(stats)))
     return found
 
 

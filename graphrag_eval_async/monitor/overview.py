@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, run_facts
-from graphrag_eval_async.monitor.changes import getting_worse, recent_of
+from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.charts import charts_of, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.questions import OF_AGENT
@@ -19,7 +19,13 @@ from graphrag_eval_async.monitor.wording import (
     reason_in_words,
 )
 from graphrag_eval_async.monitor.worst import Reasons, WorstQuestion, score_in_words
-from graphrag_eval_async.records.metrics import COST, is_score, metric_position
+from graphrag_eval_async.records.metrics import (
+    COST,
+    is_score,
+    mean_of_questions,
+    metric_position,
+    own_interval,
+)
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import counts, plural
 
@@ -38,7 +44,10 @@ LISTED, LOSSES = 10, 20
 
 
 class Score(NamedTuple):
-    """A metric of a group of results; `low` and `high` are its interval, `recent` the mean of the window."""
+    """A metric of a group of results: its mean over questions, and that of the window.
+
+    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first` answers.
+    """
 
     name: str
     mean: float | None
@@ -46,6 +55,7 @@ class Score(NamedTuple):
     high: float | None = None
     recent: float | None = None
     trend: Markup | str = ""
+    first: float | None = None
 
 
 class Row(NamedTuple):
@@ -110,10 +120,9 @@ def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]
 
 def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str], course: Course | None = None) -> Row:
     rate = group["error_rate"]
+    mean_rate = mean_of_questions(rate)
     scores = [_score(metric, group["metrics"].get(metric), course) for metric in metrics]
-    return Row(
-        name, group["samples"]["total"], group["errors"]["total"], rate["mean"], rate["window"], scores
-    )
+    return Row(name, group["samples"]["total"], group["errors"]["total"], mean_rate, rate["window"], scores)
 
 
 def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) -> Score:
@@ -122,7 +131,8 @@ def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) ->
     ends = value.get("confidence") or {}
     # A quarter of the results at each point, since few values vary by chance alone.
     trend = "" if course is None else sparkline(course.recents(name, course.results // 4))
-    return Score(name, value["mean"], ends.get("low"), ends.get("high"), value["window"], trend)
+    mean, first = mean_of_questions(value), None if own_interval(value, "confidence") else ends.get("mean")
+    return Score(name, mean, ends.get("low"), ends.get("high"), value["window"], trend, first)
 
 
 def _window_name(window: Mapping[str, float] | None) -> str:
@@ -166,7 +176,7 @@ def _summary(
     if facts.get("misnamed"):
         yield "Names of steps", facts["misnamed"], None
     for name in names:
-        if lowest := _lowest(name, templates, courses):
+        if lowest := _lowest(name, templates):
             label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"
             yield label, lowest[1], lowest[0]
     failures = failure_counts(facts["overall"])
@@ -186,7 +196,9 @@ def _summary(
 
 def _not_scored(facts: Mapping[str, Any], every: Row, reasons: Reasons) -> Iterable[tuple[str, str, None]]:
     if every.errors:
-        answer = f"{every.errors} of {every.samples} responses are errors ({every.error_rate:.1%})"
+        answer = (
+            f"{every.errors} of {every.samples} responses are errors ({every.errors / every.samples:.1%})"
+        )
         answer += f", the latest: {reasons.error}" if reasons.error else ""
         yield "Errors", answer, None
     if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
@@ -215,6 +227,8 @@ def _score_in_words(name: str, facts: Mapping[str, Any], every: Row) -> str:
     if score.mean is None:
         return f"{name} has no value{missing}"
     interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
+    if score.first is not None:
+        interval = f" (first answers: {score.first:.3f}{interval})"
     of = "" if values == every.samples else f"{values} of "
     return f"{name} {score.mean:.3f}{interval} over {of}{every.samples} results{missing}"
 
@@ -228,8 +242,8 @@ def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _lowest(name: str, templates: Sequence[Row], courses: Courses | None) -> tuple[str, str] | None:
-    """The template with the lowest mean of a score, if there are several; its mean, and how it moved."""
+def _lowest(name: str, templates: Sequence[Row]) -> tuple[str, str] | None:
+    """The template with the lowest mean of a score, if there are several; and its mean."""
     means = [
         (own.mean, row.name)
         for row in templates
@@ -241,9 +255,7 @@ def _lowest(name: str, templates: Sequence[Row], courses: Courses | None) -> tup
     mean, template = min(means)
     same = sum(other == mean for other, _ in means) - 1
     more = f", as in {plural(same, 'other')}" if same else ""
-    course = None if courses is None else courses.templates.get(template)
-    moved = None if course is None else recent_of(course, template, name)
-    return template, f"{name} {mean:.3f}{more}{f'; {moved.told}' if moved else ''}"
+    return template, f"{name} {mean:.3f}{more}"
 
 
 def _changes(comparison: Mapping[str, Any] | None) -> list[dict[str, Any]]:

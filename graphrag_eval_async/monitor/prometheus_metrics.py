@@ -41,16 +41,23 @@ METRICS = (
         ("metric", "reason"),
         "Results in which a metric applies but has no value, by why.",
     ),
-    ExportedMetric("mean", "gauge", _BY_METRIC, "Mean of all values so far."),
+    ExportedMetric(
+        "mean", "gauge", _BY_METRIC, "Mean of all values so far: over results, not over questions."
+    ),
     ExportedMetric("values_total", "counter", _BY_METRIC, "Values that count in the mean."),
     ExportedMetric(
         "mean_bound",
         "gauge",
         (*_BY_METRIC, "side"),
-        "Ends of the confidence interval for the mean, valid however often one looks; updated every few "
-        "seconds. The level is in graphrag_eval_info.",
+        "Ends of the confidence interval for the mean of first answers to questions, valid however often one "
+        "looks; updated every few seconds. The level is in graphrag_eval_info.",
     ),
-    ExportedMetric("window_mean", "gauge", _BY_METRIC, "Mean of the values in the window of recent results."),
+    ExportedMetric(
+        "window_mean",
+        "gauge",
+        _BY_METRIC,
+        "Mean over the values, not the questions, in the window of recent results.",
+    ),
     ExportedMetric("quantile", "gauge", ("metric", "quantile"), "Exact quantiles of all values so far."),
     ExportedMetric("score", "histogram", ("metric",), "Values of scores."),
     ExportedMetric("response_seconds", "histogram", (), "Seconds that responses took the agent."),

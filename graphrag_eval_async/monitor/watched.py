@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.aggregates.exact import mean, to_units
 from graphrag_eval_async.aggregates.ordered import OrderedValues
+from graphrag_eval_async.aggregates.questions import mean_of
 from graphrag_eval_async.monitor.alerts import NO_LINES
 from graphrag_eval_async.records.conditions import OPERATORS
 from graphrag_eval_async.records.metrics import ERROR_RATE
@@ -16,8 +17,9 @@ from graphrag_eval_async.records.metrics import ERROR_RATE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from graphrag_eval_async.aggregates.questions import Several
     from graphrag_eval_async.monitor.alerts import Alert, Change
-    from graphrag_eval_async.records.results import Values
+    from graphrag_eval_async.records.evaluation import Evaluation
 
 LOGGED = 50
 """How many changes of alerts are kept."""
@@ -29,6 +31,7 @@ class Watched:
     It starts when the condition holds for a full window. A window of n values is full with n values; a window
     of s seconds is full s seconds after its first value. It ends when the condition has not held for n values
     or s seconds; then the window has to fill again. The condition never holds for a window without values.
+    A mean is over the questions in the window, each the mean of its values there.
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
@@ -37,31 +40,42 @@ class Watched:
         self._window = window
         # In the unit of positions.
         self._size = window.count if isinstance(window, Last) else window.seconds
-        self._values: deque[tuple[float, float]] = deque()
-        self._units = 0
+        self._values: deque[tuple[float, object, float]] = deque()
+        self._questions: dict[object, Several] = {}
+        self._units = 0  # The sum of the questions' means.
         self._ordered = None if alert.quantile is None else OrderedValues()
         self._added = 0
         self._begin = inf  # of the window, as it fills
         self._held = -inf
 
-    def add(self, value: float, now: float) -> Change | None:
+    def add(self, value: float, now: float, question: object = None) -> Change | None:
         """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
         self._begin = min(self._begin, self._position(now))
         self._added += 1
-        self._values.append((self._position(now), value))
+        question = question or self._added  # One of its own, if the result does not name it.
+        self._values.append((self._position(now), question, value))
         if self._ordered is None:
-            self._units += to_units(value)
+            self._move(question, to_units(value), 1)
         else:
             self._ordered.extend([float(value)])
         return self.look(now)
+
+    def _move(self, question: object, units: int, count: int) -> None:
+        """Add a value of a question, or with a `count` of -1 remove it."""
+        known = self._questions.pop(question, (0, 0))
+        new = known[0] + units, known[1] + count
+        self._units -= to_units(mean_of(known)[0]) if known[1] else 0
+        if new[1]:
+            self._questions[question] = new
+            self._units += to_units(mean_of(new)[0])
 
     def look(self, now: float) -> Change | None:
         """Return what changed, if anything: time may also pass without values."""
         position = self._position(now)
         while self._values and self._values[0][0] <= position - self._size:
-            _, gone = self._values.popleft()
+            _, question, gone = self._values.popleft()
             if self._ordered is None:
-                self._units -= to_units(gone)
+                self._move(question, -to_units(gone), -1)
             else:
                 self._ordered.remove(float(gone))
         value, alert = self._value(), self.alert
@@ -77,12 +91,12 @@ class Watched:
             return self.change("ended")
         return None
 
-    def restore(self, value: float, arrived: float | None) -> None:
+    def restore(self, value: float, arrived: float | None, question: object) -> None:
         """Count one value of an earlier run; None stands for a time before all windows."""
         if isinstance(self._window, Last):
-            self.add(value, 0.0)
+            self.add(value, 0.0, question)
         elif arrived is not None:
-            self.add(value, arrived)
+            self.add(value, arrived, question)
 
     def resume(self, kept: Change | None, now: float) -> Change | None:
         """Restore the alert, None if it was off; return what has changed since.
@@ -111,7 +125,7 @@ class Watched:
         if not self._values:
             return None
         if self._ordered is None or share is None:
-            return mean(self._units, len(self._values), integral=False)
+            return mean(self._units, len(self._questions), integral=False)
         return self._ordered.quantile(share.numerator, share.denominator)
 
     def _position(self, now: float) -> float:
@@ -176,10 +190,10 @@ class Alerts:
         self.log.appendleft(change)
         self.on_change(change)
 
-    def restore(self, template: str, values: Values, arrived: float | None, *, failed: bool) -> None:
+    def restore(self, seen: Evaluation, arrived: float | None) -> None:
         """Count one result of an earlier run; None stands for a time before all windows."""
-        for watched, value in self._seen(template, values, failed=failed):
-            watched.restore(value, arrived)
+        for watched, value in self._seen(seen):
+            watched.restore(value, arrived, seen.question_id)
 
     def resume(self, kept: Mapping[str, Change], now: float) -> None:
         """Restore the alerts that were on at the end of an earlier run, after its results are restored."""
@@ -187,18 +201,18 @@ class Alerts:
             if change := watched.resume(kept.get(watched.alert.text), now):
                 self._changed(change)
 
-    def add(self, template: str, values: Values, now: float, *, failed: bool) -> None:
-        """Count one result: its template, its metrics with values, and whether it is an error."""
-        for watched, value in self._seen(template, values, failed=failed):
-            if change := watched.add(value, now):
+    def add(self, seen: Evaluation, now: float) -> None:
+        """Count one result."""
+        for watched, value in self._seen(seen):
+            if change := watched.add(value, now, seen.question_id):
                 self._changed(change)
 
-    def _seen(self, template: str, values: Values, *, failed: bool) -> Iterator[tuple[Watched, float]]:
+    def _seen(self, seen: Evaluation) -> Iterator[tuple[Watched, float]]:
         for watched in self._watched:
             alert = watched.alert
-            if alert.template in (None, template):
-                seen = [(ERROR_RATE, int(failed))] if alert.metric == ERROR_RATE else values
-                for metric, value in seen:
+            if alert.template in (None, seen.template_id):
+                values = ((ERROR_RATE, int(seen.failed)),) if alert.metric == ERROR_RATE else seen.values
+                for metric, value in values:
                     if metric == alert.metric:
                         yield watched, value
 

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.questions import OF_AGENT
-from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
+from graphrag_eval_async.records.metrics import (
+    ERROR_RATE,
+    counts_of,
+    is_score,
+    mean_of_questions,
+    own_interval,
+)
 from graphrag_eval_async.records.outcomes import NOT_RUN
-from graphrag_eval_async.text import name_cell, number, percent, plural
+from graphrag_eval_async.text import interval_cell, name_cell, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -83,6 +89,16 @@ def not_run_in_words(coverage: Mapping[str, Any]) -> str:
     """How many results have no score of steps since queries could not be run; empty if none."""
     count = coverage.get("failed", {}).get(NOT_RUN)
     return f"the queries of {plural(count, 'result')} could not be run" if count else ""
+
+
+def mean_cell(stats: Mapping[str, Any]) -> str:
+    """The mean over questions, and the ends of its interval."""
+    if "mean" not in stats:
+        return ""
+    mean, interval = mean_of_questions(stats), own_interval(stats)
+    if interval is None:
+        return number(mean) if abs(mean) >= 1000 else f"{mean:.3f}" if "interval" in stats else f"{mean:.3g}"
+    return f"{mean:.3f} {interval_cell(interval['low'], interval['high'])}"
 
 
 def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) -> str:

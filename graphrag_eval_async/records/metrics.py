@@ -134,7 +134,7 @@ RESULT_KEYS = frozenset(
         *(key for metric in JUDGED for key in metric.more),
         *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in ("_reason", "_error", COST)),
         *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in (BY, DISAGREEMENT)),
-        *("steps", "number_of_error_samples", "number_of_success_samples"),  # of aggregates
+        *("steps", "number_of_error_samples", "number_of_success_samples", ERROR_RATE),  # of aggregates
     }
 )
 """Keys of results, their steps and groups of aggregates. Outputs of custom evaluations may not use them."""
@@ -209,6 +209,24 @@ def counts_of(group: Mapping[str, Any]) -> tuple[int, int]:
     """The numbers of results and of errors in a group of aggregates."""
     errors: int = group["number_of_error_samples"]
     return errors + group["number_of_success_samples"], errors
+
+
+def mean_of_questions(stats: Mapping[str, Any]) -> float:
+    """The mean to show or check: over questions, each the mean of its samples.
+
+    It is over all values if some results do not name their question.
+    """
+    mean: float = stats.get("mean_of_questions", stats["mean"])
+    return mean
+
+
+def own_interval(stats: Mapping[str, Any], kind: str = "interval") -> Mapping[str, Any] | None:
+    """The interval of a metric if it is about the mean to show, not about that of first samples."""
+    interval: Mapping[str, Any] | None = stats.get(kind)
+    about = (
+        interval is not None and abs(interval.get("mean", stats["mean"]) - mean_of_questions(stats)) <= 1e-9
+    )
+    return interval if about else None
 
 
 def means_of(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.records.metrics import ERROR_RATE, mean_of_questions
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -48,7 +50,7 @@ def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
         dict(zip(STATISTICS, (scope, template, metric, statistic, value), strict=True))
         for scope, template, group in groups
         for metric, stats in group.items()
-        for statistic, value in _numbers(stats)
+        for statistic, value in _numbers(stats, "mean_of_questions" if metric == ERROR_RATE else "")
     ]
 
 
@@ -61,11 +63,11 @@ def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def means_table(snapshot: Mapping[str, Any]) -> str:
-    """HTML table of samples, errors and means: a row per template, one for micro and one for macro."""
+    """HTML table of samples, errors and means over questions by template, and of micro and macro."""
     groups = [*snapshot["per_template"].items(), ("micro", snapshot["micro"]), ("macro", snapshot["macro"])]
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
     rows = (
-        [name, *_counts(group), *(group.get(key, {}).get("mean") for key in metrics)]
+        [name, *_counts(group), *(mean_of_questions(group[key]) if key in group else None for key in metrics)]
         for name, group in groups
     )
     return html_table(("template", "samples", "errors", *metrics), rows)

@@ -33,8 +33,11 @@ def batch_aggregates(
     macro = {}
     for metric in micro:
         if isinstance(micro[metric], dict) and metric != "steps":
-            means = [part[metric]["mean"] for part in per_template.values() if metric in part]
-            macro[metric] = {"mean": _mean(means)}
+            macro[metric] = {
+                key: _mean(means)
+                for key in ("mean", "mean_of_questions")
+                if (means := [p[metric][key] for p in per_template.values() if key in p.get(metric, {})])
+            }
     return {"per_template": per_template, "micro": micro, "macro": macro}
 
 
@@ -44,26 +47,46 @@ def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> di
         "number_of_error_samples": errors,
         "number_of_success_samples": len(results) - errors,
     }
+    if results:
+        errors_of = [(_question(result), float(result["status"] == "error")) for result in results]
+        shown["error_rate"] = _of_questions(errors_of).get("mean_of_questions", errors / len(results))
     counted = [result for result in results if include_errors or result["status"] != "error"]
     steps = _steps([result.get("actual_steps") or [] for result in counted])
     if steps:
         shown["steps"] = steps
     values = list(_values(counted))
-    costs = sorted({metric for metric, _ in values if metric.endswith("_cost")})
+    costs = sorted({metric for _, metric, _ in values if metric.endswith("_cost")})
     for metric in METRICS + costs:
-        own = [value for key, value in values if key == metric]
+        own = [(question, value) for question, key, value in values if key == metric]
         if own:
-            shown[metric] = statistics_of(own)
+            shown[metric] = statistics_of([value for _, value in own]) | _of_questions(own)
     return shown
 
 
-def _values(results: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, float]]:
+def _question(result: Mapping[str, Any]) -> tuple[str, Any]:
+    return result["template_id"], result.get("question_id")
+
+
+def _of_questions(values: Sequence[tuple[tuple[str, Any], float]]) -> dict[str, Any]:
+    """The mean over questions, each the mean of its values, correctly rounded; nothing if one is unknown."""
+    by_question: dict[tuple[str, Any], list[Fraction]] = {}
+    for question, value in values:
+        by_question.setdefault(question, []).append(Fraction(float(value)))
+    if {question for _, question in by_question} & {None, ""}:
+        return {}
+    if len(by_question) == len(values):
+        return {"mean_of_questions": _mean([value for _, value in values])}
+    means = [float(sum(own, Fraction()) / len(own)) for own in by_question.values()]
+    return {"mean_of_questions": _mean(means)}
+
+
+def _values(results: Iterable[Mapping[str, Any]]) -> Iterable[tuple[tuple[str, Any], str, float]]:
     for result in results:
         retrievals = [step for step in result.get("actual_steps") or [] if step.get("name") == "retrieval"]
         for item, metrics in [(result, RESULT_METRICS), *((step, RETRIEVAL_METRICS) for step in retrievals)]:
             for key, value in item.items():
                 if value is not None and (key in metrics or key.endswith("_cost")):
-                    yield key, value
+                    yield _question(result), key, value
 
 
 def _steps(samples: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, int]]:

@@ -59,7 +59,7 @@ def results() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {
             "template_id": st.sampled_from([*TEMPLATES, "z", "0"]),
-            "question_id": st.just("q"),
+            "question_id": st.sampled_from(["q", "q", "r", "s"]) | st.none(),
             "status": st.sampled_from(["success", "success", "error"]),
         },
         optional=optional | never | {"actual_steps": st.none() | st.lists(_steps(), max_size=3)},

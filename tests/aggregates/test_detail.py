@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Last, RunningAggregates, UsageError
-from graphrag_eval_async.inference.confidence import confidence_sequence
+from graphrag_eval_async.inference.confidence import confidence_sequence, show_confidence
 from tests.aggregates.made import aggregated
 from tests.cases import each
 from tests.inference.test_confidence import weights_of
@@ -66,7 +66,7 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
             if metric == "steps_score":
                 assert extra.pop("bounds") == dict.fromkeys(("low", "high"), before[metric]["mean"])
                 firsts = [result[metric] for result in own if result["sample"] == 1]
-                check_questions(own, extra, before[metric]["mean"])
+                check_questions(own, extra, before[metric])
                 asked = {(result["template_id"], result["question_id"]) for result in own}
                 is_known = None not in (question for _, question in asked)
                 if not firsts or (is_known and len(firsts) > len(asked)):
@@ -74,7 +74,8 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
                     continue
                 low, high = confidence_sequence(weights_of(firsts), level=level)
                 confidence = extra.pop("confidence")
-                assert confidence == {"level": level, "low": low, "high": high}
+                about = pytest.approx(statistics.fmean(firsts))
+                assert confidence == {"level": level, "low": low, "high": high, "mean": about}
                 if len(firsts) > 1:
                     interval = {**confidence, "kind": "anytime", "questions": len(firsts)}
                     assert extra.pop("interval") == interval
@@ -96,23 +97,22 @@ def test_rows_have_numbers_only(results: list[dict[str, Any]]) -> None:
     assert "quantiles.p95" in statistics_
 
 
-def check_questions(results: list[Any], extra: dict[str, Any], mean: float) -> None:
+def check_questions(results: list[Any], extra: dict[str, Any], shown: dict[str, Any]) -> None:
     """Take what is clustered by question out of a snapshot, and compare it with numpy's arithmetic."""
     by_question: dict[Any, list[float]] = {}
     for result in results:
         key = result["template_id"], result["question_id"]
         by_question.setdefault(key, []).append(result["steps_score"])
     if any(question is None for _, question in by_question):
-        assert not {"se", "mean_of_questions"} & {*extra}
+        assert "se" not in extra
+        assert "mean_of_questions" not in shown
         return
     means = [statistics.fmean(values) for values in by_question.values()]
-    assert extra.pop("mean_of_questions") == pytest.approx(statistics.fmean(means))
+    assert shown["mean_of_questions"] == pytest.approx(statistics.fmean(means))
     if (k := len(means)) == 1:
         assert "se" not in extra
         return
-    sums, sizes = np.array([[sum(values), len(values)] for values in by_question.values()]).T
-    se = np.sqrt(k / (k - 1) * np.sum((sums - mean * sizes) ** 2)) / sizes.sum()
-    assert extra.pop("se") == pytest.approx(se, abs=1e-12)
+    assert extra.pop("se") == pytest.approx(np.std(means, ddof=1) / np.sqrt(k), abs=1e-12)
 
 
 @given(RESULTS, st.randoms(use_true_random=False))
@@ -157,7 +157,7 @@ def with_detail(aggregates: RunningAggregates) -> dict[str, Any]:
     snapshot = aggregates.snapshot(detail=True)
     for group in (snapshot["micro"], *snapshot["per_template"].values()):
         for stats in group.values():
-            for key in ("interval", "mean_of_questions", "se"):
+            for key in ("interval", "se"):
                 if isinstance(stats, dict):
                     stats.pop(key, None)
     return snapshot
@@ -171,8 +171,7 @@ def intervals_made(groups: dict[str, Any]) -> dict[str, Any]:
             if isinstance(stats, dict) and "weights" in stats:
                 made[name][metric] = {key: stats[key] for key in stats if key != "weights"}
                 if stats["weights"] is not None:
-                    low, high = confidence_sequence(stats["weights"])
-                    made[name][metric]["confidence"] = {"level": 0.95, "low": low, "high": high}
+                    made[name][metric]["confidence"] = show_confidence(stats["weights"], 0.95)
     return made
 
 

@@ -42,22 +42,30 @@ def test_layout() -> None:
     numbers = {
         "number_of_error_samples": 0,
         "number_of_success_samples": 1,
+        "error_rate": 0.0,
         "steps": {
             "total": {"a": 1, "retrieval": 2},
             "once_per_sample": {"a": 1, "retrieval": 1},
             "empty_results": {"retrieval": 1},
             "errors": {"retrieval": 1},
         },
-        "steps_score": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1},
-        "retrieval_answer_f1": {"sum": 1.5, "mean": 0.75, "median": 0.75, "min": 0.5, "max": 1.0},
-        "a_cost": {"sum": 2, "mean": 2, "median": 2, "min": 2, "max": 2},
-        "b_cost": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1},
+        "steps_score": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1, "mean_of_questions": 1},
+        "retrieval_answer_f1": {
+            "sum": 1.5,
+            "mean": 0.75,
+            "median": 0.75,
+            "min": 0.5,
+            "max": 1.0,
+            "mean_of_questions": 0.75,
+        },
+        "a_cost": {"sum": 2, "mean": 2, "median": 2, "min": 2, "max": 2, "mean_of_questions": 2},
+        "b_cost": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1, "mean_of_questions": 1},
     }
     means = {
-        "steps_score": {"mean": 1},
-        "retrieval_answer_f1": {"mean": 0.75},
-        "a_cost": {"mean": 2},
-        "b_cost": {"mean": 1},
+        "steps_score": {"mean": 1, "mean_of_questions": 1},
+        "retrieval_answer_f1": {"mean": 0.75, "mean_of_questions": 0.75},
+        "a_cost": {"mean": 2, "mean_of_questions": 2},
+        "b_cost": {"mean": 1, "mean_of_questions": 1},
     }
     assert json.dumps(got) == json.dumps({"per_template": {"t": numbers}, "micro": numbers, "macro": means})
 
@@ -65,7 +73,7 @@ def test_layout() -> None:
 def test_errors_count_as_samples_and_only_on_request_as_more() -> None:
     failed = result(status="error", elapsed_sec=3, actual_steps=[{"name": "a", "status": "success"}])
     counts = {"number_of_error_samples": 1, "number_of_success_samples": 0}
-    assert snapshot(failed)["micro"] == counts
+    assert snapshot(failed)["micro"] == counts | {"error_rate": 1.0}
     assert snapshot(failed)["macro"] == {}
     included = snapshot(failed, include_errors=True)["micro"]
     assert included.items() > counts.items()
@@ -86,7 +94,7 @@ def test_macro_is_the_mean_of_the_means_of_templates() -> None:
         result("b", elapsed_sec=4),
         result("c"),
     ]
-    assert snapshot(*results)["macro"] == {"elapsed_sec": {"mean": 2.75}}
+    assert snapshot(*results)["macro"] == {"elapsed_sec": {"mean": 2.75, "mean_of_questions": 2.75}}
 
 
 def test_order_of_templates() -> None:

@@ -37,13 +37,12 @@ def test_rows_and_columns() -> None:
         "template        samples  errors               score  tokens  seconds",
         "─" * 69,
         "[red]two[/red]        1       0                   0",
-        "one                   3       0  0.750 [0.02, 1.00]  123456     1.25",
+        "one                   3       0  0.688 [0.02, 1.00]  123456     1.25",
         "three                 1       1",
         "",
-        "all results           5       1  0.562 [0.05, 0.97]  123456     1.25",
+        "all results           5       1  0.458 [0.04, 0.95]  123456     1.25",
         "[low, high]: 95 % interval, for one look at a finished run (3 questions).",
-        "mean: over all results, so questions with more samples weigh more;",
-        "  mean_of_questions: steps_score 0.458.",
+        "Means are over questions, each the mean of its samples.",
     ]
 
 

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import random
 import statistics
+from collections import defaultdict
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from statistics import fmean
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -286,6 +289,22 @@ def test_time_alone_ends_an_alert() -> None:
     assert (ended["state"], ended["samples"], ended["value"]) == ("ended", 0, None)
 
 
+def seen(template: str, values: list[tuple[str, float]], *, failed: bool, question: str | None = None) -> Any:
+    """What alerts read of a result."""
+    return SimpleNamespace(template_id=template, values=values, failed=failed, question_id=question)
+
+
+@given(st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from([0.0, 0.1, 1.0]))), st.integers(1, 9))
+def test_a_mean_is_over_the_questions_in_the_window(values: list[tuple[str, float]], size: int) -> None:
+    watch = watched(f">= 0 over {size}", Last(size))
+    for count, (question, value) in enumerate(values, 1):
+        watch.add(value, 0.0, question)
+        own: defaultdict[str, list[float]] = defaultdict(list)
+        for name, score in values[max(0, count - size) : count]:
+            own[name].append(score)
+        assert watch.change("started")["value"] == pytest.approx(fmean(map(fmean, own.values())))
+
+
 def test_alerts_count_only_their_values() -> None:
     changes: list[Change] = []
     texts = [
@@ -297,15 +316,15 @@ def test_alerts_count_only_their_values() -> None:
     ]
     alerts = Alerts(map(parse_alert, texts), Last(3))
     alerts.on_change = changes.append
-    alerts.add("b", [("x", 0.0)], 0.0, failed=False)
+    alerts.add(seen("b", [("x", 0.0)], failed=False), 0.0)
     assert not changes
-    alerts.add("a", [("x", 0.5), ("x", 0.75)], 0.0, failed=False)
+    alerts.add(seen("a", [("x", 0.5), ("x", 0.75)], failed=False), 0.0)
     assert [(change["alert"], change["value"]) for change in changes] == [
         (texts[1], 0.5),
         (texts[3], 1.25 / 3),
     ]
     del changes[:]
-    alerts.add("a", [], 0.0, failed=True)
+    alerts.add(seen("a", [], failed=True), 0.0)
     assert [change["alert"] for change in changes] == [texts[0], texts[2]]
     assert [facts["alert"] for facts in alerts.facts()] == texts[:4]
 
@@ -314,8 +333,8 @@ def test_facts_of_a_change() -> None:
     changes: list[Change] = []
     alerts = Alerts([parse_alert("a b: x < 1 over 5m")], Last(3))
     alerts.on_change = changes.append
-    alerts.add("a b", [("x", 0.5)], 0.0, failed=False)
-    alerts.add("a b", [("x", 0.75)], 400.0, failed=False)
+    alerts.add(seen("a b", [("x", 0.5)], failed=False), 0.0)
+    alerts.add(seen("a b", [("x", 0.75)], failed=False), 400.0)
     [change] = changes
     facts = {**change}
     assert facts.pop("time").endswith("+00:00")
@@ -383,7 +402,7 @@ def test_a_kill_changes_nothing_of_an_alert_on_values(
         changes: list[Change] = []
         alerts.on_change = changes.append
         for value in values:
-            alerts.add("t", [("x", value)], 0.0, failed=False)
+            alerts.add(seen("t", [("x", value)], failed=False), 0.0)
         return [(change["state"], change["value"]) for change in changes]
 
     def alerts() -> Alerts:
@@ -395,7 +414,7 @@ def test_a_kill_changes_nothing_of_an_alert_on_values(
     kept = {change["alert"]: change for change in first.facts()}
     # The journal may have results of which nothing was told.
     for value in values[: kill + untold]:
-        second.restore("t", [("x", value)], None, failed=False)
+        second.restore(seen("t", [("x", value)], failed=False), None)
     changes: list[Change] = []
     second.on_change = changes.append
     second.resume(kept, 0.0)
@@ -434,7 +453,7 @@ def test_an_alert_on_seconds_that_was_on_ends_only_if_it_does_not_hold_again() -
 def test_an_alert_on_seconds_counts_what_came_before_a_restart() -> None:
     watched = Watched(parse_alert("x < 0.5 over 10s"), Seconds(10))
     for arrived in (None, 92.0, 95.0):
-        watched.restore(0.0, arrived)
+        watched.restore(0.0, arrived, None)
     assert watched.resume(None, 100.0) is None
     assert watched.change("started")["value"] == 0.0
     assert watched.look(101.9) is None

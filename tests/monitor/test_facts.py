@@ -75,12 +75,12 @@ def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
         assert group["coverage"] == {name: each["coverage"] for name, each in stats.items()}
         assert [*group["metrics"]] == [name for name, each in stats.items() if "mean" in each]
         for name, shown in group["metrics"].items():
-            details = {key: each for key, each in shown.items() if key not in ("mean", "window")}
+            details = {key: each for key, each in shown.items() if key in DETAILS}
             assert details == {key: stats[name][key] for key in DETAILS if key in stats[name]}
 
 
 def value(mean: float, window: float | None) -> dict[str, float | None]:
-    return {"mean": mean, "window": window}
+    return {"mean": mean, "mean_of_questions": mean, "window": window}
 
 
 def same(number: float) -> dict[str, float]:
@@ -102,7 +102,7 @@ async def test_facts_of_steps() -> None:
     assert (alert["alert"], alert["value"]) == ("error_rate > 0 over 1", 1.0)
     assert [result["question_id"] for result in facts.pop("results")] == ["q3", "q3", "q2", "q1"]
     for group in facts["templates"].values():
-        assert group["metrics"]["steps_score"].keys() == {"mean", "window", *DETAILS}
+        assert group["metrics"]["steps_score"].keys() == {"mean", "mean_of_questions", "window", *DETAILS}
         for shown in group["metrics"].values():
             for key in DETAILS:
                 shown.pop(key, None)
@@ -110,7 +110,8 @@ async def test_facts_of_steps() -> None:
     metrics = {"elapsed_sec": value(1.5, 1.5)}
     steps = facts["overall"]["metrics"]["steps_score"]
     low, high = confidence_sequence(weights_of([1.0, 0.0, 1.0]))
-    assert steps.pop("confidence") == {"level": 0.95, "low": low, "high": high}
+    about = pytest.approx(2 / 3)
+    assert steps.pop("confidence") == {"level": 0.95, "low": low, "high": high, "mean": about}
     assert steps.pop("quantiles") == same(1)
     assert steps.pop("bounds") == {"low": 0.5, "high": 0.75}
     assert facts["overall"]["metrics"]["elapsed_sec"].pop("quantiles") == same(1.5)
@@ -123,7 +124,7 @@ async def test_facts_of_steps() -> None:
         "overall": {
             "samples": {"total": 4, "window": 2},
             "errors": {"total": 1, "window": 1},
-            "error_rate": value(0.25, 0.5),
+            "error_rate": value(0.25, 0.5) | {"mean_of_questions": 0.5 / 3},
             "metrics": {"steps_score": value(2 / 3, 1.0)} | metrics,
             "coverage": {"steps_score": whole(3, response_error=1), "elapsed_sec": whole(3)},
             "failure": {"no_answer": 2, "no_steps": 1, "wrong_query_result": 1},

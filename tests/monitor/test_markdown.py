@@ -91,11 +91,11 @@ def test_the_numbers_are_those_of_the_snapshot() -> None:
     assert head[4].startswith("**Compared with the baseline:** Undecided: what changed may be chance. 2 regr")
     assert head[6:8] == ["- \N{CROSS MARK} failed: `y failed`", "- \N{WHITE HEAVY CHECK MARK} held: `x held`"]
     scores = section(page, "Scores")
-    mean, interval = 0.625, summary.snapshot["micro"]["steps_score"]["interval"]
+    mean, interval = "0.583", summary.snapshot["micro"]["steps_score"]["interval"]
     ends = f"[{interval['low']:.2f}, {interval['high']:.2f}]"
     steps = f"| `steps_score` | {mean} {ends} | 4 of 5 | 1 -> 0.5833, -0.417 |"
     assert [line for line in scores if line.startswith(steps)]
-    assert "| `error_rate` | 0.2 | 5 | 0 -> 0.25, +0.25 |" in "\n".join(scores)
+    assert "| `error_rate` | 0.25 | 5 | 0 -> 0.25, +0.25 |" in "\n".join(scores)
     assert "| `b` | `t` | `steps_score` 0 | `wrong_order` | `r.jsonl:3` |" in section(
         page, "Worst questions: 3 of 3"
     )

@@ -8,6 +8,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.monitor.counting import SCORES
+from graphrag_eval_async.records.metrics import mean_of_questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +33,9 @@ KEYS = {
 
 def quality(group: Mapping[str, Any]) -> float:
     """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
-    scores = [group["metrics"][name]["mean"] for name in SCORES if name in group["metrics"]]
+    scores = [mean_of_questions(group["metrics"][name]) for name in SCORES if name in group["metrics"]]
     mean = fsum(scores) / len(scores) if scores else 1.0
-    return mean * (1 - (group["error_rate"]["mean"] or 0.0))
+    return mean * (1 - (mean_of_questions(group["error_rate"]) or 0.0))
 
 
 ORDERS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {

@@ -13,6 +13,7 @@ from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
 from graphrag_eval_async.monitor.captions import backlog_facts
 from graphrag_eval_async.monitor.windows import duration_name
+from graphrag_eval_async.records.metrics import mean_of_questions, own_interval
 from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
 from graphrag_eval_async.text import by_frequency, counts, dollars, one_line, percent
@@ -29,7 +30,7 @@ LEAST_TEMPLATES = 8
 """Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
 
 LEAST_RESULTS = 2  # lines kept for results, with their heading, before templates get more
-TRUSTED_LINES = 6  # lines of a template with its intervals and quantile
+TRUSTED_LINES = 7  # lines of a template with its intervals and quantile
 ROOMY_RESULTS = 10  # lines kept for results, with a blank one, before templates get their intervals
 HIGH_QUANTILE = "p95"
 
@@ -100,7 +101,9 @@ class _Screen:
 
     def group(self, name: str, group: Mapping[str, Any], *, trends: bool) -> list[Text]:
         values = [column.of(group) or {} for column in self._grid.columns]
-        means = self._cells([value.get("mean", value.get("total")) for value in values])
+        means = self._cells(
+            [mean_of_questions(value) if "mean" in value else value.get("total") for value in values]
+        )
         recent = self._cells([value.get("window") for value in values])
         lines = [self._row(name, means, "bold")]
         if _differs(group):
@@ -112,11 +115,13 @@ class _Screen:
         return lines
 
     def trust(self, group: Mapping[str, Any]) -> list[Text]:
-        """The confidence intervals of a group, and a high quantile, if there are any."""
+        """The confidence intervals of a group, with repeats also their means, and a high quantile."""
         values = [column.of(group) or {} for column in self._grid.columns]
         levels = [value["confidence"]["level"] for value in values if "confidence" in value]
         level = percent(levels[0]) if levels else ""
+        firsts = any("confidence" in value and not own_interval(value, "confidence") for value in values)
         rows = [
+            *([("  first answers", "confidence", "mean")] if firsts else []),
             (f"  {level} from", "confidence", "low"),
             (f"  {level} to", "confidence", "high"),
             (f"  {HIGH_QUANTILE}", "quantiles", HIGH_QUANTILE),
