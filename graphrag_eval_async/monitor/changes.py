@@ -1,122 +1,101 @@
-"""Which scores and error rates of recent results differ clearly from those of earlier results."""
+"""Which scores and error rates have changed, as far as that can be said at every look."""
 
 from __future__ import annotations
 
-from itertools import chain
-from math import sqrt
-from statistics import NormalDist
+from math import nextafter, pi
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphrag_eval_async.inference.one_look import upper, wilson
+from graphrag_eval_async.inference.confidence import gap, mean_of
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE
+from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphrag_eval_async.monitor.history import Change, Course, Courses
+    from graphrag_eval_async.monitor.history import Course, Courses
 
 SHOWN = 4
 """Maximum number of changes that are named."""
 
-LEAST_RESULTS = 20
-"""Below this, chance explains nearly every change."""
+OF_ERRORS = 0.1
+"""The share of the error probability that the error rate has; the scores share the rest."""
 
 
-class Recent(NamedTuple):
-    """How a score or the error rate moved, of all results or those of a template.
+class Change(NamedTuple):
+    """How a score or the error rate of all results, or of a template, changed.
 
     Attributes:
-        results: number of recent results.
+        since: the number of results before the change.
+        before, after: the means.
+        gap: how far the confidence intervals of the two are apart.
     """
 
     template: str | None
     name: str
-    results: int
-    change: Change
+    since: int
+    before: float
+    after: float
+    gap: float
 
     @property
-    def loss(self) -> float:
-        """How much worse recent results are; negative if they are better."""
-        loss = self.change.before - self.change.recent
-        return -loss if self.name == ERROR_RATE else loss
-
-    def is_clear(self, z: float) -> bool:
-        """Whether the interval of the difference, with a quantile `z`, leaves 0 out.
-
-        Method 10 of Newcombe (1998, "Interval estimation for the difference between independent
-        proportions"), from Wilson's intervals for the effective
-        sample sizes (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number
-        of positive counts estimated from survey data").
-        """
-        recent, before = (min(1.0, max(0.0, mean)) for mean in (self.change.recent, self.change.before))
-        few, many = self.change.effective
-        low, high = wilson(recent, few, z)
-        low_before, high_before = wilson(before, many, z)
-        if recent < before:
-            return before - recent > sqrt((high - recent) ** 2 + (before - low_before) ** 2)
-        return recent - before > sqrt((recent - low) ** 2 + (high_before - before) ** 2)
+    def is_loss(self) -> bool:
+        return (self.after < self.before) != (self.name == ERROR_RATE)
 
     @property
     def told(self) -> str:
-        """Both means, in words, without the name."""
-        recent, before, *_ = self.change
-        of = f"{'the' if self.template is None else 'its'} last {self.results} results"
+        """Both means, in words."""
+        whose = "" if self.template is None else f"template {self.template}: "
+        when = f"the first {plural(self.since, 'result')}"
         if self.name == ERROR_RATE:
-            return f"{recent:.1%} of {of}, {before:.1%} before"
-        return f"{recent:.3f} in {of}, {before:.3f} before"
+            return f"{whose}errors in {self.after:.1%} of the results after {when}, {self.before:.1%} before"
+        return f"{whose}{self.name} {self.after:.3f} after {when}, {self.before:.3f} before"
 
 
 def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:
-    """Which recent results are clearly worse; the level holds for all of them together, at one look.
+    """Which results became clearly worse; the level holds for all looks and all of these together.
 
-    Half of the error is for the scores of all results, and half for `scores` of the templates: many templates
-    do not hide a change of all, and the other way round.
+    Half of the error probability is for all results, and half for the templates, in the order in which they
+    appeared. A tenth of that is for the error rate, the rest for the `scores`. What each has is divided among
+    its starts. Results must come in random order.
     """
-    if courses.overall.results < LEAST_RESULTS:
-        return f"too early to say, after {courses.overall.results} results"
-    overall = [*_recents(None, courses.overall, [*courses.overall.places])]
-    several = courses.templates if len(courses.templates) > 1 else {}
-    templates = [
-        *chain.from_iterable(
-            _recents(name, course, (ERROR_RATE, *scores)) for name, course in several.items()
-        )
-    ]
-    clear = [*_clear(overall, level), *_clear(templates, level)]
-    worse, better = [each for each in clear if each.loss > 0], [each for each in clear if each.loss < 0]
+    if not courses.overall.starts:
+        return f"too early to say, after {plural(courses.overall.results, 'result')}"
+    alpha = (1 - level) / 2
+    changes = [*_changes(None, courses.overall, scores, alpha)]
+    if len(courses.templates) > 1:
+        for place, (name, course) in enumerate(courses.templates.items(), 1):
+            changes += _changes(name, course, scores, alpha * _share(place))
+    worse, better = ([each for each in changes if each.is_loss is loss] for loss in (True, False))
     told = [
         f"{word}: {_listed(found)}"
-        for word, found in (("yes" if worse else "", worse), ("better" if worse else "no, better", better))
+        for word, found in (("yes", worse), ("better" if worse else "no, better", better))
         if found
     ]
-    return ". ".join(told) or f"no clear change: {_listed(overall)}"
+    return ". ".join(told) or "no clear change"
 
 
-def recent_of(course: Course, template: str | None, name: str) -> Recent | None:
-    """How a score moved; None if it has no recent or no earlier values."""
-    change = course.change(name)
-    return None if change is None else Recent(template, name, course.recent, change)
+def _share(place: int) -> float:
+    """Return a share for a place from 1 on; those of all places together are 1."""
+    return 6 / (pi * place) ** 2
 
 
-def _recents(template: str | None, course: Course, names: Sequence[str]) -> Iterator[Recent]:
-    for name in names:
-        if name == ERROR_RATE or name in BOUNDED_METRICS:
-            recent = recent_of(course, template, name)
-            if recent is not None:
-                yield recent
+def _changes(template: str | None, course: Course, scores: Sequence[str], alpha: float) -> Iterator[Change]:
+    """Yield the clearest change of each score, if there is one."""
+    parts = {ERROR_RATE: OF_ERRORS}
+    parts |= {name: (1 - OF_ERRORS) / len(scores) for name in scores if name in BOUNDED_METRICS}
+    for name, part in parts.items():
+        found = []
+        for start in course.starts:
+            if name in course.weights and (before := start.weights.get(name)) is not None:
+                after = tuple(max(0.0, a - b) for a, b in zip(course.weights[name], before, strict=True))
+                each = min(1 - alpha * part * _share(start.place) / 2, nextafter(1.0, 0.0))
+                if any(after) and (apart := gap(before, after, each)) > 0:
+                    means = mean_of(before), mean_of(after)
+                    found.append(Change(template, name, start.results, *means, apart))
+        if found:
+            yield max(found, key=lambda change: change.gap)
 
 
-def _clear(recents: Sequence[Recent], level: float) -> list[Recent]:
-    """Those that differ clearly, all together with half of the error (Bonferroni)."""
-    z = NormalDist().inv_cdf(upper(1 - (1 - level) / (2 * max(1, len(recents)))))
-    return [each for each in recents if each.is_clear(z)]
-
-
-def _listed(found: Sequence[Recent]) -> str:
-    ranked = sorted(found, key=lambda each: (each.template is not None, -abs(each.loss)))
+def _listed(found: Sequence[Change]) -> str:
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return "; ".join(map(_named, ranked[:SHOWN])) + more
-
-
-def _named(recent: Recent) -> str:
-    where = "" if recent.template is None else f"template {recent.template}: "
-    return f"{where}{'errors in' if recent.name == ERROR_RATE else recent.name} {recent.told}"
+    return "; ".join(change.told for change in found[:SHOWN]) + more

@@ -27,14 +27,17 @@ RECENT, MAX_RECENT = 200, 1000
 TEMPLATE_RECENT = 50
 """How many results of a template count as recent."""
 
-PRIOR_VALUES = 10
-"""How many zeros and ones are added to the values whose variance is estimated."""
+EVERY = 50
+"""After how many results there is a start, from which on results are compared with those before."""
+
+STARTS, TEMPLATE_STARTS = 200, 10
+"""How many starts are kept of all results, and of a template: the latest."""
 
 MAX_TEMPLATES = 500
 """Maximum number of templates that have a course: the first ones."""
 
 Sums: TypeAlias = "array[float]"
-"""For each score in its place, the number of values so far, their sum, and that of their squares."""
+"""For each score in its place, the number of values so far, and their sum."""
 
 
 class Mark(NamedTuple):
@@ -44,18 +47,12 @@ class Mark(NamedTuple):
     weights: Mapping[str, Weights | None]
 
 
-class Change(NamedTuple):
-    """The mean of recent values and of those before.
+class Start(NamedTuple):
+    """Which start this is, from 1 on; the number of results before it, and the weights of their values."""
 
-    Attributes:
-        counts: how many values each has.
-        effective: how many zeros and ones say as much about each mean: more, if values vary less than these.
-    """
-
-    recent: float
-    before: float
-    counts: tuple[float, float]
-    effective: tuple[float, float]
+    place: int
+    results: int
+    weights: Mapping[str, Weights]
 
 
 class Course(NamedTuple):
@@ -64,23 +61,22 @@ class Course(NamedTuple):
     Attributes:
         places: the place of each score in `Sums`.
         points: the sums after some of the results, from none on, and after all.
-        before: the sums before the recent results.
+        recent: how many results count as recent, at most half of all.
         marks: those of the points after the first.
+        starts: the latest starts.
+        weights: those of all values, by score.
     """
 
     places: Mapping[str, int]
     points: Sequence[Sums]
-    before: Sums
+    recent: int
     marks: Sequence[Mark]
+    starts: Sequence[Start]
+    weights: Mapping[str, Weights]
 
     @property
     def results(self) -> int:
         return round(self.points[-1][0])
-
-    @property
-    def recent(self) -> int:
-        """The number of recent results, at most half of all."""
-        return self.results - round(self.before[0])
 
     def means(self, score: str) -> list[float | None]:
         """The mean of all values by each point after the first."""
@@ -95,36 +91,13 @@ class Course(NamedTuple):
             found.append(self._between(score, self.points[start], point))
         return found
 
-    def change(self, score: str) -> Change | None:
-        """How recent values differ from those before; None if there are none of either."""
-        before, every = self._values(score, self.before), self._values(score, self.points[-1])
-        recent = every[0] - before[0], every[1] - before[1], every[2] - before[2]
-        if not recent[0] or not before[0]:
-            return None
-        means = recent[1] / recent[0], before[1] / before[0]
-        return Change(*means, (recent[0], before[0]), (_effective(*recent), _effective(*before)))
-
     def _between(self, score: str, start: Sums, end: Sums) -> float | None:
-        (count, total, _), (first, less, _) = self._values(score, end), self._values(score, start)
+        (count, total), (first, less) = self._values(score, end), self._values(score, start)
         return (total - less) / (count - first) if count > first else None
 
-    def _values(self, score: str, sums: Sums) -> tuple[float, float, float]:
+    def _values(self, score: str, sums: Sums) -> tuple[float, float]:
         place = self.places.get(score, len(sums))
-        return (sums[place], sums[place + 1], sums[place + 2]) if place < len(sums) else (0.0, 0.0, 0.0)
-
-
-def _effective(count: float, total: float, squares: float) -> float:
-    """The effective sample size of values from 0 to 1: that of zeros and ones with the same standard error.
-
-    The variance is that of the values and of `PRIOR_VALUES` zeros and ones, since few values may be equal by
-    chance.
-    """
-    mean = total / count
-    most = mean * (1 - mean)  # The variance of zeros and ones.
-    if most <= 0:
-        return count
-    variance = min(most, max(0.0, squares / count - mean * mean))
-    return count * most * (count + PRIOR_VALUES) / (variance * count + most * PRIOR_VALUES)
+        return (sums[place], sums[place + 1]) if place < len(sums) else (0.0, 0.0)
 
 
 class Courses(NamedTuple):
@@ -138,48 +111,58 @@ class Recorder:
     """Records a course in at most `most` points; with more, each stands for twice as many results."""
 
     def __init__(
-        self, places: dict[str, int], most: int, recent: int, mark: Callable[[], Mark] | None = None
+        self,
+        places: dict[str, int],
+        most: int,
+        recent: int,
+        starts: int,
+        mark: Callable[[], Mark] | None = None,
     ) -> None:
         self._places = places
         self._most = most
+        self._recent = recent
         self._step = 1
-        self._now: Sums = array("d", (0.0, 0.0, 0.0))
+        self._now: Sums = array("d", (0.0, 0.0))
         self._points = [self._now[:]]
         self._mark = mark
         self._marks: list[Mark] = []
-        self._latest = deque(self._points, maxlen=recent + 1)
+        self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
+        self._starts: deque[Start] = deque(maxlen=starts)
 
     def add(self, failed: bool, scores: Iterable[tuple[str, float]]) -> None:
         """Count one result."""
         now = self._now
-        now[0] += 1
-        now[1] += failed
-        now[2] += failed
-        for score, value in scores:
-            place = self._places.setdefault(score, 3 * len(self._places))
+        for score, value in ((ERROR_RATE, float(failed)), *scores):
+            place = self._places.setdefault(score, 2 * len(self._places))
             if place >= len(now):
-                now.extend([0.0] * (place + 3 - len(now)))
+                now.extend([0.0] * (place + 2 - len(now)))
             now[place] += 1
             now[place + 1] += value
-            now[place + 2] += value * value
-        self._latest.append(now[:])
-        if not now[0] % self._step:
-            self._points.append(self._latest[-1])
+            self._histograms[score].add((value,))
+        results = int(now[0])
+        if not results % EVERY:
+            self._starts.append(Start(results // EVERY, results, self._weights()))
+        if not results % self._step:
+            self._points.append(now[:])
             if self._mark is not None:
                 self._marks.append(self._mark())
             if len(self._points) > self._most:
                 self._step *= 2
                 del self._points[1::2], self._marks[::2]
 
+    def _weights(self) -> dict[str, Weights]:
+        weights = {name: each.weights() for name, each in self._histograms.items()}
+        return {name: each for name, each in weights.items() if each is not None}
+
     def course(self) -> Course:
         """The course until now, which does not change any more."""
         points, marks = [*self._points], [*self._marks]
         if points[-1][0] < self._now[0]:
-            points.append(self._latest[-1])
+            points.append(self._now[:])
             if self._mark is not None:
                 marks.append(self._mark())
-        recent = min(len(self._latest) - 1, int(self._now[0]) // 2)
-        return Course(self._places, points, self._latest[-1 - recent], marks)
+        recent = min(self._recent, int(self._now[0]) // 2)
+        return Course(self._places, points, recent, marks, [*self._starts], self._weights())
 
 
 class History:
@@ -189,7 +172,7 @@ class History:
         self._places = {ERROR_RATE: 0}
         self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
         recent = min(window.count, MAX_RECENT) if isinstance(window, Last) else RECENT
-        self._all = Recorder(self._places, POINTS, recent, self._mark)
+        self._all = Recorder(self._places, POINTS, recent, STARTS, self._mark)
         self._templates: dict[str, Recorder] = {}
         self._is_restored = False
 
@@ -205,7 +188,8 @@ class History:
         template = str(short["template_id"])
         recorder = self._templates.get(template)
         if recorder is None and len(self._templates) < MAX_TEMPLATES:
-            recorder = self._templates[template] = Recorder(self._places, TEMPLATE_POINTS, TEMPLATE_RECENT)
+            recorder = Recorder(self._places, TEMPLATE_POINTS, TEMPLATE_RECENT, TEMPLATE_STARTS)
+            self._templates[template] = recorder
         if recorder is not None:
             recorder.add(failed, scores)
 
