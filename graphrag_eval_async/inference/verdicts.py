@@ -101,17 +101,23 @@ class LiveSnapshot(NamedTuple):
     def rows(self, level: float) -> Rows:
         """Return rows that are valid at any time: verdicts follow from confidence sequences alone.
 
-        Rows of templates use a higher level, so that all templates of a metric together hold at `level`
-        (Bonferroni's correction). The baseline fixes the number of templates, so that level is constant.
+        All rows of primary metrics together hold at `level` (Bonferroni's correction): half of the error
+        probability is for the rows overall, half for those of templates. The baseline fixes how many metrics
+        and templates there are, so the level of a row is constant. Other metrics do not share it.
         """
         rows: Rows = {"overall": {}, "per_template": {}}
+        primary = sum(is_primary(metric, self.primary, self.fractions) for metric in self.templates)
         for metric, groups in _by_metric(self.per_template).items():
             sums = reduce(PairSums.plus, [group.sums for group in groups.values()])
             together = Histogram()
             for group in groups.values():
                 together.merge(group.halves)
-            rows["overall"][metric] = self._row(metric, sums, together, level)
-            shared = min(1 - (1 - level) / self.templates[metric], nextafter(1.0, 0.0))
+            shares = 2 * primary if is_primary(metric, self.primary, self.fractions) else 1
+            own, shared = (
+                min(1 - (1 - level) / (shares * rows_), nextafter(1.0, 0.0))
+                for rows_ in (1, self.templates[metric])
+            )
+            rows["overall"][metric] = self._row(metric, sums, together, own)
             for template, group in groups.items():
                 row = self._row(metric, group.sums, group.halves, shared)
                 rows["per_template"].setdefault(template, {})[metric] = row

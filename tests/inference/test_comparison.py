@@ -487,18 +487,24 @@ def test_copies_of_sums_do_not_change() -> None:
 
 def live_of(baseline: Results, comparison: RunningComparison) -> dict[str, Any]:
     """What `look` should give: rows of `snapshot`, those of templates at a level for as many as there are."""
-    snapshots = {k: stripped(comparison.snapshot(level=1 - (1 - 0.95) / k)) for k in (1, 2)}
     values = values_of(baseline, include_errors=False)
     having: dict[str, set[str]] = defaultdict(set)
     for question, own in values.items():
         template = min(each["template_id"] for each in baseline if each["question_id"] == question)
         for metric in own:
             having[metric].add(template)
+    primary = [metric for metric in having if metric in PRIMARY]
+    shares = {metric: 2 * len(primary) if metric in primary else 1 for metric in having}
+    levels = {k * share for k in (1, 2) for share in {1, *shares.values()}}
+    snapshots = {k: stripped(comparison.snapshot(level=1 - (1 - 0.95) / k)) for k in levels}
     live = {
-        "overall": snapshots[1]["overall"],
+        "overall": {
+            metric: snapshots[shares[metric]]["overall"][metric] for metric in snapshots[1]["overall"]
+        },
         "per_template": {
             template: {
-                metric: snapshots[len(having[metric])]["per_template"][template][metric] for metric in rows
+                metric: snapshots[shares[metric] * len(having[metric])]["per_template"][template][metric]
+                for metric in rows
             }
             for template, rows in snapshots[1]["per_template"].items()
         },
@@ -544,7 +550,7 @@ def test_live_verdicts_of_templates_are_at_a_level_for_all_that_may_come() -> No
         comparison.add(each)
     row = comparison.live_rows()["per_template"]["a"]["steps_score"]
     assert (row["verdict"], row["losses"]) == ("worse", 30)
-    assert row["confidence"]["level"] == pytest.approx(1 - 0.05 / 4)
+    assert row["confidence"]["level"] == pytest.approx(1 - 0.05 / (2 * 2 * 4))
     for each in scored([0.0] * 2, "b"):
         comparison.add(each)
     live = comparison.live_rows()["per_template"]

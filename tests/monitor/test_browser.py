@@ -147,7 +147,7 @@ def test_a_run_is_seen_as_it_goes_on(folder: Folder, browser: Any) -> None:
     append(folder, response("q1"), response("q2"), response("q3"))
     expect(page.locator("#connection")).to_have_text("Live")
     expect(page.locator("#run")).to_contain_text("8")
-    expect(score).to_have_text("0.714")
+    expect(score).to_have_text("0.722")
     seen.check()
     process.terminate()
     finish(process)

@@ -11,7 +11,7 @@ from graphrag_eval_async.monitor.history import History
 from tests.cases import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 LEVEL = 0.95
 
@@ -23,7 +23,7 @@ def short(value: float | None, template: str = "t", score: str = "steps_score") 
     return {"status": status, "template_id": template, "sample": None, "metrics": metrics}
 
 
-def told(values: list[tuple[str, float | None]], score: str = "steps_score") -> str:
+def told(values: Sequence[tuple[str, float | None]], score: str = "steps_score") -> str:
     """What is told of results, each with its template."""
     history = History(Last(200))
     for template, value in values:

@@ -30,7 +30,7 @@ LEAST_TEMPLATES = 8
 """Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
 
 LEAST_RESULTS = 2  # lines kept for results, with their heading, before templates get more
-TRUSTED_LINES = 7  # lines of a template with its intervals and quantile
+TRUSTED_LINES = 6  # lines of a template with its intervals and quantile
 ROOMY_RESULTS = 10  # lines kept for results, with a blank one, before templates get their intervals
 HIGH_QUANTILE = "p95"
 

@@ -41,13 +41,17 @@ def without(keys: set[str], rows: dict[str, Any]) -> dict[str, Any]:
 
 def check_live(comparison: dict[str, Any], expected: dict[str, Any]) -> None:
     """Take the rows out of a live comparison, and hold them against those of a finished one."""
-    assert without(OF_TESTS, comparison.pop("overall")) == without(OF_TESTS, expected["overall"])
+    overall, others = comparison.pop("overall"), OF_TESTS | {"confidence"}
+    assert without(others, overall) == without(others, expected["overall"])
+    assert {row["confidence"]["level"] for row in overall.values() if "verdict" in row} == {
+        1 - (1 - 0.95) / 4
+    }
     groups = comparison.pop("per_template")
     assert [*groups] == [*expected["per_template"]]
     for name, group in expected["per_template"].items():
         assert without(OF_TESTS | {"confidence"}, groups[name]) == without(OF_TESTS | {"confidence"}, group)
         levels = {row["confidence"]["level"] for row in groups[name].values() if "confidence" in row}
-        assert levels == {1 - (1 - 0.95) / 2}
+        assert levels == {1 - (1 - 0.95) / 8}
 
 
 def standing(lone: int = 0, *, strange: int = 0, warnings: Sequence[str] = ()) -> dict[str, Any]:
@@ -72,8 +76,8 @@ def test_the_difference_is_shown_and_told(
     check_live(last["comparison"], compare(baseline, folder.file("results")))
     assert last["comparison"] == standing()
     told = err[err.index("compared with the baseline:") :].splitlines()
-    assert told[1].startswith("error_rate: 0 -> 0.3333, +0.333 (95 %: ")
-    assert told[3].startswith("steps_score: 1 -> 0.75, -0.25 (95 %: ")
+    assert told[1].startswith("error_rate: 0 -> 0.3333, +0.333 (98.75 %: ")
+    assert told[3].startswith("steps_score: 1 -> 0.75, -0.25 (98.75 %: ")
     assert "sign test" not in err
 
 
@@ -169,7 +173,7 @@ def test_templates_that_are_worse_are_named() -> None:
         *("error_rate", "steps_score", "answer_f1", "answer_relevance")
     ]
     told = " ".join(map(str.strip, final_lines(comparison, 0.95)))
-    together = "(intervals at 98.3333 %, which all hold together)"
+    together = "(intervals at 99.7917 %, which all hold together)"
     assert f"steps_score by template: a is worse, b is better {together}" in " ".join(told.split())
     assert "answer_f1 by template" not in told
     assert "c is" not in told

@@ -48,8 +48,8 @@ def test_the_view_follows_the_log_and_the_terminal(folder: Folder, reflow: bool)
         session.until(lambda screen: has_row(screen, "overall", "4", "1", "1.000") and is_one_view(session))
         append(folder, *[response("q2", False)] * 4)
         rows = [
-            *(("overall", "8", "1", "0.429"), ("last", "4", "4", "0", "0.000")),
-            *(("colours", "7", "0", "0.429"), ("a:b=c", "1", "1"), ("q2", "#4", "0.000")),
+            *(("overall", "8", "1", "0.500"), ("last", "4", "4", "0", "0.000")),
+            *(("colours", "7", "0", "0.500"), ("a:b=c", "1", "1"), ("q2", "#4", "0.000")),
         ]
         session.until(lambda screen: all(has_row(screen, *row) for row in rows))
         for columns, height in [(60, 20), (120, 40), (40, 8), (80, 24)]:
