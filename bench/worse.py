@@ -24,7 +24,7 @@ LEVEL = 0.95
 def first_yes(
     seed: int, chance: Callable[[int], float], results: int, looks: int, start: int = 0
 ) -> int | None:
-    """After how many results in random order it first says yes, by looks after so many each from a start on."""
+    """After how many results in random order it first says yes, by looks after so many each from a start."""
     draw, history = random.Random(seed), History(Last(200))
     for i in range(results):
         score = float(draw.random() < chance(i))
