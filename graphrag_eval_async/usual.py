@@ -8,7 +8,7 @@ have other names. Whatever is not is left to `records.response`, which says what
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -19,15 +19,14 @@ from graphrag_eval_async.records.evaluation import (
     EMPTY,
     FAILED,
     LONGEST_NAME,
-    NO_ANSWER,
     RETURNED,
     Evaluation,
     answer_state,
     outcome_of,
 )
 from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import has_reference_query, says_something
-from graphrag_eval_async.records.outputs import may_be_empty, returned_nothing
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, says_something
+from graphrag_eval_async.records.outputs import is_empty_json, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
 from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
@@ -57,22 +56,6 @@ _WITH_SCORE = ("steps_score", *RESOURCES)
 _numbers_of = itemgetter(*RESOURCES)
 
 
-class _Expected(NamedTuple):
-    """A step of the last group of a question.
-
-    Attributes:
-        name: its name.
-        text: its output.
-        document: the output decoded, if it is SPARQL results in JSON of a small set.
-        is_table: whether it is SPARQL results in JSON.
-    """
-
-    name: str
-    text: str
-    document: dict[str, Any] | None
-    is_table: bool
-
-
 class UsualWay:
     """Evaluates usual responses to the questions of a reference set.
 
@@ -95,7 +78,7 @@ class UsualWay:
         self._own, self._names, self._known = own, names, known
         self._take_sample = take_sample
         self._keeps = sum(question.size for question in questions.values()) <= KEPT_BYTES
-        self._kept: dict[str, tuple[list[list[Step]], list[_Expected]] | None] = {}
+        self._kept: dict[str, tuple[list[list[Step]], list[Any]]] = {}
         self._unlike: set[str] = set()
 
     def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | None:  # noqa: C901  (one pass)
@@ -131,7 +114,7 @@ class UsualWay:
         kinds = self._kinds(steps)
         if kinds is None:
             return None
-        state = NO_ANSWER if answer is None else answer_state(answer)
+        state = answer_state(answer)
         template_id, reference_answer = question.template_id, question.reference_answer
         result: dict[str, Any] = {
             "template_id": template_id,
@@ -144,14 +127,14 @@ class UsualWay:
             prepared = self._kept.get(question.id) or self._prepare(question)
             if prepared is None:
                 return None
-            groups, expected = prepared
+            groups, documents = prepared
             if self._keeps:
                 groups = [[step.copy() for step in group] for group in groups]
             result["reference_steps"] = groups
             if failed or steps is None:
                 failure = "step_error" if steps else "no_steps"
             else:
-                taken = self._match(groups[-1], expected, steps, kinds)
+                taken = self._match(groups[-1], documents, steps, kinds)
                 if taken is None or (
                     not taken and len(groups) > 1
                 ):  # It may have taken steps of another group.
@@ -228,8 +211,9 @@ class UsualWay:
             if status == "error":
                 kinds.append((name, FAILED, 1))
             elif status == "success" and type(output) is str:
-                is_full = output[:1] == "{" and not may_be_empty(output)  # As most are.
-                kinds.append((name, RETURNED if is_full or not returned_nothing(step) else EMPTY, 1))
+                is_json = output[:1] == "{"  # As most are.
+                is_empty = is_empty_json(output) if is_json else returned_nothing(step)
+                kinds.append((name, EMPTY if is_empty else RETURNED, 1))
             else:
                 return None
         return tuple(kinds)
@@ -245,56 +229,64 @@ class UsualWay:
         self._unlike.add(name)
         return True
 
-    def _prepare(self, question: Question) -> tuple[list[list[Step]], list[_Expected]] | None:
-        """Decode the steps of a question; None if those of the last group are compared in an unusual way."""
-        if question.size >= LARGE_BYTES or question.data is None:
+    def _prepare(self, question: Question) -> tuple[list[list[Step]], list[Any]] | None:
+        """Decode the steps of a question; None if those of the last group are compared in an unusual way.
+
+        Also returns, of a small set, the decoded results in JSON of the steps of the last group.
+        """
+        if (data := question.data) is None or len(data) >= LARGE_BYTES:
             return None
-        groups = decode_steps(question.data)
-        expected = []
-        for step in groups[-1] if groups else ():
-            name, text = step["name"], step.get("output")
-            if type(text) is not str or name in self._own or compares_by_name(name):
+        groups = decode_steps(data)
+        if not groups or not groups[-1]:
+            return None
+        for group in groups:
+            for step in group:
+                if step.get(REFERENCE_QUERY) is not None:
+                    return None
+        for step in groups[-1]:
+            name = step["name"]
+            if type(step.get("output")) is not str or name in self._own or compares_by_name(name):
                 return None
-            is_table = step.get("output_media_type") == SPARQL_RESULTS
-            document = orjson.loads(text) if is_table and self._keeps else None
-            expected.append(_Expected(name, text, document, is_table))
-        if not expected or has_reference_query(groups):
-            return None
-        if self._keeps:
-            self._kept[question.id] = groups, expected
-        return groups, expected
+        if not self._keeps:
+            return groups, []
+        documents = [_is_table(step) and orjson.loads(step["output"]) for step in groups[-1]]
+        self._kept[question.id] = groups, documents
+        return groups, documents
 
     def _match(
-        self, group: list[Step], expected: Sequence[_Expected], steps: list[Step], kinds: Sequence[Any]
+        self, group: list[Step], documents: list[Any], steps: list[Step], kinds: Sequence[Any]
     ) -> bool | None:
         """Whether all steps of a group are matched, or none is named; None if they must be compared.
 
         Sets `matches` of the group's steps.
         """
         taken: list[int] = []
-        for place, each in enumerate(expected):
-            latest, is_named = -1, False
+        for place, expected in enumerate(group):
+            latest, is_named, own = -1, False, expected["name"]
             for index, (name, kind, _) in enumerate(kinds):
-                if name == each.name:
+                if name == own:
                     is_named = True
                     if kind != FAILED and index not in taken:
                         latest = index
-            if latest >= 0 and _equals(each, steps[latest]["output"]):
-                group[place]["matches"] = steps[latest].get("id")
+            if latest >= 0 and _equals(expected, documents and documents[place], steps[latest]["output"]):
+                expected["matches"] = steps[latest].get("id")
                 taken.append(latest)
             elif is_named or taken:
                 return None
-        return len(taken) == len(expected) or (None if taken else False)
+        return len(taken) == len(group)
 
 
-def _equals(expected: _Expected, output: str) -> bool:
+def _is_table(step: Step) -> bool:
+    return step.get("output_media_type") == SPARQL_RESULTS
+
+
+def _equals(expected: Step, document: Any, output: str) -> bool:
     """Whether an output is plainly equal to the expected one, so that its comparator's score is 1."""
-    if output == expected.text:
+    if output == expected["output"]:
         return True
-    if not expected.is_table:
-        return False
     try:
-        document = orjson.loads(expected.text) if expected.document is None else expected.document
-        return is_same_table(document, orjson.loads(output))
+        return _is_table(expected) and is_same_table(
+            document or orjson.loads(expected["output"]), orjson.loads(output)
+        )
     except (TypeError, ValueError):
         return False

@@ -15,7 +15,6 @@ from graphrag_eval_async.records.outcomes import (
     REASON,
     REFERENCE_QUERY,
     failures_of,
-    says_something,
 )
 from graphrag_eval_async.records.outputs import returned_nothing
 
@@ -191,7 +190,9 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
 
 def answer_state(answer: str | None) -> int:
     """Whether there is no answer, a blank one, or one that says something (`ANSWERED`)."""
-    return NO_ANSWER if answer is None else ANSWERED if says_something(answer) else _BLANK_ANSWER
+    if answer is None:
+        return NO_ANSWER
+    return ANSWERED if answer and not answer.isspace() else _BLANK_ANSWER
 
 
 Tallies: TypeAlias = "tuple[Tally, ...]"

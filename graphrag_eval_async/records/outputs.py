@@ -28,7 +28,7 @@ def returned_nothing(step: Mapping[str, Any]) -> bool:
     """
     output = step.get("output")
     if type(output) is str and output[:1] in ("{", "["):  # As most are.
-        return _is_empty_json(output)
+        return is_empty_json(output)
     if output is None:
         output = step.get("executed_output")
     if is_empty(output):
@@ -50,32 +50,31 @@ def is_empty(output: Any) -> bool:
 
 def _is_empty_json(output: Any) -> bool:
     if isinstance(output, str):
-        if not may_be_empty(output):
-            return False
-        try:
-            output = loads(output)
-        except ValueError:
-            return False
-    if not isinstance(output, Mapping):
+        return is_empty_json(output)
+    if not isinstance(output, dict | Mapping):
         return isinstance(output, list) and not output
     results = output.get("results")
-    rows = results.get("bindings") if isinstance(results, Mapping) else None
+    rows = results.get("bindings") if isinstance(results, dict | Mapping) else None
     return isinstance(rows, list) and not rows
 
 
-def may_be_empty(text: str) -> bool:
-    """Whether JSON text may be an empty list or results without rows: false of nearly all outputs.
-
-    Much cheaper than parsing.
-    """
+def is_empty_json(text: str) -> bool:
+    """Whether text is JSON of an empty list, or of SPARQL results without rows. Most is seen to be neither."""
     place = text.find(_BINDINGS)
     if place < 0:
-        return _ONLY_EMPTY_LIST.match(text) is not None or ("\\" in text and "[" in text)
-    row = text.find("{", place)
-    if row < 0 or text.find("]", place, row) >= 0:  # The list ends before any row begins.
-        return True
-    # "bindings" may be written with escapes, or again in another object.
-    return "\\" in text or text.find(_BINDINGS, row) >= 0
+        if _ONLY_EMPTY_LIST.match(text) is None and not ("\\" in text and "[" in text):
+            return False
+    else:
+        row = text.find("{", place)
+        has_row = row >= 0 and text.find("]", place, row) < 0  # Else the list ends before any row begins.
+        # "bindings" may be written with escapes, or again in another object.
+        if has_row and "\\" not in text and text.rfind(_BINDINGS) == place:
+            return False
+    try:
+        value = loads(text)
+    except ValueError:
+        return False
+    return not isinstance(value, str) and _is_empty_json(value)
 
 
 def _has_no_rows(text: str) -> bool:

@@ -306,12 +306,12 @@ class _Owner(Generic[R]):
                 elif is_direct and not self.abandoned:
                     if outcome is not None:
                         self.admitted += 1
-                        ready.append((cast("R", outcome), 1))
+                        ready.append((outcome, 1))  # type: ignore[arg-type]
                         if self._waiters:
                             self._wake()
                 else:
                     self.admitted += 1
-                    self._put(self._places, cast("R | None", outcome), 1)
+                    self._put(self._places, outcome, 1)  # type: ignore[arg-type]
                     self._places += 1
                 if len(ready) >= HANDED_OVER or self.admitted >= limit or monotonic() >= due:
                     due = await self._pause()
@@ -331,12 +331,12 @@ class _Owner(Generic[R]):
     async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None
         try:
-            outcome: R | Later[R] | None = later
+            outcome: Any = later
             while type(outcome) is Later:
                 self.admitted += outcome.weight - later.weight
                 later = outcome
                 outcome = await later.call(self._hand_out)
-            result = cast("R | None", outcome)
+            result = outcome
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
             self.stop()

@@ -14,6 +14,7 @@ from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.stream.bounded_map import Later, Unread
 from graphrag_eval_async.stream.resuming import LOGGER
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
+from graphrag_eval_async.usual import LARGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,16 +73,14 @@ class Intake:
 
     def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
         """Return the evaluation of a record, or an awaitable for it; None if there is none."""
-        if is_large(record):
+        is_small = type(record) is Line and len(record.data) < LARGE_BYTES
+        if not is_small and is_large(record):
             return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
-        if self._resuming is not None:
-            source = self._resuming.admit(record)
-            if source is None:
-                return self._skip(record)
-        else:
-            source = None
-        if self._usual is not None and type(record) is Line:
-            found = self._usual(record.data, source)
+        source = None
+        if self._resuming is not None and (source := self._resuming.admit(record)) is None:
+            return self._skip(record)
+        if self._usual is not None and is_small:
+            found = self._usual(record.data, source)  # type: ignore[union-attr]
             if found is not None:
                 return found
         if self._questions is not None:
