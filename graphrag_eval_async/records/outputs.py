@@ -59,7 +59,7 @@ def _is_empty_json(output: Any) -> bool:
 
 
 def is_empty_json(text: str) -> bool:
-    """Whether text is JSON of an empty list, or of SPARQL results without rows. Most is seen to be neither."""
+    """Whether text is JSON of an empty list, or of SPARQL results without rows. Most is neither."""
     place = text.find(_BINDINGS)
     if place < 0:
         if _ONLY_EMPTY_LIST.match(text) is None and not ("\\" in text and "[" in text):
