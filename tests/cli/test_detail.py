@@ -36,11 +36,11 @@ def test_tables() -> None:
     )
     low, high = (f"{snapshot['micro']['steps_score']['interval'][end]:.3f}" for end in ("low", "high"))
     assert render(snapshot).splitlines() == [
-        "mean              of all results  of questions  of templates",
+        "mean              of questions  of all results  of templates",
         "─" * 61,
-        "steps_score                  0.5           0.5           0.5",
-        "elapsed_sec                12346                       12346",
-        "answer_relevance            0.25          0.25          0.25",
+        "steps_score                0.5             0.5           0.5",
+        "elapsed_sec              12346           12346         12346",
+        "answer_relevance          0.25            0.25          0.25",
         "",
         "                                    90 %       if failed",
         "of all results    values        interval     were 0 or 1  missing",
