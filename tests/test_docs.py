@@ -47,6 +47,7 @@ from graphrag_eval_async.scale.redis import group, worker
 from graphrag_eval_async.scale.redis import results as redis_results
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import receiving, registry, remote
+from graphrag_eval_async.sources.lines import MAX_DOCUMENT_BYTES
 from graphrag_eval_async.steps import differences, matching
 from graphrag_eval_async.steps.rdf import comparison, safety
 from graphrag_eval_async.steps.sparql import partial
@@ -83,6 +84,7 @@ DEFAULTS = {
     "depth of lists and objects": f"{decoding.MAX_DEPTH}",
     "responses read and not yet handed out": f"{MAX_IN_FLIGHT}",
     "rejects kept in `stream.rejects`": f"{reject.KEPT_REJECTS:,}",
+    "size of a JSON array of responses, which is decoded whole": size(MAX_DOCUMENT_BYTES),
     "part of a rejected line kept in memory": size(reject.HEAD_BYTES),
     "length of the message of a comparator's exception": f"{matching.MAX_MESSAGE} characters",
     "values in the body of a reply": f"{MAX_BODY_VALUES:,}; {MAX_NUMBERS:,} with embeddings",

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.documents import is_one_object_per_line
-from graphrag_eval_async.sources.files import open_file, unreadable
-from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter
-from graphrag_eval_async.sources.parquet import is_parquet
-from graphrag_eval_async.sources.remote import is_address, shown
-from graphrag_eval_async.sources.shards import line_end
+from graphrag_eval_async.sources.files import PIECE_BYTES, open_binary, unreadable
+from graphrag_eval_async.sources.lines import Splitter
+from graphrag_eval_async.sources.remote import shown
+from graphrag_eval_async.sources.shards import cannot_be_cut, line_end
 from graphrag_eval_async.sources.shuffled import size_of
 
 if TYPE_CHECKING:
@@ -56,18 +54,12 @@ def unsplittable(files: Sequence[str], traces: TraceFormat | None = None) -> str
     if traces is not None and traces.is_grouped:
         return "spans of one trace stand in several lines and cannot be split"
     for path in files:
-        if path == "-":
-            return "standard input cannot be split"
-        if is_address(path):
-            return f"{shown(path)} is not a local file and cannot be split"
-        if is_parquet(path):
-            return f"{path} is a Parquet file, which only --shard splits"
-        if path.endswith(".gz"):
-            return f"{path} is compressed and cannot be split"
-        if not os.path.isfile(path):
-            return f"{path} is not a regular file and cannot be split"
-        if traces is None and not is_one_object_per_line(path):
-            return f"{path} is not one JSON object per line and cannot be split"
+        try:
+            problem = cannot_be_cut(path, documents=traces is None)
+        except SourceError as error:
+            return str(error)
+        if problem is not None:
+            return f"{shown(path)} cannot be split: {problem}"
     return None
 
 
@@ -96,19 +88,17 @@ class Cutter:
 
     def _cut(self, windows: Sequence[Window]) -> Generator[Range]:
         for path, start, last in windows:
-            descriptor = open_file(path)
-            try:
-                status = os.fstat(descriptor)
-                file, place = os.path.realpath(path), (status.st_dev, status.st_ino)
-                last = status.st_size if last is None else last
-                while start < last:
-                    end = line_end(descriptor, start + self.size, last)
-                    yield Range(path, file, place, start, end)
-                    start = end
-            except OSError as error:
-                raise unreadable(path, error) from error
-            finally:
-                os.close(descriptor)
+            with open_binary(path) as file:
+                try:
+                    status = os.fstat(file.fileno())
+                    real, place = os.path.realpath(path), (status.st_dev, status.st_ino)
+                    last = status.st_size if last is None else last
+                    while start < last:
+                        end = line_end(file, start + self.size, last)
+                        yield Range(path, real, place, start, end)
+                        start = end
+                except OSError as error:
+                    raise unreadable(path, error) from error
 
 
 class RangeLines:
@@ -144,20 +134,19 @@ class RangeLines:
 def _pieces(range_: Range, start: int) -> Iterator[bytes]:
     """Yield the bytes up to the end of a range, in pieces."""
     path = range_.path
-    descriptor = open_file(range_.file)
-    try:
-        status = os.fstat(descriptor)
-        is_same = (status.st_dev, status.st_ino) == range_.place
-        while is_same and start < range_.end:
-            wanted = min(range_.end - start, PIECE_BYTES)
-            piece = os.pread(descriptor, wanted, start)
-            is_same = len(piece) == wanted
-            if is_same:
-                yield piece
-            start += wanted
-    except OSError as error:
-        raise unreadable(path, error) from error
-    finally:
-        os.close(descriptor)
+    with open_binary(range_.file) as file:
+        try:
+            status = os.fstat(file.fileno())
+            is_same = (status.st_dev, status.st_ino) == range_.place
+            file.seek(start)
+            while is_same and start < range_.end:
+                wanted = min(range_.end - start, PIECE_BYTES)
+                piece = file.read(wanted)
+                is_same = len(piece) == wanted
+                if is_same:
+                    yield piece
+                start += wanted
+        except OSError as error:
+            raise unreadable(path, error) from error
     if not is_same:
         raise SourceError(f"{path}: was changed while it was read")

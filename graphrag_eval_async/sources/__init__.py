@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
-from io import BytesIO
 from typing import Any
 
 import anyio
@@ -14,10 +13,9 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, write_line
-from graphrag_eval_async.sources.documents import Rewriter, one_object_per_line, with_one_object_per_line
-from graphrag_eval_async.sources.files import CHUNK_BYTES
+from graphrag_eval_async.sources.files import PIECE_BYTES
 from graphrag_eval_async.sources.following import Follower, follow_jsonl
-from graphrag_eval_async.sources.lines import PIECE_BYTES, cut, is_blank, long_line, split_lines
+from graphrag_eval_async.sources.lines import Splitter, cut, objects_of, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 from graphrag_eval_async.sources.waiting import Lag
 
@@ -92,8 +90,8 @@ def open_source(
     if hasattr(responses, "iloc"):
         responses = _rows(responses)
     if isinstance(responses, Stream):
-        chunks = one_object_per_line(_pieces(responses)) if documents else _pieces(responses)
-        return Source(split_lines(chunks, max_line_bytes=max_line_bytes), responses)
+        batches = split_lines(_chunks(responses), max_line_bytes=max_line_bytes, documents=documents)
+        return Source(batches, responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
         batches = from_iterable(iterator, max_line_bytes=max_line_bytes, documents=documents)
@@ -122,9 +120,9 @@ def _is_path(item: Any) -> bool:
     return isinstance(item, os.PathLike)
 
 
-async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
+async def _chunks(stream: Stream) -> AsyncGenerator[bytes]:
     if isinstance(stream, asyncio.StreamReader):
-        while chunk := await stream.read(CHUNK_BYTES):
+        while chunk := await stream.read(PIECE_BYTES):
             yield chunk
         return
     async for piece in stream:
@@ -134,73 +132,38 @@ async def _pieces(stream: Stream) -> AsyncGenerator[bytes]:
 async def from_iterable(
     source: Iterable[Any] | AsyncIterable[Any], *, max_line_bytes: int, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
-    """The records in each item. The iterable is advanced on the event loop."""
-    reader = _ObjectReader(max_line_bytes, documents=documents)
-    if isinstance(source, AsyncIterable):
-        async for item in source:
-            for batch in reader.read(item):
-                if batch:
-                    yield batch
-                else:
-                    await asyncio.sleep(0)
-    else:
-        for item in source:
-            for batch in reader.read(item):
-                if batch:
-                    yield batch
-                else:
-                    await asyncio.sleep(0)
-
-
-class _ObjectReader:
-    """Numbers the records of an iterable and converts each to JSON text. Lines of files are unchanged."""
-
-    def __init__(self, max_line_bytes: int, *, documents: bool) -> None:
-        self._limit = max_line_bytes
-        self._documents = documents
-        self._number = 1
-        self._offset = 0
-
-    def read(self, item: Any) -> Iterable[list[Record]]:
-        """The records of an item, in batches made one at a time. Batches may be empty."""
+    """The records in each item, numbered; lines of files are unchanged. Advances the iterable on the loop."""
+    splitter = Splitter(max_line_bytes, skip_nuls=False)
+    async for item in source if isinstance(source, AsyncIterable) else _each(source):
         if isinstance(item, Line | LongLine):
-            return [[item]]
-        if isinstance(item, str):
-            item = item.encode(errors="surrogatepass")
-        if isinstance(item, bytes | bytearray | memoryview):
-            data = bytes(item)
-            if len(data) > PIECE_BYTES:
-                return self._split(data)
-            if self._documents and b"\n" in data:
-                data = with_one_object_per_line(data)
-            return [self._lines(data.removesuffix(b"\n").split(b"\n"))]
-        record = write_line(item, self._number, self._offset)
-        self._count(record.data)
-        if isinstance(record, Line) and len(record.data) > self._limit:
-            return [[long_line(record.data, record.number, record.offset, self._limit)]]
-        return [[record]]
+            yield [item]
+        elif isinstance(item, str | bytes | bytearray | memoryview):
+            data = item.encode(errors="surrogatepass") if isinstance(item, str) else bytes(item)
+            for lines in _lines(data, splitter, documents=documents and b"\n" in data):
+                if lines:
+                    yield lines
+                else:
+                    await asyncio.sleep(0)
+        else:
+            record = write_line(item, splitter.number, splitter.offset)
+            if isinstance(record, Line) and len(record.data) > max_line_bytes:
+                yield splitter.feed(record.data + b"\n")
+                continue
+            splitter.number += 1
+            splitter.offset += len(record.data) + 1
+            yield [record]
 
-    def _split(self, data: bytes) -> Iterator[list[Record]]:
-        rewriter = Rewriter()
-        rewriter.is_lines = not self._documents or b"\n" not in data
-        pieces = []
-        for piece in cut(data):
-            pieces.append(piece if rewriter.is_lines else rewriter.feed(piece))
-            yield []
-        text = BytesIO(b"".join([*pieces, rewriter.finish()]))
-        while lines := text.readlines(PIECE_BYTES):
-            yield self._lines([line.removesuffix(b"\n") for line in lines])
 
-    def _lines(self, lines: Iterable[bytes]) -> list[Record]:
-        return [record for line in lines if (record := self._line(line)) is not None]
+async def _each(items: Iterable[Any]) -> AsyncGenerator[Any]:
+    for item in items:
+        yield item
 
-    def _line(self, data: bytes) -> Record | None:
-        number, offset = self._number, self._offset
-        self._count(data)
-        if len(data) > self._limit:
-            return long_line(data, number, offset, self._limit)
-        return None if is_blank(data, number) else Line(number, offset, data)
 
-    def _count(self, data: bytes) -> None:
-        self._number += 1
-        self._offset += len(data) + 1
+def _lines(data: bytes, splitter: Splitter, *, documents: bool) -> Iterator[list[Record]]:
+    """The lines of a text, in batches, which may be empty."""
+    if documents and (objects := objects_of(data)) is not None:
+        yield from splitter.number_objects(data, objects)
+        return
+    yield from map(splitter.feed, cut(data))
+    if not data.endswith(b"\n"):
+        yield splitter.finish()

@@ -1,4 +1,4 @@
-"""Reading of files, pipes and terminals in large chunks, with gzip decompression."""
+"""Bytes of files, pipes and addresses, in pieces."""
 
 from __future__ import annotations
 
@@ -8,78 +8,36 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
-from io import FileIO
-from typing import TYPE_CHECKING, Any
+from gzip import BadGzipFile, GzipFile
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import anyio
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.posix import after_fork, open_flags
-from graphrag_eval_async.threads import run_in_thread, run_to_end
+from graphrag_eval_async.sources.remote import is_address, open_remote, shown, suffix_of
+from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
+
+R = TypeVar("R")
+
+PIECE_BYTES = 1 << 16
+"""Bytes that are split before other tasks get a turn."""
+
+PIECES = 16
+"""Pieces that are read together, since each switch to a thread and back takes time."""
 
 CHUNK_BYTES = 1 << 20
-"""Size of chunks. They are large, since each is read in a thread."""
+GZIP = 31
+"""zlib option: largest window, gzip header and checksum."""
 
 READERS = 8
 """Maximum number of reading threads."""
 
-GZIP = 31
-"""zlib option: largest window, gzip header and checksum."""
-
-
-def open_file(path: str | os.PathLike[str]) -> int:
-    """The descriptor of a file, pipe or device, for the caller to close."""
-    try:
-        # Non-blocking, since opening a named pipe would otherwise wait for its writer.
-        return os.open(path, os.O_RDONLY | open_flags("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except ValueError as error:
-        raise SourceError(f"{os.fspath(path)!r}: cannot be a path: {error}") from error
-
-
-def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
-    return SourceError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}")
-
-
-async def read_descriptor(
-    descriptor: int, path: str | os.PathLike[str] | None = None
-) -> AsyncGenerator[bytes]:
-    """The content of an open file, or the input from a pipe, socket or terminal until it is closed.
-
-    The event loop waits for input of a pipe, not a thread, so cancelling a reader leaves nothing blocked. A
-    thread that reads a file has returned before this ends, so the descriptor can be closed.
-
-    Raises:
-        SourceError: the file cannot be read, and `path` is given.
-        OSError: the file cannot be read, and `path` is not given.
-    """
-    can_wait = not stat.S_ISREG(os.fstat(descriptor).st_mode)
-    try:
-        while can_wait:
-            try:
-                await anyio.wait_readable(descriptor)
-                chunk = os.read(descriptor, CHUNK_BYTES)
-            except BlockingIOError:
-                continue
-            except PermissionError:
-                can_wait = False  # epoll refuses files that never block, such as /dev/null.
-                continue
-            if not chunk:
-                return
-            yield chunk
-        from aiofiles.threadpool import wrap  # Here, since importing it takes some milliseconds.
-
-        file = wrap(FileIO(descriptor, closefd=False), executor=reading_threads())
-        while chunk := await run_to_end(file.read(CHUNK_BYTES)):
-            yield chunk
-    except OSError as error:
-        if path is None:
-            raise
-        raise unreadable(path, error) from error
+STDIN = 0
 
 
 @cache
@@ -89,6 +47,119 @@ def reading_threads() -> ThreadPoolExecutor:
 
 
 after_fork(reading_threads.cache_clear)  # A forked child does not have its parent's threads.
+
+
+async def in_thread(function: Callable[..., R], *args: Any) -> R:
+    """`function(*args)`, called in a reading thread."""
+    return await run_in_thread(partial(function, *args), threads=reading_threads())
+
+
+def open_binary(path: str, end: int | None = None, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
+    """A file, pipe, device or address, opened for reading; ``-`` is standard input.
+
+    Does not wait for the writer of a named pipe. An address may be read up to `end` only.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
+    try:
+        if path == "-":
+            return open(STDIN, "rb", buffer_bytes, closefd=False)
+        if is_address(path):
+            return open_remote(path, end, buffer_bytes)
+        return open(path, "rb", buffer_bytes, opener=_open_at_once)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise SourceError(f"{path!r}: cannot be a path: {error}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | open_flags("O_NONBLOCK"))
+
+
+def is_regular(file: BinaryIO) -> bool:
+    """Whether an open local file is a regular file."""
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+
+
+def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
+    return SourceError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}")
+
+
+async def read_pieces(
+    file: BinaryIO, path: str, end: int | None = None, on_read: Callable[[int], object] = lambda _: None
+) -> AsyncGenerator[bytes]:
+    """The text of an open file, decompressed if `path` ends in .gz, from its position up to `end`.
+
+    `on_read` is called with the number of bytes that each piece takes in the file. The event loop waits for
+    input of a pipe, not a thread, so cancelling a reader leaves nothing blocked.
+
+    Raises:
+        SourceError: the file cannot be read or decompressed; raised after the text before the problem.
+    """
+    if not is_address(path) and _is_waited_for(file):
+        async for piece in _read_pipe(file.fileno(), path):
+            on_read(len(piece))
+            yield piece
+        return
+    # A local file can be closed only when no thread reads it.
+    run = run_in_thread if is_address(path) else write_in_thread
+    pieces = _pieces(file, is_packed=suffix_of(path) == ".gz")
+    place = file.tell()
+    while True:
+        found: list[tuple[bytes, int]] = []
+        problem = None
+        try:
+            await run(partial(found.extend, islice(pieces, PIECES)), threads=reading_threads())
+        except (SourceError, OSError, EOFError, zlib.error) as error:
+            problem = _explained(error, path)
+        for piece, reached in found:
+            if end is not None and reached > end:
+                piece, reached = piece[: end - place], end
+            on_read(reached - place)
+            place = reached
+            yield piece
+        if problem is not None:
+            raise problem
+        if len(found) < PIECES or place == end:
+            return
+
+
+def _is_waited_for(file: BinaryIO) -> bool:
+    """Whether an open file is a pipe, socket or terminal."""
+    mode = os.fstat(file.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or file.isatty()
+
+
+async def _read_pipe(descriptor: int, path: str) -> AsyncGenerator[bytes]:
+    while True:
+        try:
+            await anyio.wait_readable(descriptor)
+            piece = os.read(descriptor, PIECE_BYTES)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if not piece:
+            return
+        yield piece
+
+
+def _pieces(file: BinaryIO, *, is_packed: bool) -> Iterator[tuple[bytes, int]]:
+    """The text in pieces, each with the place in the file up to which it was read."""
+    # Of a corrupt file, `read1` yields what is before the damage.
+    read = GzipFile(fileobj=file).read1 if is_packed else file.read
+    while piece := read(PIECE_BYTES):
+        yield piece, file.tell()
+
+
+def _explained(error: Exception, path: str) -> SourceError:
+    if isinstance(error, SourceError):
+        return error
+    if isinstance(error, OSError) and not isinstance(error, BadGzipFile):
+        return unreadable(path, error)
+    return SourceError(f"{shown(path)}: cannot be decompressed: {error}")
 
 
 class Gunzip:
@@ -136,27 +207,3 @@ class Gunzip:
         """Signal the end of input."""
         if self._member is not None and self.problem is None:
             self.problem = "it ends in the middle of its compressed data"
-
-
-async def gunzipped(pieces: AsyncGenerator[bytes], name: str) -> AsyncGenerator[bytes]:
-    """The text of a gzip file, decompressed in threads.
-
-    Raises:
-        SourceError: the file is corrupt or incomplete; the message begins with `name`.
-    """
-    gunzip = Gunzip()
-    try:
-        async for piece in pieces:
-            following = partial(next, gunzip.feed(piece), None)
-            while (text := await run_in_thread(following, threads=reading_threads())) is not None:
-                yield text
-            _check(gunzip, name)
-    finally:
-        await pieces.aclose()
-    gunzip.finish()
-    _check(gunzip, name)
-
-
-def _check(gunzip: Gunzip, name: str) -> None:
-    if gunzip.problem is not None:
-        raise SourceError(f"{name}: cannot be decompressed: {gunzip.problem}")

@@ -1,4 +1,4 @@
-"""Splitting of chunks of bytes into lines of JSON text."""
+"""Splitting of text into lines of JSON, and of arrays and objects that span lines into objects."""
 
 from __future__ import annotations
 
@@ -8,22 +8,33 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
+from graphrag_eval_async.records.line import BROKEN_LINE
 from graphrag_eval_async.records.line import MAX_LINE_BYTES as MAX_LINE_BYTES
 from graphrag_eval_async.records.reject import HEAD_BYTES
+from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Iterable, Iterator
 
     from graphrag_eval_async.records import FileId
 
 
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
-PIECE_BYTES = 1 << 16
-"""Bytes split before other tasks get a turn."""
+START_BYTES = 1 << 10
+"""Bytes at the start of a text that tell whether it has one object per line."""
 
-_NEWLINES = re.compile(rb"\n+")
+MAX_DOCUMENT_BYTES = 1 << 28
+"""Maximum size of a text that begins with an array, which is decoded whole; a longer one is read as lines."""
+
+BATCH_OBJECTS = 64
+
+_DOCUMENT = re.compile(rb'(?:\xef\xbb\xbf)?\s*+(?:\[\s*+\{|\{[ \t\r]*+\n\s*+["}])')
+_TOO_SHORT_TO_TELL = re.compile(rb"\xef\xbb?|(?:\xef\xbb\xbf)?\s*+(?:[\[{]\s*+)?")
+_NEXT_OBJECT = re.compile(rb"\n(?=\{)")
 
 
 async def split_lines(
@@ -32,24 +43,38 @@ async def split_lines(
     max_line_bytes: int,
     file: FileId | None = None,
     offset: int = 0,
+    documents: bool = False,
 ) -> AsyncGenerator[list[Record]]:
     """The lines that each chunk completes and, at the end, a last line without a newline.
 
     A line ends only at ``\\n``. Blank lines are counted, not yielded. Only the head of a line longer than
-    `max_line_bytes` is kept. `file` is the file that is read, if any, and `offset` where in it.
+    `max_line_bytes` is kept. `file` is the file that is read, if any, and `offset` where in it. With
+    `documents`, each object of a text that is an array is a line; see `objects_of`.
     """
     splitter = Splitter(max_line_bytes, file=file, offset=offset)
+    held = bytearray()  # A text that is, or may be, a document.
     try:
         async for chunk in chunks:
-            for piece in cut(chunk):
+            pieces: Iterable[bytes] = cut(chunk)
+            if documents:
+                held += chunk
+                if documents := len(held) <= MAX_DOCUMENT_BYTES and _may_be_document(held):
+                    continue
+                pieces, held = cut(bytes(held)), bytearray()
+            for piece in pieces:
                 if lines := splitter.feed(piece):
                     yield lines
                 else:
                     await asyncio.sleep(0)  # Else gigabytes of blank lines would block other tasks.
-        if lines := splitter.finish():
-            yield lines
+        text = bytes(held)
+        objects = await in_thread(objects_of, text) if text else None
+        for piece in cut(text) if objects is None else ():
+            if lines := splitter.feed(piece):
+                yield lines
+        for lines in [splitter.finish()] if objects is None else splitter.number_objects(text, objects):
+            if lines:
+                yield lines
     finally:
-        splitter.close()
         await chunks.aclose()
 
 
@@ -68,10 +93,37 @@ async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]
         await batches.aclose()
 
 
+def is_document(start: bytes | bytearray) -> bool:
+    """Whether a text, judged by its start, is an array of objects or an object that spans lines."""
+    return _DOCUMENT.match(start) is not None
+
+
+def _may_be_document(text: bytearray) -> bool:
+    return is_document(text) or (len(text) < START_BYTES and bool(_TOO_SHORT_TO_TELL.fullmatch(text)))
+
+
+def objects_of(text: bytes) -> list[bytes] | None:
+    """The objects of an array; None for other text.
+
+    Of text that begins with an object that spans lines, each object that begins a line. It stays a text that
+    is not JSON, so that it becomes one reject, which says so: see `BROKEN_LINE`.
+    """
+    text = text.removeprefix(BYTE_ORDER_MARK).strip()
+    if not is_document(text):
+        return None
+    if text.startswith(b"{"):
+        return [part.strip() for part in _NEXT_OBJECT.split(text)]
+    try:
+        return [bytes(each) for each in msgspec.json.decode(text, type=list[msgspec.Raw])]
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 class Splitter:
-    """The state between two chunks: an unfinished line, short or long.
+    """Numbers lines. Between two chunks, it holds an unfinished line.
 
     Attributes:
+        number: number of the unfinished line.
         offset: offset of the unfinished line in the file.
         held: number of its bytes so far.
     """
@@ -83,41 +135,40 @@ class Splitter:
         file: FileId | None = None,
         number: int = 1,
         offset: int = 0,
+        skip_nuls: bool = True,
     ) -> None:
+        """Begin at a line. With `skip_nuls`, NULs at the start of the text are skipped."""
+        self.number = number
         self.offset = offset
         self.held = 0
         self._limit = max_line_bytes
         self._file = file
-        self._number = number
         self._pieces: list[bytes] = []
-        self._long: _Overflow | None = None
-        self._is_hole = offset == 0
+        self._digest: hashlib._Hash | None = None  # Of a line over the limit, of which the head is held.
+        self._is_hole = skip_nuls and offset == 0
 
     def feed(self, chunk: bytes) -> list[Record]:
-        """The lines that this chunk completes. NULs at the start of a file are skipped."""
+        """The lines that this chunk completes."""
         if self._is_hole:
             chunk = self._skip_hole(chunk)
-        first, newline, rest = chunk.partition(b"\n")
-        self._hold(first)
-        if not newline:
+        start = chunk.find(b"\n") + 1
+        if not start:
+            self._hold(chunk)
             return []
+        self._hold(chunk[: start - 1])
         lines = self.finish()
-        number, offset, file = self._number, self.offset, self._file
-        start = 0
-        while (end := rest.find(b"\n", start)) >= 0:  # Several times as fast as split.
-            if end == start:
-                end = _NEWLINES.match(rest, start).end() - 1  # type: ignore[union-attr]  # It is at one.
-                number += end - start
-            elif end - start > self._limit:
-                lines.append(long_line(rest[start:end], number, offset, self._limit, file))
-            elif not (data := rest[start:end]).isspace():
+        number, offset, file = self.number, self.offset - start, self._file
+        while (end := chunk.find(b"\n", start)) >= 0:  # Twice as fast as split.
+            data = chunk[start:end]
+            if end - start > self._limit:
+                lines.append(long_line(data, number, offset + start, self._limit, file))
+            elif data and not data.isspace():
                 # Same as `Line(...)`, at half the cost.
-                lines.append(tuple.__new__(Line, (number, offset, data, file, True)))
-            offset += end - start + 1
+                lines.append(tuple.__new__(Line, (number, offset + start, data, file, True)))
             number += 1
             start = end + 1
-        self._number, self.offset = number, offset
-        self._hold(rest[start:])
+        self.number, self.offset = number, offset + start
+        self._hold(chunk[start:])
         return lines
 
     def _skip_hole(self, chunk: bytes) -> bytes:
@@ -137,38 +188,64 @@ class Splitter:
         return rest
 
     def _hold(self, piece: bytes) -> None:
-        self.held += len(piece)
+        before, self.held = self.held, self.held + len(piece)
+        if self._digest is not None:
+            self._digest.update(piece)
+            self._pieces.append(piece[: max(0, HEAD_BYTES - before)])
+            return
         self._pieces.append(piece)
-        if self._long is None and self.held > self._limit:
-            self._long = _Overflow(self._limit)
-        if self._long is not None:
-            for held in self._pieces:
-                self._long.add(held)
-            self._pieces.clear()
+        if self.held > self._limit:
+            text = b"".join(self._pieces)
+            self._digest = hashlib.sha256(text)
+            self._pieces = [text[:HEAD_BYTES]]
 
     def finish(self) -> list[Record]:
         """The line so far, ended by a newline. The next line begins after it."""
         length = self.held
         lines = self.end(whole=True)
         self.offset += length + 1
-        self._number += 1
+        self.number += 1
         return lines
 
     def end(self, *, whole: bool = False) -> list[Record]:
         """The line so far. The next line has the same number and offset."""
         lines: list[Record] = []
-        if self._long is not None:
-            lines.append(self._long.line(self._number, self.offset, self._file, whole=whole))
-        elif not is_blank(data := b"".join(self._pieces), self._number):
-            lines.append(Line(self._number, self.offset, data, self._file, whole))
+        data = b"".join(self._pieces)
+        if self._digest is not None:
+            digest = self._digest.hexdigest()
+            place = self.number, self.offset
+            lines.append(LongLine(*place, data, self.held, self._limit, digest, self._file, whole))
+        elif not is_blank(data, self.number):
+            lines.append(Line(self.number, self.offset, data, self._file, whole))
         self.close()
         return lines
 
     def close(self) -> None:
         """Drop an unfinished line."""
-        self._long = None
         self._pieces.clear()
+        self._digest = None
         self.held = 0
+
+    def number_objects(self, text: bytes, objects: Iterable[bytes]) -> Iterator[list[Record]]:
+        """Batches of the objects of a text, each a line at its place in the text; nothing may be held."""
+        lines: list[Record] = []
+        broken = BROKEN_LINE if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else b" "
+        begin, place = self.offset, 0
+        for data in objects:
+            place = text.index(data, place)
+            offset, line = begin + place, data.replace(b"\n", broken)
+            if len(data) > self._limit:
+                lines.append(long_line(line, self.number, offset, self._limit, self._file))
+            else:
+                lines.append(Line(self.number, offset, line, self._file))
+            self.number += 1
+            place += len(data)
+            if len(lines) == BATCH_OBJECTS:
+                yield lines
+                lines = []
+        self.offset = begin + len(text) + (not text.endswith(b"\n"))
+        if lines:
+            yield lines
 
 
 def is_blank(data: bytes, number: int) -> bool:
@@ -181,23 +258,3 @@ def long_line(data: bytes, number: int, offset: int, limit: int, file: FileId | 
     """A line over the limit that is available in one piece."""
     digest = hashlib.sha256(data).hexdigest()
     return LongLine(number, offset, data[:HEAD_BYTES], len(data), limit, digest, file)
-
-
-class _Overflow:
-    """The head, length and digest of a line over the limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._head = b""
-        self._length = 0
-        self._digest = hashlib.sha256()
-
-    def add(self, piece: bytes) -> None:
-        if len(self._head) < HEAD_BYTES:
-            self._head += piece[: HEAD_BYTES - len(self._head)]
-        self._length += len(piece)
-        self._digest.update(piece)
-
-    def line(self, number: int, offset: int, file: FileId | None, *, whole: bool) -> LongLine:
-        digest = self._digest.hexdigest()
-        return LongLine(number, offset, self._head, self._length, self._limit, digest, file, whole)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from datetime import date, time, timedelta
 from importlib.util import find_spec
+from io import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, Unwritable, write_line
+from graphrag_eval_async.sources.files import in_thread, open_binary
 from graphrag_eval_async.sources.lines import long_line
-from graphrag_eval_async.sources.remote import RemoteFile, as_file_object, is_address, shown, suffix_of
+from graphrag_eval_async.sources.remote import RANGE_BYTES, is_address, shown, suffix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
     from graphrag_eval_async.records import FileId, Record
 
@@ -49,19 +50,16 @@ def is_parquet(path: str) -> bool:
         return True
     if path == "-" or suffix in {".jsonl", ".json", ".ndjson", ".gz"}:
         return False
-    if is_address(path):
-        return RemoteFile(path).read(0, len(MAGIC)) == MAGIC
-    with suppress(OSError, ValueError):
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                return file.read(len(MAGIC)) == MAGIC
-    return False
+    if not is_address(path) and ("\0" in path or not os.path.isfile(path)):
+        return False
+    with open_binary(path, buffer_bytes=len(MAGIC)) as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 class ParquetRows:
     """Reads rows of a Parquet file. Its methods wait for the file: call them in a thread."""
 
-    def __init__(self, path: str, remote: RemoteFile | None = None) -> None:
+    def __init__(self, path: str) -> None:
         """Open the file.
 
         Raises:
@@ -75,18 +73,18 @@ class ParquetRows:
         from pyarrow import parquet
 
         self._errors = (pyarrow.ArrowException, OSError)
-        source: Any = path
-        if is_address(path):
-            remote = remote or RemoteFile(path)
-            source = as_file_object(remote)
+        source = open_binary(path, buffer_bytes=RANGE_BYTES)
+        self.close = source.close
         try:
-            self._size = os.stat(path).st_size if remote is None else remote.size
+            self._size = source.seek(0, SEEK_END)
             self._file = parquet.ParquetFile(
                 source, buffer_size=BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us"
             )
         except SourceError:
+            source.close()
             raise
         except self._errors as error:
+            source.close()
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception, group: Group | None = None) -> SourceError:
@@ -131,9 +129,28 @@ class ParquetRows:
         except self._errors as error:
             raise self._unreadable(error, group) from None
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+
+async def rows_of(
+    path: str,
+    start: int,
+    end: int | None,
+    file: FileId,
+    max_line_bytes: int,
+    on_read: Callable[[int], object],
+) -> AsyncGenerator[list[Record]]:
+    """The rows that begin between two bytes of a Parquet file, as lines.
+
+    `on_read` is called with the size of each row group that is read.
+    """
+    rows = await in_thread(ParquetRows, path)
+    try:
+        for group in await in_thread(rows.groups, start, end):
+            batches = rows.batches(group, file, max_line_bytes)
+            while (batch := await in_thread(next, batches, None)) is not None:
+                yield batch
+            on_read(group.size)
+    finally:
+        rows.close()
 
 
 def _begin(column: Any) -> int:

@@ -6,29 +6,33 @@ import glob
 import os
 import stat
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.documents import is_one_object_per_line, one_object_per_line
-from graphrag_eval_async.sources.files import gunzipped, open_file, read_descriptor, unreadable
+from graphrag_eval_async.sources.files import (
+    PIECE_BYTES,
+    STDIN,
+    in_thread,
+    is_regular,
+    open_binary,
+    read_pieces,
+    unreadable,
+)
 from graphrag_eval_async.sources.identity import generation_key, identify
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, cut, lines_of, split_lines
+from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of, split_lines
 from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
-from graphrag_eval_async.sources.parquet import is_parquet
-from graphrag_eval_async.sources.ranged import chunks_of, in_thread, remote_id, rows_of
-from graphrag_eval_async.sources.remote import RemoteFile, is_address, list_remote, shown, suffix_of
-from graphrag_eval_async.sources.shards import Window, as_shard, windows
+from graphrag_eval_async.sources.parquet import is_parquet, rows_of
+from graphrag_eval_async.sources.remote import RANGE_BYTES, RemoteFile, is_address, list_remote
+from graphrag_eval_async.sources.shards import Window, as_shard, cannot_be_cut, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+    from typing import BinaryIO
 
     from graphrag_eval_async.records import Record
-
-STDIN = 0
 
 TABLES = "*.parquet"
 """The Parquet files of a directory that are read."""
@@ -124,17 +128,9 @@ class JsonlFiles:
     def can_be_shuffled(self) -> bool:
         """Whether all files are regular and not compressed. Reads the status of the files."""
         try:
-            files = self._files()
+            return not any(cannot_be_cut(path, documents=self.documents) for path in self._files())
         except (SourceError, ValueError):
             return False
-        return all(
-            path != "-"
-            and os.path.isfile(path)
-            and not is_parquet(path)
-            and not path.endswith(".gz")
-            and (not self.documents or is_one_object_per_line(path))
-            for path in files
-        )
 
     def exclude(self, paths: Iterable[str]) -> None:
         """Skip these files in directories and globs."""
@@ -166,10 +162,9 @@ class JsonlFiles:
         return self._shuffled(self._seed, max_line_bytes)
 
     async def _shuffled(self, seed: int, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
+        self.consumed = 0
         shuffled = ShuffledLines(max_line_bytes)
-        for path, *_ in await self._begin():
-            if is_address(path) or is_parquet(path):
-                raise SourceError(f"{shown(path)}: cannot be shuffled: only local files of JSON lines can")
+        for path in await in_thread(self._files):
             await shuffled.add(path)
         await shuffled.shuffle(seed)
         self.lines = shuffled.count
@@ -182,83 +177,64 @@ class JsonlFiles:
             await batches.aclose()
 
     async def _in_order(self, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
-        for window in await self._begin():
-            if is_address(window.path) or await in_thread(partial(is_parquet, window.path)):
-                batches = await self._other(window, max_line_bytes)
-            else:
-                batches = self._local(window, max_line_bytes)
+        self.consumed = 0
+        for window in await in_thread(self._windows):
+            found = open_lines(
+                window, max_line_bytes, self._advance, documents=self.documents, is_part=self.is_part
+            )
             try:
-                async for lines in batches:
+                async for lines in found:
                     yield lines
             finally:
-                await batches.aclose()
-
-    async def _other(self, window: Window, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
-        """The lines of a Parquet file, or of a file at an address."""
-        path, first, end = window
-        remote = await in_thread(partial(RemoteFile, path)) if is_address(path) else None
-        if remote is None:
-            file = _id_of(path, is_part=self.is_part)
-        else:
-            file = remote_id(remote, is_part=self.is_part)
-        if file is None:
-            raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
-        if remote is None or await in_thread(partial(is_parquet, path)):
-            return rows_of(window, file, remote, max_line_bytes, self._advance)
-        start = max(0, first - 1)
-        chunks = chunks_of(remote, start, remote.size if end is None else end, self._advance)
-        if suffix_of(path) == ".gz":
-            chunks = gunzipped(chunks, remote.name)
-        if self.documents and not start:
-            chunks = one_object_per_line(chunks)
-        return split_lines(chunks, max_line_bytes=max_line_bytes, file=file, offset=start)
+                await found.aclose()
 
     def _advance(self, size: int) -> None:
         self.consumed += size
 
-    async def _local(self, window: Window, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
-        path, first, end = window
-        # With the newline before, so that the first line is read as it is in the whole file.
-        start = max(0, first - 1)
-        descriptor = STDIN if path == "-" else open_file(path)
-        try:
-            file = _file_id(path, descriptor, is_part=self.is_part)
-            chunks = self._chunks(Window(path, start, end), descriptor)
-            if path.endswith(".gz"):
-                chunks = gunzipped(chunks, path)
-            if self.documents and not start:
-                chunks = one_object_per_line(chunks)
-            batches = split_lines(chunks, max_line_bytes=max_line_bytes, file=file, offset=start)
-            try:
-                async for lines in batches:
-                    yield lines
-            finally:
-                await batches.aclose()
-        finally:
-            if descriptor != STDIN:
-                os.close(descriptor)
 
-    async def _begin(self) -> list[Window]:
-        """What to read, in order."""
-        self.consumed = 0
-        return await in_thread(self._windows)
+async def open_lines(
+    window: Window,
+    max_line_bytes: int,
+    on_read: Callable[[int], object],
+    *,
+    documents: bool = True,
+    is_part: bool = False,
+) -> AsyncGenerator[list[Record]]:
+    """The lines of a file, or of a part of it: plain, gzip or Parquet, here or at an address.
 
-    async def _chunks(self, window: Window, descriptor: int) -> AsyncGenerator[bytes]:
-        path, place, end = window
-        if place:
-            os.lseek(descriptor, place, os.SEEK_SET)
-        chunks = read_descriptor(descriptor, path)
+    `on_read` is called with the number of bytes of each piece that is read.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
+    path, first, end = window
+    file = await in_thread(open_binary, path, end, RANGE_BYTES if is_address(path) else PIECE_BYTES)
+    try:
+        id_ = _id_of(file, path, is_part=is_part)
+        if await in_thread(is_parquet, path):
+            if id_ is None:
+                raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
+            batches = rows_of(*window, id_, max_line_bytes, on_read)
+        else:
+            # With the newline before, so that the first line is read as it is in the whole file.
+            start = max(0, first - 1)
+            if start:
+                file.seek(start)
+            batches = split_lines(
+                read_pieces(file, path, end, on_read),
+                max_line_bytes=max_line_bytes,
+                file=id_,
+                offset=start,
+                documents=documents and not start,
+            )
         try:
-            async for chunk in chunks:
-                for whole in cut(chunk):  # So small that `consumed` keeps pace with the work.
-                    piece = whole if end is None else whole[: max(0, end - place)]
-                    place += len(whole)
-                    self.consumed += len(piece)
-                    yield piece
-                if end is not None and place >= end:
-                    break
+            async for lines in batches:
+                yield lines
         finally:
-            await chunks.aclose()
+            await batches.aclose()
+    finally:
+        if not is_address(path):  # A request may still be under way.
+            file.close()
 
 
 def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
@@ -313,16 +289,10 @@ def _size(path: str) -> int:
     return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
 
 
-def _id_of(path: str, *, is_part: bool) -> FileId | None:
-    descriptor = open_file(path)
-    try:
-        return _file_id(path, descriptor, is_part=is_part)
-    finally:
-        os.close(descriptor)
-
-
-def _file_id(path: str, descriptor: int, *, is_part: bool) -> FileId | None:
+def _id_of(file: BinaryIO, path: str, *, is_part: bool) -> FileId | None:
     """None for a pipe, and for standard input, which may begin anywhere in its file."""
-    if path == "-" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    if isinstance(remote := getattr(file, "raw", None), RemoteFile):
+        return FileId(remote.name, generation_key(remote.key, 0), is_part=is_part)
+    if path == "-" or not is_regular(file):
         return None
-    return FileId(path, generation_key(identify(descriptor).root, 0), is_part=is_part)
+    return FileId(path, generation_key(identify(file.fileno()).root, 0), is_part=is_part)

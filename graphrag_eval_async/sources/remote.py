@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
 from functools import partial
 from importlib.util import find_spec
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from urllib.parse import urlsplit
 
 from graphrag_eval_async.errors import SourceError, UsageError
@@ -53,16 +54,21 @@ def suffix_of(path: str) -> str:
     return os.path.splitext(shown(path))[1]
 
 
-class RemoteFile:
-    """A file at an address, as it was when it was opened. Call its methods in a thread: they wait.
+def open_remote(address: str, end: int | None, buffer_bytes: int) -> BinaryIO:
+    """The file at an address, from which ranges of at most `buffer_bytes` are requested. Its methods wait."""
+    return cast("BinaryIO", BufferedReader(RemoteFile(address, end), buffer_bytes))
+
+
+class RemoteFile(RawIOBase):
+    """A file at an address as it was when it was opened, up to `end`. Its methods wait: call them in threads.
 
     Attributes:
         name: the address without secrets.
         size: its size in bytes.
-        version: identifies its content, if the server says so.
+        key: identifies its content, as far as the server tells versions apart.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, end: int | None = None) -> None:
         """Ask the server for the size and the version.
 
         Raises:
@@ -71,53 +77,10 @@ class RemoteFile:
         """
         self.name = shown(address)
         self._fs, self._path = _file_system(address)
-        self.size, self.version = self._status()
-
-    def read(self, start: int, end: int) -> bytes:
-        """The bytes from `start` to `end`, or to the end of the file.
-
-        Raises:
-            SourceError: they cannot be read, or the file has changed.
-        """
-        end = min(end, self.size)
-        if start >= end:
-            return b""
-        is_http = urlsplit(self.name).scheme in _HTTP
-        options = {"headers": {"Accept-Encoding": "identity"}} if is_http else {}
-        read = partial(self._fs.cat_file, self._path, start=start, end=end, **options)
-        data: bytes = attempt(self.name, read)
-        if self._status() != (self.size, self.version):
-            raise SourceError(f"{self.name}: was changed while it was read")
-        if len(data) != end - start:
-            raise SourceError(
-                f"{self.name}: the server returned {len(data)} bytes for a range of {end - start}; "
-                "if it cannot read ranges, download the file"
-            )
-        return data
-
-    def _status(self) -> tuple[int, str]:
-        info = attempt(self.name, self._look)
-        if info.get("type") == "directory":
-            raise SourceError(f"{self.name}: cannot be read: it is a directory")
-        if not isinstance(info.get("size"), int):
-            raise SourceError(f"{self.name}: cannot be read in ranges: the server does not tell its size")
-        found = (f"{key}={info[key]}" for key in _OF_VERSION if info.get(key) is not None)
-        return info["size"], " ".join(found)
-
-    def _look(self) -> dict[str, Any]:
-        self._fs.invalidate_cache()
-        info: dict[str, Any] = self._fs.info(self._path)
-        return info
-
-
-def as_file_object(file: RemoteFile) -> BufferedReader:
-    """A file object that reads ranges, for packages that want one."""
-    return BufferedReader(_RemoteReader(file), RANGE_BYTES)
-
-
-class _RemoteReader(RawIOBase):
-    def __init__(self, file: RemoteFile) -> None:
-        self._file = file
+        self.size, self._version = self._status()
+        text = f"{self.name}\n{self.size} {self._version}"
+        self.key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        self._end = self.size if end is None else min(end, self.size)
         self._place = 0
 
     def readable(self) -> bool:
@@ -130,14 +93,45 @@ class _RemoteReader(RawIOBase):
         return self._place
 
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        self._place = offset + {SEEK_SET: 0, SEEK_CUR: self._place, SEEK_END: self._file.size}[whence]
+        self._place = offset + {SEEK_SET: 0, SEEK_CUR: self._place, SEEK_END: self.size}[whence]
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        data = self._file.read(self._place, self._place + len(buffer))
-        self._place += len(data)
+        """Request the next bytes.
+
+        Raises:
+            SourceError: they cannot be read, or the file has changed.
+        """
+        start, end = self._place, min(self._place + len(buffer), self._end)
+        if start >= end:
+            return 0
+        is_http = urlsplit(self.name).scheme in _HTTP
+        options = {"headers": {"Accept-Encoding": "identity"}} if is_http else {}
+        data = attempt(self.name, partial(self._fs.cat_file, self._path, start=start, end=end, **options))
+        if self._status() != (self.size, self._version):
+            raise SourceError(f"{self.name}: was changed while it was read")
+        if len(data) != end - start:
+            raise SourceError(
+                f"{self.name}: the server returned {len(data)} bytes for a range of {end - start}; "
+                "if it cannot read ranges, download the file"
+            )
         buffer[: len(data)] = data
+        self._place = end
         return len(data)
+
+    def _status(self) -> tuple[int, str]:
+        def look() -> dict[str, Any]:
+            self._fs.invalidate_cache()
+            info: dict[str, Any] = self._fs.info(self._path)
+            return info
+
+        info = attempt(self.name, look)
+        if info.get("type") == "directory":
+            raise SourceError(f"{self.name}: cannot be read: it is a directory")
+        if not isinstance(info.get("size"), int):
+            raise SourceError(f"{self.name}: cannot be read in ranges: the server does not tell its size")
+        found = (f"{key}={info[key]}" for key in _OF_VERSION if info.get(key) is not None)
+        return info["size"], " ".join(found)
 
 
 def list_remote(address: str, is_member: Callable[[str], bool]) -> list[str]:

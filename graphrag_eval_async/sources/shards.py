@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from io import SEEK_END
+from stat import S_ISREG
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from graphrag_eval_async.errors import SourceError, UsageError, describe
-from graphrag_eval_async.sources.documents import LOOKED_AT, begins_with_lines, is_one_object_per_line
-from graphrag_eval_async.sources.files import open_file, unreadable
-from graphrag_eval_async.sources.lines import PIECE_BYTES
+from graphrag_eval_async.sources.files import PIECE_BYTES, open_binary, unreadable
+from graphrag_eval_async.sources.lines import START_BYTES, is_document
 from graphrag_eval_async.sources.parquet import is_parquet
-from graphrag_eval_async.sources.remote import RemoteFile, is_address, suffix_of
+from graphrag_eval_async.sources.remote import is_address, shown, suffix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,11 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
             found.append(Window(path))
         elif start < end and is_parquet(path):
             found.append(Window(path, start, end))
-        elif start < end and not can_be_cut(path):
-            found += [Window(path)] * (first <= before)
-        elif start < end:
-            found.append(Window(path, *_lines_between(path, start, end)))
+        elif start < end and can_be_cut(path):
+            with open_binary(path) as file:
+                found.append(Window(path, line_end(file, start, size), line_end(file, end, size)))
+        elif start < end and first <= before:
+            found.append(Window(path))
         before += size
     return [window for window in found if window.end is None or window.start < window.end]
 
@@ -87,52 +89,52 @@ def can_be_cut(path: str) -> bool:
     """Whether a file is plain, and has one object per line."""
     if suffix_of(path) == ".gz":
         return False
+    with open_binary(path, buffer_bytes=START_BYTES) as file:
+        return not is_document(file.read(START_BYTES))
+
+
+def cannot_be_cut(path: str, *, documents: bool = True) -> str | None:
+    """Why the lines of a file can only be read from start to end; None if it is plain and local.
+
+    With `documents`, it must have one object per line.
+
+    Raises:
+        SourceError: it does not exist, or cannot be read.
+    """
     if is_address(path):
-        return begins_with_lines(RemoteFile(path).read(0, LOOKED_AT))
-    return is_one_object_per_line(path)
+        return "it is not a local file"
+    if suffix_of(path) == ".gz":
+        return "it is compressed"
+    if path == "-":
+        return "it is standard input"
+    try:
+        if not S_ISREG(os.stat(path).st_mode):
+            return "it is not a regular file"
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if is_parquet(path):
+        return "it is a Parquet file"
+    return "it has not one JSON object per line" if documents and not can_be_cut(path) else None
 
 
-def line_end(descriptor: int, place: int, size: int) -> int:
+def line_end(file: BinaryIO, place: int, size: int) -> int:
     """Return the first line end at or after `place`, in a file of this size; 0 for 0."""
-    return _line_end(lambda start, end: os.pread(descriptor, end - start, start), place, size)
-
-
-def _line_end(read: Callable[[int, int], bytes], place: int, size: int) -> int:
-    """Return the same, given a function that reads the bytes between two places."""
-    while 0 < place < size:
-        piece = read(place - 1, place - 1 + PIECE_BYTES)
-        newline = piece.find(b"\n")
-        if newline >= 0:
-            return min(place + newline, size)
-        if not piece:
-            break
-        place += len(piece)
+    if 0 < place < size:
+        file.seek(place - 1)
+        while place < size and (piece := file.readline(PIECE_BYTES)):
+            place += len(piece) - piece.endswith(b"\n")
+            if piece.endswith(b"\n"):
+                break
     return min(place, size)
 
 
-def _lines_between(path: str, start: int, end: int) -> tuple[int, int]:
-    """Return the bytes of the lines that begin between two places."""
-    if is_address(path):
-        remote = RemoteFile(path)
-        return _line_end(remote.read, start, remote.size), _line_end(remote.read, end, remote.size)
-    descriptor = open_file(path)
+def _size(path: str) -> int:
     try:
-        size = os.fstat(descriptor).st_size
-        return line_end(descriptor, start, size), line_end(descriptor, end, size)
+        if is_address(path) or (path != "-" and os.path.isfile(path)):
+            with open_binary(path) as file:
+                return file.seek(0, SEEK_END)
+        if path != "-":
+            os.stat(path)
     except OSError as error:
         raise unreadable(path, error) from error
-    finally:
-        os.close(descriptor)
-
-
-def _size(path: str) -> int:
-    if is_address(path):
-        return RemoteFile(path).size
-    try:
-        if path != "-" and os.path.isfile(path):
-            return os.stat(path).st_size
-        os.stat(path)
-    except OSError as error:
-        if path != "-":
-            raise unreadable(path, error) from error
-    raise SourceError(f"{path}: only files can be read in shards, not pipes and standard input")
+    raise SourceError(f"{shown(path)}: only files can be read in shards, not pipes and standard input")

@@ -125,7 +125,7 @@ def test_one_process_for_unsplittable_files(folder: Folder, capfd: pytest.Captur
     path = folder.write("responses.jsonl.gz", gzip.compress(to_jsonl([response("q1"), response("q2")])))
     assert run("evaluate", folder.reference, path, "-o", folder.file("results"), "--jobs", "3") == 0
     told = capfd.readouterr().err
-    assert told == f"--jobs: {path} is compressed and cannot be split; one process does the work\n"
+    assert told == f"--jobs: {path} cannot be split: it is compressed; one process does the work\n"
     assert len(folder.read("results")) == 2
 
 
@@ -133,7 +133,7 @@ def test_one_process_for_standard_input(folder: Folder) -> None:
     process = start("evaluate", folder.reference, "-", "--jobs", "2", stdin=-1)
     code, out, err = finish(process, to_jsonl([response("q1")]))
     assert (code, len(from_jsonl(out))) == (0, 1)
-    assert err.startswith("--jobs: standard input cannot be split; one process does the work\n")
+    assert err.startswith("--jobs: - cannot be split: it is standard input; one process does the work\n")
 
 
 def test_aggregates_of_files(folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import uvloop
 from anyio.lowlevel import checkpoint
 
 from graphrag_eval_async.errors import SourceError
-from graphrag_eval_async.sources.files import CHUNK_BYTES, open_file, read_descriptor
+from graphrag_eval_async.sources.files import PIECE_BYTES, PIECES, open_binary, read_pieces
 from tests.deadlines import WAIT_SECONDS, wait
 from tests.sources.followed import open_files
 
@@ -35,14 +35,14 @@ def run(new_loop: Callable[[], asyncio.AbstractEventLoop], main: Coroutine[Any, 
 
 
 async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
-    descriptor = open_file(path)
-    chunks = read_descriptor(descriptor, path)
+    file = open_binary(os.fspath(path))
+    pieces = read_pieces(file, os.fspath(path))
     try:
-        async for chunk in chunks:
-            yield chunk
+        async for piece in pieces:
+            yield piece
     finally:
-        await chunks.aclose()
-        os.close(descriptor)
+        await pieces.aclose()
+        file.close()
 
 
 async def read(path: str | os.PathLike[str]) -> list[bytes]:
@@ -51,7 +51,7 @@ async def read(path: str | os.PathLike[str]) -> list[bytes]:
 
 @LOOPS
 def test_regular_files(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
-    data = os.urandom(2 * CHUNK_BYTES + 5)
+    data = os.urandom(2 * PIECES * PIECE_BYTES + 5)
     (tmp_path / "data").write_bytes(data)
     (tmp_path / "empty").touch()
     assert b"".join(run(new_loop, read(tmp_path / "data"))) == data
@@ -107,13 +107,13 @@ def test_a_cancelled_reader_of_a_pipe_blocks_nothing(
     async def main() -> None:
         source, target = os.pipe()
         try:
-            chunks = read_descriptor(source)
-            with anyio.move_on_after(0.01) as scope:
-                await anext(chunks)
-            assert scope.cancelled_caught
-            await chunks.aclose()
+            with open(source, "rb") as file:
+                pieces = read_pieces(file, "pipe")
+                with anyio.move_on_after(0.01) as scope:
+                    await anext(pieces)
+                assert scope.cancelled_caught
+                await pieces.aclose()
         finally:
-            os.close(source)
             os.close(target)
 
     run(new_loop, main())
@@ -124,22 +124,28 @@ def test_a_cancelled_reader_of_a_pipe_blocks_nothing(
 def test_a_file_is_not_closed_while_a_thread_reads_it(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     times: int,
 ) -> None:
     reading, go_on = threading.Event(), threading.Event()
 
-    class Slow(io.FileIO):
+    class Slow(io.BufferedReader):
         def read(self, size: int | None = -1) -> bytes:
             reading.set()
             wait(go_on)
             data = super().read(size)
-            assert isinstance(data, bytes)
             chunks.append(data)
             return data
 
+    async def read_slowly() -> None:
+        with Slow(io.FileIO(tmp_path / "data")) as file:
+            pieces = read_pieces(file, "data")
+            try:
+                await anext(pieces)
+            finally:
+                await pieces.aclose()
+
     async def main() -> None:
-        task = asyncio.ensure_future(anext(read_file(tmp_path / "data")))
+        task = asyncio.ensure_future(read_slowly())
         await asyncio.to_thread(wait, reading)
         for _ in range(times):
             task.cancel()
@@ -152,9 +158,8 @@ def test_a_file_is_not_closed_while_a_thread_reads_it(
 
     chunks: list[bytes] = []
     (tmp_path / "data").write_bytes(b"x")
-    monkeypatch.setattr("graphrag_eval_async.sources.files.FileIO", Slow)
     run(new_loop, main())
-    assert chunks == [b"x"]
+    assert chunks == [b"x", b""]
 
 
 async def test_files_are_read_while_all_threads_of_the_loop_wait(tmp_path: Path) -> None:
@@ -170,7 +175,7 @@ async def test_files_are_read_while_all_threads_of_the_loop_wait(tmp_path: Path)
 
 
 async def test_leaving_early_closes_the_file(tmp_path: Path) -> None:
-    (tmp_path / "data").write_bytes(b"x" * (CHUNK_BYTES + 1))
+    (tmp_path / "data").write_bytes(b"x" * (PIECES * PIECE_BYTES + 1))
     before = open_files()
     chunks = read_file(tmp_path / "data")
     await anext(chunks)

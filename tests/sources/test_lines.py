@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
 from graphrag_eval_async.sources import open_source
-from graphrag_eval_async.sources.lines import PIECE_BYTES, Splitter, split_lines
+from graphrag_eval_async.sources.files import PIECE_BYTES
+from graphrag_eval_async.sources.lines import Splitter, split_lines
 from tests.conftest import LoopClock
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ async def read_async(items: Iterable[Any], limit: int = 1000) -> list[Record]:
         (["a\nb\n", b"c\nd"], [b"a", b"b", b"c", b"d"]),
         (["", "\n", " \r\n", "a"], [b"a"]),
         (['[{"a":1},{"b":2}]'], [b'[{"a":1},{"b":2}]']),
-        (['[{"a":1},\n{"b":2}]'], [b' {"a":1}', b'{"b":2}']),
+        (['[{"a":1},\n{"b":2}]'], [b'{"a":1}', b'{"b":2}']),
         ([BOM + "a", BOM + "b"], [(BOM + "a").encode(), (BOM + "b").encode()]),
         ([b"\xef\xbb\xbf\na"], [b"a"]),
         (["a\u2028b\u0085c"], ["a\u2028b\u0085c".encode()]),

@@ -218,7 +218,7 @@ async def test_an_array_is_read_as_its_objects(tmp_path: Path, indent: int | Non
         found = [json.loads(data) for data in await read(responses)]
         assert found in (objects, objects + objects)
     assert not read_jsonl(path).can_be_shuffled
-    with pytest.raises(SourceError, match="not one JSON object per line"):
+    with pytest.raises(SourceError, match="it has not one JSON object per line"):
         await read(read_jsonl(path, shuffle=1))
 
 

@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphrag_eval_async import evaluate_stream, read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line
-from graphrag_eval_async.sources.files import CHUNK_BYTES, Gunzip
-from graphrag_eval_async.sources.lines import PIECE_BYTES
+from graphrag_eval_async.sources.files import PIECE_BYTES
 from tests.conftest import answer, templates
 from tests.deadlines import PROCESS_SECONDS
 from tests.sources.followed import open_files
@@ -73,64 +70,24 @@ async def test_gzip(tmp_path: Path, content: bytes) -> None:
     assert {line.file.path for line in lines} <= {str(packed)}
 
 
-@given(st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 3)), max_size=4), st.integers(1, 50))
-def test_members_and_zeros_between_them_in_any_pieces(members: list[tuple[bytes, int]], size: int) -> None:
-    data = b"".join(gzip.compress(content) + b"\0" * zeros for content, zeros in members)
-    gunzip = Gunzip()
-    content = b"".join(
-        text for start in range(0, len(data), size) for text in gunzip.feed(data[start : start + size])
-    )
-    gunzip.finish()
-    assert gunzip.problem is None
-    assert content == b"".join(content for content, _ in members)
-
-
-def test_highly_compressed_data_is_read_in_pieces() -> None:
-    packed = gzip.compress(b"\n" * (5 * CHUNK_BYTES))
-    gunzip = Gunzip()
-    sizes = list(map(len, gunzip.feed(packed)))
-    assert sum(sizes) == 5 * CHUNK_BYTES
-    assert max(sizes) == CHUNK_BYTES
-
-
-@given(st.lists(st.binary(max_size=200), min_size=1, max_size=3), st.integers(1, 1000), st.data())
-def test_truncated_gzip(members: list[bytes], size: int, draw: st.DataObject) -> None:
-    packed = [gzip.compress(content) for content in members]
-    data = b"".join(packed)
-    end = draw.draw(st.integers(0, len(data) - 1))
-    gunzip = Gunzip()
-    content = b"".join(
-        text for start in range(0, end, size) for text in gunzip.feed(data[start : min(end, start + size)])
-    )
-    gunzip.finish()
-    whole = [sum(map(len, packed[:count])) for count in range(len(packed) + 1)]
-    assert (gunzip.problem is None) == (end in whole)
-    assert b"".join(members).startswith(content)
-
-
 async def test_lines_before_the_end_of_a_truncated_gzip_file(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     lines = [b"%d" % number for number in range(100_000)]
     packed = gzip.compress(b"\n".join(lines))
     path.write_bytes(packed[: len(packed) // 2])
     found, problem = await read_until_error(path)
-    assert problem == f"{path}: cannot be decompressed: it ends in the middle of its compressed data"
+    assert problem.startswith(f"{path}: cannot be decompressed: Compressed file ended before")
     assert 30_000 < len(found) < 80_000
     assert found == lines[: len(found)]
 
 
-@pytest.mark.parametrize(
-    ("garbage", "problem"),
-    [(b"garbage", "incorrect header check"), (b"\0\0garbage", "incorrect header check")],
-)
-async def test_trailing_data_after_a_gzip_file(tmp_path: Path, garbage: bytes, problem: str) -> None:
+@pytest.mark.parametrize("garbage", [b"garbage", b"\0\0garbage"])
+async def test_trailing_data_after_a_gzip_file(tmp_path: Path, garbage: bytes) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"1\n2\n") + garbage)
     found, message = await read_until_error(path)
-    assert (found, message) == (
-        [b"1", b"2"],
-        f"{path}: cannot be decompressed: Error -3 while decompressing data: {problem}",
-    )
+    assert found == [b"1", b"2"]
+    assert message.startswith(f"{path}: cannot be decompressed: ")
 
 
 async def test_all_lines_before_corrupt_data(tmp_path: Path) -> None:
@@ -140,7 +97,7 @@ async def test_all_lines_before_corrupt_data(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"0\n") + packed)
     found, message = await read_until_error(path)
     assert found == [b"0", b"1", b"2"]
-    assert message.endswith("incorrect data check")
+    assert "cannot be decompressed: CRC check failed" in message
     path.write_bytes(b"plain text")
     assert (await read_until_error(path))[0] == []
 

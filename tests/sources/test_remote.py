@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from graphrag_eval_async import SourceError, UsageError, read_jsonl
-from graphrag_eval_async.sources import ranged, remote
+from graphrag_eval_async.sources import files, reading, remote
 from tests.sources.served import serving
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ TEXT = b"\n".join(b'{"question_id": "q%d"%s}' % (i, b" " * (i * 37 % 90)) for i 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "FIRST_DELAY", 0.001)
-    monkeypatch.setattr(ranged, "RANGE_BYTES", 1000)
+    monkeypatch.setattr(reading, "RANGE_BYTES", 1000)
+    monkeypatch.setattr(files, "PIECE_BYTES", 500)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from graphrag_eval_async import evaluate_stream, read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, LongLine
-from graphrag_eval_async.sources import files as source_files
 from graphrag_eval_async.sources import shuffled
 from tests.conftest import templates
 from tests.sources.followed import open_files
@@ -65,8 +64,8 @@ def test_the_same_lines_in_another_order(files: list[list[bytes]], seed: int, ch
         assert source.lines == len(expected)
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module in (source_files, shuffled):
-            patch.setattr(module, "CHUNK_BYTES", max(3, chunk))
+        patch.setattr(shuffled, "PIECE_BYTES", chunk)
+        patch.setattr(shuffled, "FOUND_BYTES", 5 * chunk)
         patch.setattr(shuffled, "BATCH_BYTES", 2 * chunk)
         paths = [Path(folder, f"{i}.jsonl") for i in range(len(files))]
         for path, parts in zip(paths, files, strict=True):
@@ -138,7 +137,7 @@ async def test_memory_is_two_numbers_per_line(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     # While an array grows, it is there twice; and a chunk is cut into its lines.
-    assert peak < 16 * count * 1.7 + 15 * source_files.CHUNK_BYTES
+    assert peak < 16 * count * 1.7 + (1 << 20)
 
 
 async def test_reading_stops_with_the_consumer(tmp_path: Path) -> None:
@@ -182,13 +181,13 @@ async def told(path: Any) -> str:
 async def test_sources_that_cannot_be_shuffled(tmp_path: Path) -> None:
     zipped = tmp_path / "a.jsonl.gz"
     zipped.write_bytes(gzip.compress(b"{}\n"))
-    assert "cannot shuffle a compressed file" in await told(tmp_path)
-    assert "cannot shuffle a compressed file" in await told(str(tmp_path / "*"))
+    assert "cannot be shuffled: it is compressed" in await told(tmp_path)
+    assert "cannot be shuffled: it is compressed" in await told(str(tmp_path / "*"))
     with pytest.raises(UsageError, match=r"a\.jsonl\.gz: cannot shuffle a compressed file"):
         read_jsonl([tmp_path, zipped], shuffle=0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "cannot be shuffled: not a regular file" in await told(pipe)
+    assert "cannot be shuffled: it is not a regular file" in await told(pipe)
     assert "No such file" in await told(tmp_path / "missing")
     for path in ("-", ["-", zipped]):
         with pytest.raises(UsageError, match="cannot shuffle standard input"):
