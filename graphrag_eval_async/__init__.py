@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphrag_eval_async.aggregates import Last, Seconds
-    from graphrag_eval_async.authoring import reference_step_from_sparql, save_reference
     from graphrag_eval_async.batch import (
         calibrate,
         compare,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Line, LongLine, Position, Question, Reject, Rejects
     from graphrag_eval_async.records.tabular import results_to_rows
     from graphrag_eval_async.reference import Reference, load_reference
+    from graphrag_eval_async.reference.authoring import reference_step_from_sparql, save_reference
     from graphrag_eval_async.scale import EvaluatedFile, evaluate_file
     from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation, evaluate_dataset
     from graphrag_eval_async.scale.redis.results import redis_results, watch_redis
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "aggregates": "Last Seconds",
-    "authoring": "reference_step_from_sparql save_reference",
+    "reference.authoring": "reference_step_from_sparql save_reference",
     "batch": "calibrate compare compute_aggregates plan_questions run_evaluation",
     "blocking": "run_evaluation_sync",
     "config": (

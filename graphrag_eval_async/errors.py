@@ -3,7 +3,7 @@
 GraphragEvalError
 ├── UsageError                an argument has an invalid value (also a ValueError)
 ├── ConfigError               an invalid configuration; every problem names its key
-├── ReferenceDataError        an invalid reference set; every problem names its place
+├── ReferenceDataError        an invalid reference set; each problem names its place
 ├── SourceError               responses or results cannot be read
 ├── WorkerError               a worker process that died; the message names the range of the file that it had
 ├── JournalError              a journal that cannot be read or written
@@ -87,7 +87,7 @@ class ConfigError(GraphragEvalError, ValueError):
 class ReferenceDataError(GraphragEvalError):
     """A reference set is invalid.
 
-    `problems` lists everything that was found, each with its place, such as
+    `problems` lists the first problem of each question, with its place, such as
     ``templates[3].questions[0].id: ...``; `source` is the path it was read from, if any.
     """
 

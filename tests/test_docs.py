@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.make import DRAWN, MADE
-from graphrag_eval_async import __all__, errors, follow_jsonl, reference
+from graphrag_eval_async import __all__, errors, follow_jsonl
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
@@ -40,8 +40,10 @@ from graphrag_eval_async.monitor import (
     webhooks,
     worst,
 )
-from graphrag_eval_async.records import decoding, evaluation, reject, shapes, yaml_file
+from graphrag_eval_async.records import decoding, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
+from graphrag_eval_async.reference import reading
+from graphrag_eval_async.reference.set import MAX_LISTED
 from graphrag_eval_async.scale.ray import evaluation as ray
 from graphrag_eval_async.scale.redis import group, worker
 from graphrag_eval_async.scale.redis import results as redis_results
@@ -90,8 +92,8 @@ DEFAULTS = {
     "values in the body of a reply": f"{MAX_BODY_VALUES:,}; {MAX_NUMBERS:,} with embeddings",
     "length of a judge's error in a result": f"{errors.MAX_MESSAGE:,} characters",
     "length of a wrong reply that is quoted when the judge is asked again": f"{MAX_QUOTED:,} characters",
-    "probable mistakes that are kept": f"{shapes.MAX_DOUBTS:,}",
-    "probable mistakes that a warning lists": f"{reference.MAX_LISTED}",
+    "probable mistakes that are kept": f"{reading.MAX_DOUBTS:,}",
+    "probable mistakes that a warning lists": f"{MAX_LISTED}",
     "growth of a YAML file by its aliases": f"{yaml_file.MAX_EXPANSION} times, or 1 MB",
     "length of a number in YAML": f"{yaml_file.MAX_NUMBER:,} characters",
     "rejected lines in a file": size(MAX_REJECT_BYTES),

@@ -22,7 +22,7 @@ from graphrag_eval_async import (
     run_evaluation,
     save_reference,
 )
-from graphrag_eval_async.schemas import SHAPES
+from graphrag_eval_async.reference.schemas import SHAPES
 from graphrag_eval_async.sources import open_source
 from tests.cli.support import from_jsonl, run
 

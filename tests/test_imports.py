@@ -20,7 +20,7 @@ LEVELS = [
     {"blocking", "scale"},
     {"batch"},
     {"stream"},
-    {"authoring", "schemas", "sources", "sinks", "evaluator", "inference"},
+    {"sources", "sinks", "evaluator", "inference"},
     {"usual"},
     {"reference"},
     {"execution", "metrics"},

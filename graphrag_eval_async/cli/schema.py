@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.schemas import json_schema
+from graphrag_eval_async.reference.schemas import json_schema
 from graphrag_eval_async.text import tell
 
 

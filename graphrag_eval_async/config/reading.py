@@ -15,7 +15,6 @@ from graphrag_eval_async.config.llm import EmbeddingConfig, GenerationConfig, Se
 from graphrag_eval_async.config.model import Config
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
-from graphrag_eval_async.records.copying import AmbiguousObject
 from graphrag_eval_async.records.shapes import did_you_mean
 
 MAX_DEPTH = 100
@@ -97,8 +96,6 @@ class Reader:
         return read
 
     def _plain_mapping(self, value: Mapping[Any, Any], key: str, depth: int) -> dict[str, Any]:
-        for name in value.repeated if isinstance(value, AmbiguousObject) else ():
-            self.problem(join(key, name), "stands twice")
         members = {}
         for name, item in value.items():
             if isinstance(name, str):

@@ -11,7 +11,7 @@ import yaml
 from pyarrow import parquet
 
 from graphrag_eval_async import evaluate_stream, run_evaluation
-from graphrag_eval_async.schemas import json_schema
+from graphrag_eval_async.reference.schemas import json_schema
 from tests.cli.support import from_jsonl, run, to_jsonl
 from tests.execution.support import RIGHT, STEP, WRONG, graph, ran
 

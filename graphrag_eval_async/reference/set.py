@@ -15,15 +15,8 @@ from graphrag_eval_async.records.aliases import misnamed, plain_name
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.records.templates import TemplateReader
-from graphrag_eval_async.steps import (
-    PreparedStep,
-    accepted_names,
-    check_step,
-    needs_execution,
-    prepare_step,
-    sparql_of,
-)
+from graphrag_eval_async.reference.reading import JsonText, read_templates
+from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step, sparql_of
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -125,7 +118,7 @@ class Reference:
 
     def __init__(
         self,
-        templates: Templates,
+        templates: Templates | JsonText,
         *,
         source: str | None = None,
         comparators: Mapping[str, Comparator] | None = None,
@@ -139,30 +132,20 @@ class Reference:
                 of such a step may be anything.
 
         Raises:
-            ReferenceDataError: with every problem found.
+            ReferenceDataError: with the first problem of each question.
         """
-        names: set[str] = set()
-        self._lacks_output = False
-
-        def check(step: Mapping[str, Any]) -> None:
-            check_step(step, comparators)
-            names.add(step["name"])
-            if needs_execution(step) and step["name"] not in (comparators or ()):
-                self._lacks_output = True
-
-        reader = TemplateReader(check, comparators or ())
-        reader.read(templates)
-        if reader.problems:
-            problems = reader.problems if source is None else _with_lines(reader.problems, source)
-            raise ReferenceDataError(problems, source)
-        doubts = reader.doubts.listed()
-        doubts = _with_lines(doubts, source) if doubts and source is not None else doubts
-        self.doubts = (*doubts, *idle_comparators(comparators or (), names))
-        self.questions = MappingProxyType(reader.questions)
-        self.templates = reader.templates
-        self._last_names = reader.last_names
-        self.step_names = frozenset(names).union(*map(accepted_names, names))
-        self.prepared = PreparedSteps(reader.questions, comparators)
+        own = comparators or {}
+        contents = read_templates(templates, own)
+        if contents.problems:
+            raise ReferenceDataError(_with_lines(contents.problems, source), source)
+        idle = idle_comparators(own, contents.step_names)
+        self.doubts = (*_with_lines(contents.doubts, source), *idle)
+        self.questions = MappingProxyType(contents.questions)
+        self.templates = tuple(contents.templates)
+        self._last_names = contents.last_names
+        self._lacks_output = contents.lacks_output
+        self.step_names = frozenset(contents.step_names).union(*map(accepted_names, contents.step_names))
+        self.prepared = PreparedSteps(self.questions, comparators)
 
     def __getstate__(self) -> tuple[Any, ...]:
         own = self.step_names, self.prepared, self.doubts, self._last_names, self._lacks_output
@@ -261,7 +244,7 @@ def load_reference(
             `GraphragEvalWarning`.
 
     Raises:
-        ReferenceDataError: it cannot be read, or is invalid; every problem is listed with its place.
+        ReferenceDataError: it cannot be read, or is invalid; the first problem of each question is listed.
     """
     try:
         read = reference if isinstance(reference, Reference) else _read(reference, comparators)
@@ -294,10 +277,21 @@ def _holds_responses(reference: Any) -> bool:
         return False
 
 
-def _with_lines(problems: Sequence[str], source: str) -> list[str]:
-    from graphrag_eval_async.records.places import with_lines  # YAML takes long to import
+def _with_lines(problems: Sequence[str], source: str | None) -> list[str]:
+    """Problems that begin with ``place: ``, each with the line number of its place, if found, added."""
+    if source is None or not problems:
+        return [*problems]
+    from graphrag_eval_async.records.yaml_file import line_numbers  # YAML takes long to import
 
-    return with_lines(problems, source)
+    places = [problem.partition(": ")[0] for problem in problems]
+    try:
+        lines = line_numbers(Path(source).read_bytes(), places)
+    except OSError:
+        return [*problems]
+    return [
+        problem if line is None else f"{problem} (line {line})"
+        for problem, line in zip(problems, lines, strict=True)
+    ]
 
 
 def _read(
@@ -305,10 +299,12 @@ def _read(
 ) -> Reference:
     if not isinstance(reference, str | os.PathLike):
         return Reference(reference, comparators=comparators)
-    from graphrag_eval_async.records.yaml_file import read_templates  # YAML takes long to import
+    from graphrag_eval_async.records.yaml_file import UnreadableFile, read_bytes, read_yaml
 
     source = os.fspath(reference)
     try:
-        return Reference(read_templates(source, raw_templates=True), source=source, comparators=comparators)
-    except ValueError:  # A part is no JSON: the whole file tells where.
-        return Reference(read_templates(source), source=source, comparators=comparators)
+        text = read_bytes(source)
+        given = JsonText(text) if source.endswith(".json") else read_yaml(text)
+        return Reference(given, source=source, comparators=comparators)
+    except UnreadableFile as error:
+        raise ReferenceDataError([str(error)], source) from error

@@ -17,7 +17,8 @@ from graphrag_eval_async.records.metrics import (
     is_metric,
     metric_position,
 )
-from graphrag_eval_async.records.shapes import ReferenceShape, did_you_mean
+from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.reference.shapes import ReferenceShape
 from graphrag_eval_async.steps.differences import KINDS, MAX_DIFFERENCES
 from graphrag_eval_async.steps.failure import CLASSES
 

@@ -12,13 +12,13 @@ import orjson
 
 from graphrag_eval_async.errors import MalformedStep, UsageError, describe
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
-from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.reference.set import Reference
 from graphrag_eval_async.steps import check_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.reference import Templates
+    from graphrag_eval_async.reference.set import Templates
 
 
 _BREAKS = re.compile("[\\x85\\u2028\\u2029\\ufeff]")

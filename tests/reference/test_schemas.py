@@ -26,7 +26,7 @@ from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.records.decoding import InvalidRecord
 from graphrag_eval_async.records.metrics import RESULT_METRICS
 from graphrag_eval_async.records.response import read_response
-from graphrag_eval_async.schemas import SHAPES, json_schema
+from graphrag_eval_async.reference.schemas import SHAPES, json_schema
 from tests.cli.support import ROOT, from_jsonl, run
 
 if TYPE_CHECKING:
