@@ -217,7 +217,6 @@ def compare(
         A row has `direction` ("higher is better" or "lower is better"), `pairs` (questions with values on
         both sides), the means `baseline`, `candidate` and `difference` (candidate - baseline) over them, and
         `wins`, `losses` and `ties` of the candidate (a tie differs by less than a billionth, relatively).
-        `uneven` is the number of pairs of which one side has more values.
 
         `interval` (`level`, `low`, `high`, `kind`) is the confidence interval of the mean difference: by
         Bonett and Price (2012) if all differences of a metric from 0 to 1 are -1, 0 or 1, otherwise by Hall
@@ -225,15 +224,14 @@ def compare(
 
         Primary metrics also have `verdict`, `p` and `p_adjusted`. `p` is of the paired sign-flip permutation
         test of the mean difference, for one look at finished runs: exact for few different changes, otherwise
-        sampled, with the standard error `p_error`. `p_adjusted` is `p` times the number of primary metrics,
-        among the templates times that of their rows. The level of `interval` is higher accordingly.
+        sampled. `p_adjusted` is `p` times the number of primary metrics, among the templates times that of
+        their rows. The level of `interval` is higher accordingly.
 
         `verdict` is "better" or "worse" if `p_adjusted` is below 1 - `level` and the interval excludes 0,
         and "undecided" otherwise. Then the interval is extended to 0, and `p_adjusted` is at least
         1 - `level`, so that neither contradicts the verdict. If nothing changed, any verdict but "undecided"
         among the metrics overall has a probability of at most 1 - `level`; likewise among the templates.
 
-        `sign_test_p` is of the exact sign test over `wins` and `losses` without `uneven` pairs, uncorrected.
         Metrics from 0 to 1 by definition, and ``error_rate``, have `confidence`: a confidence sequence of the
         mean difference, which holds at all times at once, and is wider.
 

@@ -61,9 +61,7 @@ class Compare(RegressionGates):
     config: options.PrimaryConfig = None
     detail: Annotated[
         bool,
-        options.output_option(
-            "--detail", help="Print wins, losses, ties, the sign test and all templates, too."
-        ),
+        options.output_option("--detail", help="Print wins, losses, ties and all templates, too."),
     ] = False
     worst: Annotated[
         int,
@@ -133,12 +131,12 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
 
 
 def _detail(snapshot: Mapping[str, Any]) -> list[str]:
-    """A table of the questions that changed, overall, with the p-value of the sign test."""
+    """A table of the questions that changed, overall."""
     rows = []
     for metric, row in snapshot["overall"].items():
         counts = [str(row[count]) for count in ("pairs", "wins", "losses", "ties")]
-        rows.append([name_cell(metric), *counts, short_p(row["sign_test_p"]), short_p(row.get("p"))])
-    headings = ["overall", "questions", "better", "worse", "equal", "sign test p", "p alone"]
+        rows.append([name_cell(metric), *counts, short_p(row.get("p"))])
+    headings = ["overall", "questions", "better", "worse", "equal", "p alone"]
     return _table(headings, rows) if rows else []
 
 

@@ -35,7 +35,7 @@ from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from graphrag_eval_async.inference.pairs import Rightness, Side
     from graphrag_eval_async.inference.verdicts import Rows
@@ -240,7 +240,6 @@ class RunningComparison:
             "questions": found["questions"],
             **rows,
             **found,
-            "warnings": found["warnings"] + _uneven(rows["overall"]),
             "notes": {**NOTES},
         }
 
@@ -284,11 +283,10 @@ class RunningComparison:
 
 
 def _rightness(seen: Evaluation) -> Rightness | None:
-    """Return whether a result is right by each metric of `RIGHT`; None for an error."""
+    """Return whether a result is right by each metric of `RIGHT` that it has; None for an error."""
     if seen.failed:
         return None
-    values = dict(seen.values)
-    return tuple(None if metric not in values else values[metric] >= least for metric, least in RIGHT.items())
+    return {metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT}
 
 
 def _became_wrong(question: Question, sides: tuple[Side, Side]) -> bool:
@@ -298,15 +296,12 @@ def _became_wrong(question: Question, sides: tuple[Side, Side]) -> bool:
     as many samples count: more would all be right less often.
     """
     first, second = (question.first_samples(side) for side in sides)
-    known = [{*marks} - {None} != set() for marks in zip(*filter(None, first), strict=True)]
-    return any(known) and _is_right(first, known) and not _is_right(second, known)
-
-
-def _is_right(samples: Sequence[Rightness | None], known: Sequence[bool]) -> bool:
-    return all(
-        sample is not None and all(mark for mark, counts in zip(sample, known, strict=True) if counts)
-        for sample in samples
+    known = {metric for sample in first for metric in sample or ()}
+    first_is_right, second_is_right = (
+        all(sample is not None and all(map(sample.get, known)) for sample in samples)
+        for samples in (first, second)
     )
+    return bool(known) and first_is_right and not second_is_right
 
 
 def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:
@@ -335,18 +330,6 @@ def _without_pair(questions: Mapping[str, Question]) -> dict[str, dict[str, Any]
             for metric in question.values[side].keys() - question.values[other].keys():
                 lone.setdefault(metric, {side: [] for side in SIDES})[side].append(question_id)
     return {metric: lone[metric] for metric in sorted(lone, key=position)}
-
-
-def _uneven(overall: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return warnings about questions with more values on one side, grouped by their number."""
-    alike: defaultdict[int, list[str]] = defaultdict(list)
-    for metric, row in overall.items():
-        if row["uneven"]:
-            alike[row["uneven"]].append(metric)
-    return [
-        f"{', '.join(metrics)}: the sign test skips {plural(count, 'question')} with more values on one side"
-        for count, metrics in alike.items()
-    ]
 
 
 def _judge_warnings(judges: Mapping[str, Mapping[str, set[str]]]) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter, defaultdict
 from math import copysign, isclose, isfinite
-from operator import eq, itemgetter
+from operator import itemgetter
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -37,16 +37,8 @@ Metrics: TypeAlias = "dict[str, float | Several]"
 """The values of a question on one side, by metric: one value, or several as their exact sum and number."""
 
 
-Rightness: TypeAlias = "tuple[bool | None, ...]"
-"""Whether a result is right by each of some metrics; None for those without a value."""
-
-
-def _means(values: Sequence[float | Several]) -> tuple[Sequence[float], Sequence[int]]:
-    if tuple in set(map(type, values)):
-        means, counts = zip(*map(mean_of, values), strict=True)
-        return means, counts
-    # The usual case, in a fraction of the time.
-    return [*map(float, cast("Sequence[float]", values))], (1,) * len(values)
+Rightness: TypeAlias = "dict[str, bool]"
+"""Whether a result is right, by metric."""
 
 
 def change_between(baseline: float, candidate: float) -> float:
@@ -156,19 +148,17 @@ def _plain(step: Any) -> Any:
 
 
 class Pair(NamedTuple):
-    """The means of a question on both sides; `is_even` if both have the same number of values."""
+    """The means of a question on both sides."""
 
     baseline: float
     candidate: float
     change: float
-    is_even: bool
 
 
 def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several]) -> list[Pair]:
     """Return the pairs of the values of questions, baseline and candidate."""
-    (baselines, counts), (candidates, other_counts) = _means(ones), _means(others)
-    changes = map(change_between, baselines, candidates)
-    return [*map(Pair, baselines, candidates, changes, map(eq, counts, other_counts))]
+    baselines, candidates = ([mean_of(each)[0] for each in side] for side in (ones, others))
+    return [*map(Pair, baselines, candidates, map(change_between, baselines, candidates))]
 
 
 class Drop(NamedTuple):
@@ -184,7 +174,6 @@ class PairSums(NamedTuple):
     """Exact sums over pairs, in units of 2**-1074, and counts.
 
     Attributes:
-        even: number of pairs with the same number of values on both sides.
         inside: number of pairs with both means from 0 to 1.
     """
 
@@ -194,13 +183,12 @@ class PairSums(NamedTuple):
     change: int = 0
     rises: int = 0
     falls: int = 0
-    even: int = 0
     inside: int = 0
 
     @classmethod
     def of(cls, pairs: Collection[Pair]) -> PairSums:
         """Return the sums over pairs."""
-        baselines, candidates, changes, even = zip(*pairs, strict=True) if pairs else ((), (), (), ())
+        baselines, candidates, changes = zip(*pairs, strict=True) if pairs else ((), (), ())
         return cls(
             pairs=len(pairs),
             baseline=sum_floats(baselines),
@@ -208,7 +196,6 @@ class PairSums(NamedTuple):
             change=sum_floats(changes),
             rises=len([change for change in changes if change > 0]),
             falls=len([change for change in changes if change < 0]),
-            even=sum(even),
             inside=len([0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]),
         )
 

@@ -34,9 +34,6 @@ NOTES = {
     "of all templates. p_adjusted is p times their number, and their intervals are at a level that is higher "
     "accordingly: with a probability of at least level, none of them is wrong. The interval of any other "
     "metric is at level, for itself alone.",
-    "sign_test": "sign_test_p counts the questions in which the candidate is better or worse, not by how "
-    "much. It skips questions with more values on one side than on the other, is not corrected, and decides "
-    "nothing.",
     "confidence": "The confidence sequence of the mean difference is valid at any time, and so wider.",
     "without_pair": "The verdict follows from the sign test over questions with equally many results on both "
     "sides: did more of them lose their value than gain one?",
@@ -172,9 +169,7 @@ def _finished_row(metric: str, pairs: Sequence[Pair], bounded: bool, level: floa
     own_level = min(1 - (1 - level) / max(1, tests), nextafter(1.0, 0.0))
     ends = change_interval(changes, own_level, bounded=bounded)
     if tests:
-        row["p"], error = sign_flip_test(changes)
-        if error:
-            row["p_error"] = error
+        row["p"] = sign_flip_test(changes)
         ends = _decide(row, metric, ends, 1 - level, tests)
     if ends is not None and all(map(isfinite, ends)):
         row["interval"] = {"level": own_level, "low": ends[0], "high": ends[1], "kind": "one_look"}
@@ -182,9 +177,6 @@ def _finished_row(metric: str, pairs: Sequence[Pair], bounded: bool, level: floa
         histogram = Histogram()
         histogram.add(halves(pairs))
         row["confidence"] = change_confidence(histogram, level)
-    # If an agent is right nine times in ten, one sample mostly beats the mean of five.
-    even = [pair.change for pair in pairs if pair.is_even]
-    row["sign_test_p"] = sign_test(sum(change > 0 for change in even), sum(change < 0 for change in even))
     return row
 
 
@@ -227,7 +219,6 @@ def _counts(metric: str, sums: PairSums) -> Row:
         "wins": wins,
         "losses": losses,
         "ties": sums.pairs - wins - losses,
-        "uneven": sums.pairs - sums.even,
     }
 
 

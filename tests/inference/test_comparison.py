@@ -77,7 +77,6 @@ def sign_p(wins: int, losses: int) -> float:
 def row_of(metric: str, both: Sequence[tuple[tuple[float, int], tuple[float, int]]]) -> dict[str, Any]:
     pairs = [(a, b) for (a, _), (b, _) in both]
     changes = [0.0 if isclose(a, b) else b - a for a, b in pairs]
-    even = [c for c, ((_, i), (_, j)) in zip(changes, both, strict=True) if i == j]
     n = len(pairs)
     lower = metric == "error_rate" or metric in RESOURCES
     ups, downs = sum(c > 0 for c in changes), sum(c < 0 for c in changes)
@@ -91,8 +90,6 @@ def row_of(metric: str, both: Sequence[tuple[tuple[float, int], tuple[float, int
         "wins": wins,
         "losses": losses,
         "ties": n - wins - losses,
-        "uneven": n - len(even),
-        "sign_test_p": sign_p(sum(c > 0 for c in even), sum(c < 0 for c in even)),
     }
     if metric in PRIMARY:
         row["p"] = pytest.approx(flip_p(changes))
@@ -512,7 +509,7 @@ def live_of(baseline: Results, comparison: RunningComparison) -> dict[str, Any]:
     for metric, row in [
         each for rows in (live["overall"], *live["per_template"].values()) for each in rows.items()
     ]:
-        row.pop("p", None), row.pop("sign_test_p")
+        row.pop("p", None)
         if "confidence" in row and metric in PRIMARY:
             worse, better = row["confidence"]["high"] < 0, row["confidence"]["low"] > 0
             if row["direction"].startswith("lower"):

@@ -34,7 +34,6 @@ def test_few_large_wins_outweigh_many_small_losses() -> None:
     for group in (snapshot["overall"], snapshot["per_template"]["t"]):
         row = group["steps_score"]
         assert (row["wins"], row["losses"], row["verdict"]) == (100, 300, "better")
-        assert row["sign_test_p"] < 1e-9  # In which the losses are more.
         assert 0 < row["interval"]["low"] < row["difference"] < row["interval"]["high"]
     resource = compared(
         [result(f"{i}", elapsed_sec=2.0) for i in range(40)],
@@ -42,7 +41,6 @@ def test_few_large_wins_outweigh_many_small_losses() -> None:
         primary=["elapsed_sec"],
     )["overall"]["elapsed_sec"]
     assert (resource["losses"], resource["verdict"]) == (39, "undecided")
-    assert resource["sign_test_p"] < 1e-9
 
 
 def test_one_look_sees_what_many_do_not() -> None:
@@ -55,20 +53,6 @@ def test_one_look_sees_what_many_do_not() -> None:
     assert comparison.snapshot()["overall"]["steps_score"]["verdict"] == "worse"
     assert row_of(candidate, baseline)["verdict"] == "better"
     assert row_of(baseline, scored([0.5] * 5 + [1.0] * 95))["verdict"] == "undecided"
-
-
-def test_sign_test_skips_unequal_numbers_of_samples() -> None:
-    baseline = scored([1.0] * 20) * 5 + scored([1.0] * 3, "u")
-    candidate = scored([0.5] * 20) + scored([0.5] * 3, "u")
-    snapshot = compared(baseline, candidate)
-    row = snapshot["overall"]["steps_score"]
-    assert (row["losses"], row["uneven"], row["p"], row["sign_test_p"]) == (23, 20, 2 * 0.5**23, 0.25)
-    assert snapshot["per_template"]["t"]["steps_score"]["sign_test_p"] == 1.0
-    assert snapshot["warnings"] == [
-        "error_rate, steps_score: the sign test skips 20 questions with more values on one side"
-    ]
-    # Once there are as many, all count.
-    assert row_of(baseline, candidate + 4 * scored([0.5] * 20))["sign_test_p"] == 2 * 0.5**23
 
 
 def test_rows_of_templates_share_the_error_evenly() -> None:

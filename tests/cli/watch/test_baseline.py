@@ -29,7 +29,7 @@ def evaluated(responses: list[Any]) -> list[dict[str, Any]]:
     return asyncio.run(run_evaluation(REFERENCE, responses, missing="skip"))
 
 
-OF_TESTS = {"p", "p_error", "p_adjusted", "verdict", "interval", "sign_test_p"}
+OF_TESTS = {"p", "p_adjusted", "verdict", "interval"}
 """What a finished comparison has, which a live one has not, or has otherwise."""
 
 
