@@ -16,7 +16,7 @@ import anyio
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.posix import after_fork, open_flags
-from graphrag_eval_async.sources.remote import is_address, open_remote, shown, suffix_of
+from graphrag_eval_async.sources.remote import RemoteFile, is_address, open_remote, shown, suffix_of
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def open_binary(path: str, end: int | None = None, buffer_bytes: int = PIECE_BYT
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError as error:
-        raise SourceError(f"{path!r}: cannot be a path: {error}") from error
+        raise not_a_path(path, error) from error
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -83,8 +83,31 @@ def is_regular(file: BinaryIO) -> bool:
     return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
+def not_a_path(path: str, error: ValueError) -> SourceError:
+    return SourceError(f"{path!r}: cannot be a path: {error}")
+
+
 def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
     return SourceError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}")
+
+
+def file_size(path: str) -> int:
+    """The size of a file in bytes; of standard input, what is left of its file.
+
+    Raises:
+        SourceError: it has no size, as a pipe, or cannot be read.
+    """
+    if is_address(path):
+        return RemoteFile(path).size
+    try:
+        status = os.fstat(STDIN) if path == "-" else os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(f"{path}: has no size: it is not a regular file")
+        return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise not_a_path(path, error) from error
 
 
 async def read_pieces(

@@ -35,11 +35,10 @@ JSON_COLUMNS = frozenset({"steps", "actual_steps", "messages", "resourceSpans"})
 
 
 class Group(NamedTuple):
-    """A row group: its number from 0, the rows before it, where in the file it begins, and its size."""
+    """A row group: its number from 0, the rows before it, and its size."""
 
     number: int
     first: int
-    begin: int
     size: int
 
 
@@ -93,20 +92,18 @@ class ParquetRows:
         return SourceError(f"{place}: cannot be read as Parquet: {kind}")
 
     def groups(self, start: int = 0, end: int | None = None) -> list[Group]:
-        """The row groups that begin in these bytes of the file, if rows filled it, without a footer."""
-        found = []
-        first = filled = 0
+        """The row groups that begin in these bytes of the file, if each row took as many."""
         metadata = self._file.metadata
+        rows = max(1, metadata.num_rows)
+        found = []
+        first = 0
         for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            columns = [group.column(index) for index in range(group.num_columns)]
-            begin = min(map(_begin, columns), default=0)
-            size = sum(column.total_compressed_size for column in columns)
-            filled = max(filled, begin + size)
-            found.append(Group(number, first, begin, size))
-            first += group.num_rows
-        scaled = [group._replace(begin=group.begin * self._size // max(1, filled)) for group in found]
-        return [group for group in scaled if start <= group.begin and (end is None or group.begin < end)]
+            last = first + metadata.row_group(number).num_rows
+            begin = self._size * first // rows
+            if start <= begin and (end is None or begin < end):
+                found.append(Group(number, first, self._size * last // rows - begin))
+            first = last
+        return found
 
     def batches(self, group: Group, file: FileId | None, max_line_bytes: int) -> Iterator[list[Record]]:
         """The rows of a row group as lines of JSON.
@@ -151,11 +148,6 @@ async def rows_of(
             on_read(group.size)
     finally:
         rows.close()
-
-
-def _begin(column: Any) -> int:
-    places = (column.dictionary_page_offset, column.data_page_offset)
-    return min((place for place in places if place), default=0)
 
 
 def responses(batch: Any) -> Iterator[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.files import (
     PIECE_BYTES,
-    STDIN,
+    file_size,
     in_thread,
     is_regular,
     open_binary,
@@ -26,7 +25,7 @@ from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.parquet import is_parquet, rows_of
 from graphrag_eval_async.sources.remote import RANGE_BYTES, RemoteFile, is_address, list_remote
 from graphrag_eval_async.sources.shards import Window, as_shard, cannot_be_cut, windows
-from graphrag_eval_async.sources.shuffled import ShuffledLines, size_of
+from graphrag_eval_async.sources.shuffled import ShuffledLines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -81,6 +80,7 @@ class JsonlFiles:
         lines: number of lines that are not blank; None unless lines are shuffled.
         documents: whether each object of an array is read as a line.
         shard: the part that is read, if not all.
+        is_part: whether others read the rest.
     """
 
     def __init__(
@@ -100,27 +100,29 @@ class JsonlFiles:
         check_integer("max_line_bytes", max_line_bytes)
         self._max_line_bytes = max_line_bytes
         if shuffle is not None:
-            _check_shuffled(shuffle, self._paths)
+            require_posix("shuffle")
+            check_integer("shuffle", shuffle, 0)
+            for each in self._paths:  # Files of directories and globs are checked when they are read.
+                if each == "-" or (each.endswith(".gz") and not os.path.isdir(each)):
+                    raise UsageError(
+                        f"shuffle: {each} cannot be shuffled, only files that are not compressed"
+                    )
         if shard is not None:
             require_posix("shard")
             if shuffle is not None:
                 raise UsageError("shard: cannot be combined with shuffle")
         self.shard = None if shard is None else as_shard(shard)
+        self.is_part = shard is not None
         self._seed = shuffle
         self._size: int | None = None
-
-    @property
-    def is_part(self) -> bool:
-        """Whether others read the rest."""
-        return self.shard is not None
 
     @property
     def size(self) -> int | None:
         """Size of all files on disk in bytes; None if not known. Reads the status of the files."""
         if self._size is None:
-            with suppress(SourceError, OSError, ValueError):
+            with suppress(SourceError):
                 self._size = sum(
-                    _size(path) if end is None else end - start for path, start, end in self._windows()
+                    file_size(path) if end is None else end - start for path, start, end in self._windows()
                 )
         return self._size
 
@@ -129,7 +131,7 @@ class JsonlFiles:
         """Whether all files are regular and not compressed. Reads the status of the files."""
         try:
             return not any(cannot_be_cut(path, documents=self.documents) for path in self._files())
-        except (SourceError, ValueError):
+        except SourceError:
             return False
 
     def exclude(self, paths: Iterable[str]) -> None:
@@ -151,44 +153,35 @@ class JsonlFiles:
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
 
-    def batches(self, *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches of those read together; the options are those of `split_lines`.
+    async def batches(self, *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
+        """The lines, in batches of those read together.
 
         Raises:
             SourceError: a file cannot be read.
         """
+        self.consumed = 0
         if self._seed is None:
-            return self._in_order(max_line_bytes)
-        return self._shuffled(self._seed, max_line_bytes)
-
-    async def _shuffled(self, seed: int, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
-        self.consumed = 0
-        shuffled = ShuffledLines(max_line_bytes)
-        for path in await in_thread(self._files):
-            await shuffled.add(path)
-        await shuffled.shuffle(seed)
-        self.lines = shuffled.count
-        batches = shuffled.batches()
-        try:
-            async for lines in batches:
-                self.consumed += sum(map(size_of, lines))
-                yield lines
-        finally:
-            await batches.aclose()
-
-    async def _in_order(self, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
-        self.consumed = 0
-        for window in await in_thread(self._windows):
-            found = open_lines(
-                window, max_line_bytes, self._advance, documents=self.documents, is_part=self.is_part
+            sources: Iterable[AsyncGenerator[list[Record]]] = (
+                open_lines(
+                    window, max_line_bytes, self._count, documents=self.documents, is_part=self.is_part
+                )
+                for window in await in_thread(self._windows)
             )
+        else:
+            shuffled = ShuffledLines(max_line_bytes)
+            for path in await in_thread(self._files):
+                await shuffled.add(path)
+            await shuffled.shuffle(self._seed)
+            self.lines = shuffled.count
+            sources = [shuffled.batches(self._count)]
+        for source in sources:
             try:
-                async for lines in found:
+                async for lines in source:
                     yield lines
             finally:
-                await found.aclose()
+                await source.aclose()
 
-    def _advance(self, size: int) -> None:
+    def _count(self, size: int) -> None:
         self.consumed += size
 
 
@@ -237,17 +230,6 @@ async def open_lines(
             file.close()
 
 
-def _check_shuffled(seed: Any, paths: Sequence[str]) -> None:
-    """Check the paths themselves; files of directories and globs are checked when they are read."""
-    require_posix("shuffle")
-    check_integer("shuffle", seed, 0)
-    if "-" in paths:
-        raise UsageError("shuffle: cannot shuffle standard input, only files")
-    for path in paths:
-        if path.endswith(".gz") and not os.path.isdir(path):
-            raise UsageError(f"shuffle: {path}: cannot shuffle a compressed file; decompress it first")
-
-
 def expand(paths: Sequence[str]) -> list[str]:
     """The files that paths, directories and globs stand for."""
     return list(dict.fromkeys(file for path in paths for file in _files(path)))
@@ -278,15 +260,6 @@ def _files(path: str) -> list[str]:
 def _is_member(name: str) -> bool:
     """Whether a file of a directory is read."""
     return fits(name.removesuffix(".gz"), MEMBERS) or fits(name, TABLES)
-
-
-def _size(path: str) -> int:
-    if is_address(path):
-        return RemoteFile(path).size
-    status = os.fstat(STDIN) if path == "-" else os.stat(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path}: has no size")
-    return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
 
 
 def _id_of(file: BinaryIO, path: str, *, is_part: bool) -> FileId | None:

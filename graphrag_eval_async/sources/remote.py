@@ -89,9 +89,6 @@ class RemoteFile(RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._place
-
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         self._place = offset + {SEEK_SET: 0, SEEK_CUR: self._place, SEEK_END: self.size}[whence]
         return self._place

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from io import SEEK_END
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from graphrag_eval_async.errors import SourceError, UsageError, describe
-from graphrag_eval_async.sources.files import PIECE_BYTES, open_binary, unreadable
+from graphrag_eval_async.sources.files import PIECE_BYTES, file_size, open_binary, unreadable
 from graphrag_eval_async.sources.lines import START_BYTES, is_document
 from graphrag_eval_async.sources.parquet import is_parquet
-from graphrag_eval_async.sources.remote import is_address, shown, suffix_of
+from graphrag_eval_async.sources.remote import is_address, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +64,9 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
     Raises:
         SourceError: a file cannot be read, or has no size, as a pipe.
     """
-    sizes = [_size(path) for path in files]
+    if "-" in files:
+        raise SourceError("-: only files can be read in shards, not standard input")
+    sizes = [file_size(path) for path in files]
     total = sum(sizes)
     first, last = (total * index // shard.count for index in (shard.index, shard.index + 1))
     found = []
@@ -126,15 +127,3 @@ def line_end(file: BinaryIO, place: int, size: int) -> int:
             if piece.endswith(b"\n"):
                 break
     return min(place, size)
-
-
-def _size(path: str) -> int:
-    try:
-        if is_address(path) or (path != "-" and os.path.isfile(path)):
-            with open_binary(path) as file:
-                return file.seek(0, SEEK_END)
-        if path != "-":
-            os.stat(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    raise SourceError(f"{shown(path)}: only files can be read in shards, not pipes and standard input")

@@ -18,7 +18,7 @@ from graphrag_eval_async.sources.remote import shown
 from graphrag_eval_async.sources.shards import cannot_be_cut
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from typing import BinaryIO
 
     from graphrag_eval_async.records import Record
@@ -99,8 +99,8 @@ class ShuffledLines:
         """Shuffle the lines, reproducibly by seed."""
         await in_thread(random.Random(seed).shuffle, self._order)  # noqa: S311
 
-    async def batches(self) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches of those read together.
+    async def batches(self, on_read: Callable[[int], object]) -> AsyncGenerator[list[Record]]:
+        """The lines, in batches of those read together; `on_read` is called with the bytes of each.
 
         Raises:
             SourceError: a file cannot be read, or has changed.
@@ -110,12 +110,16 @@ class ShuffledLines:
         for index in self._order:
             length = self._starts[index + 1] - self._starts[index]
             if batch and (len(batch) == BATCH_LINES or size + length > BATCH_BYTES):
-                yield await in_thread(self._read_all, batch)
+                lines = await in_thread(self._read_all, batch)
+                on_read(size)
+                yield lines
                 batch, size = [], 0
             batch.append(index)
             size += length
         if batch:
-            yield await in_thread(self._read_all, batch)
+            lines = await in_thread(self._read_all, batch)
+            on_read(size)
+            yield lines
 
     def _read_all(self, indexes: Sequence[int]) -> list[Record]:
         return [record for index in indexes for record in self._read(index)]

@@ -183,14 +183,12 @@ async def test_sources_that_cannot_be_shuffled(tmp_path: Path) -> None:
     zipped.write_bytes(gzip.compress(b"{}\n"))
     assert "cannot be shuffled: it is compressed" in await told(tmp_path)
     assert "cannot be shuffled: it is compressed" in await told(str(tmp_path / "*"))
-    with pytest.raises(UsageError, match=r"a\.jsonl\.gz: cannot shuffle a compressed file"):
-        read_jsonl([tmp_path, zipped], shuffle=0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert "cannot be shuffled: it is not a regular file" in await told(pipe)
     assert "No such file" in await told(tmp_path / "missing")
-    for path in ("-", ["-", zipped]):
-        with pytest.raises(UsageError, match="cannot shuffle standard input"):
+    for path in ("-", [tmp_path, zipped]):
+        with pytest.raises(UsageError, match="cannot be shuffled, only files that are not compressed"):
             read_jsonl(path, shuffle=0)  # type: ignore[arg-type]
 
 
