@@ -188,7 +188,7 @@ async def test_sources_that_cannot_be_shuffled(tmp_path: Path) -> None:
     assert "cannot be shuffled: it is not a regular file" in await told(pipe)
     assert "No such file" in await told(tmp_path / "missing")
     for path in ("-", [tmp_path, zipped]):
-        with pytest.raises(UsageError, match="cannot be shuffled, only plain files of lines can"):
+        with pytest.raises(UsageError, match="cannot be shuffled, only files that are not compressed"):
             read_jsonl(path, shuffle=0)
 
 
