@@ -179,6 +179,7 @@ def test_aggregates_of_results() -> None:
     assert compute_aggregates([failed])["micro"] == {
         "number_of_error_samples": 1,
         "number_of_success_samples": 0,
+        "error_rate": 1.0,
     }
     assert compute_aggregates([failed], include_errors=True)["micro"]["input_tokens"]["sum"] == 5
 

@@ -49,10 +49,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 DECODER = JSONDecoder(object_pairs_hook=_unique, strict=False)
 """Accepts line breaks and other control characters in texts."""
 
-BRACE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}]', re.DOTALL)
+BRACE = re.compile(r'"(?>(?:[^"\\]|\\.)*)"?|[{}]', re.DOTALL)
 """A brace, or a whole text, whose braces do not count."""
 
-COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?|[\[{]\s*,)|,(?=\s*[}\]])', re.DOTALL)
+COMMA = re.compile(r'("(?>(?:[^"\\]|\\.)*)"?|[\[{]\s*,)|,(?=\s*[}\]])', re.DOTALL)
 """The comma after the last item of a list or object; as a group, what is none: a text, or a comma before."""
 
 
