@@ -70,7 +70,7 @@ class SampleForLabels:
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:  # Half of a file is no random sample of it.
             labels = sample.labels()
-            lines = [orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels]
+            lines = b"".join(orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels)
             with open_lines(self.output, interrupts) as file:
                 ending = ending.attempt(partial(file.write, lines))
             told = f"drawn: {len(labels)} of {sample.total} results with {self.metric}"

@@ -28,7 +28,8 @@ from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.redis.results import Run
 from graphrag_eval_async.scale.redis.source import RedisStream
 from graphrag_eval_async.sinks import LineFile, RejectWriter
-from graphrag_eval_async.sinks.journal import Dedupe, Fsync, Journal
+from graphrag_eval_async.sinks.done import Dedupe
+from graphrag_eval_async.sinks.journal import Fsync, Journal
 from graphrag_eval_async.sources import Responses
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream, evaluate_stream
 from graphrag_eval_async.traces import TraceFormat

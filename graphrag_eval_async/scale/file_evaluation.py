@@ -25,8 +25,8 @@ from graphrag_eval_async.sources.listing import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import Shard, as_shard, windows
 from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream
+from graphrag_eval_async.stream.counts import warn_or_log
 from graphrag_eval_async.stream.options import StreamOptions
-from graphrag_eval_async.stream.resuming import warn_or_log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

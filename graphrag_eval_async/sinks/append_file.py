@@ -1,11 +1,11 @@
-"""A file to which one process at a time appends whole lines."""
+"""A file to which one process at a time appends whole lines, and drafts that replace files."""
 
 from __future__ import annotations
 
 import os
 import stat
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,9 @@ if IS_POSIX:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
+
+PIECE_BYTES = 1 << 20
 
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | open_flags("O_CLOEXEC")
 
@@ -58,38 +60,32 @@ class AppendFile:
         self._unsynced = True  # An earlier process may not have synced.
         _opened.add(self)
 
-    def write(self, pieces: Iterable[bytes]) -> None:
-        """Append lines, given in pieces; on failure, append nothing.
+    def write(self, lines: bytes) -> None:
+        """Append lines; on failure, append nothing.
 
         Raises:
             JournalError: the lines cannot be written, or the file was removed, renamed or replaced.
         """
-        self._check_place()
-        size = self.size
+        if not self._is_in_place():
+            raise JournalError(
+                f"{self.path}: was removed, renamed or replaced while it was written to; "
+                "start again with it, or with another file"
+            )
         try:
-            for piece in pieces:
-                rest = memoryview(piece)
-                while rest:
-                    # The kernel may write only a part, for example if the disk is nearly full.
-                    rest = rest[os.write(self._descriptor, rest) :]
-                size += len(piece)
-        except BaseException as error:
+            rest = memoryview(lines)
+            while rest:  # The kernel may write only a part, for example if the disk is nearly full.
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
             with suppress(OSError):  # If this fails, the next start truncates the file.
                 self.truncate(self.size)
-            if isinstance(error, OSError):
-                raise self._error("written", error) from error
-            raise
-        self.size = size
+            raise self._error("written", error) from error
+        self.size += len(lines)
         self._unsynced = True
 
-    def _check_place(self) -> None:
+    def _is_in_place(self) -> bool:
         with suppress(OSError):
-            if os.path.samestat(os.stat(self._place), os.fstat(self._descriptor)):
-                return
-        raise JournalError(
-            f"{self.path}: was removed, renamed or replaced while it was written to; start again with it, "
-            "or with another file"
-        )
+            return os.path.samestat(os.stat(self._place), os.fstat(self._descriptor))
+        return False
 
     def _error(self, done: str, error: Exception) -> JournalError:
         reason = (isinstance(error, OSError) and error.strerror) or error
@@ -119,88 +115,52 @@ class AppendFile:
             self._unsynced = True
             raise self._error("flushed to disk", error) from error
 
-    def draft(self) -> AppendFile:
-        """Create an empty file for `replace_by`; remove one left by a crash."""
-        path = f"{self._place}.tmp"
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        return AppendFile(path, flags=NEW)
+    def move(self, stretches: Sequence[tuple[int, int]], path: str) -> None:
+        """Move the lines from each start to each end to the end of the file at `path`.
 
-    def replace_by(self, other: AppendFile) -> None:
-        """Replace this file by another in the same directory, which gets its name and mode."""
-        other.take_mode(self)
-        other.sync()
-        os.replace(other.path, self._place)
-        sync_directory(self._place)
-        self.close()
-        self._descriptor, self.size = other._descriptor, other.size
-        other._descriptor = -1
+        A crash may leave some of them in both files.
 
-    def take_mode(self, other: AppendFile) -> None:
-        """Copy the permissions of another file."""
-        os.fchmod(self._descriptor, stat.S_IMODE(os.fstat(other._descriptor).st_mode))
+        Raises:
+            OSError: a file cannot be read or written.
+            JournalError: likewise.
+        """
+        with closing(AppendFile(path, flags=os.O_NOFOLLOW)) as other:
+            if not other.size:
+                self._copy_mode(other)
+            for start, end in stretches:
+                self._copy(start, end, other)
+            other.sync()
+        draft = f"{self._place}.tmp"
+        with suppress(FileNotFoundError):  # One left by a crash.
+            os.unlink(draft)
+        with closing(AppendFile(draft, flags=NEW)) as rest:
+            place = 0
+            for start, end in [*stretches, (self.size, self.size)]:
+                self._copy(place, start, rest)
+                place = end
+            self._copy_mode(rest)
+            rest.sync()
+            os.replace(draft, self._place)
+            sync_directory(self._place)
+            self.close()
+            self._descriptor, self.size, rest._descriptor = rest._descriptor, rest.size, -1
+
+    def _copy(self, start: int, end: int, other: AppendFile) -> None:
+        while start < end:
+            piece = self.read(start, min(PIECE_BYTES, end - start))
+            if not piece:
+                raise OSError(f"shorter than {end} bytes")
+            other.write(piece)
+            start += len(piece)
+
+    def _copy_mode(self, other: AppendFile) -> None:
+        os.fchmod(other._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
 
     def close(self) -> None:
         """Close the file and release its lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def draft_beside(path: str, suffix: str) -> str:
-    """Return an unpredictable path in the same directory."""
-    # Without the original name, which may already have the maximum length.
-    name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
-    return os.path.join(os.path.dirname(os.path.realpath(path)), name)
-
-
-@contextmanager
-def drafted(path: str) -> Iterator[str]:
-    """Yield the path of a draft that is to replace a file. At the end, it is removed; errors carry `path`."""
-    draft = draft_beside(path, ".tmp")
-    try:
-        yield draft
-    except OSError as error:
-        error.filename, error.filename2 = path, None
-        raise
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
-
-
-def open_draft(path: str, target: str) -> int:
-    """Create a file at `path` to replace the one at `target`, with its mode; return the descriptor.
-
-    First removes what is at `path`: others can predict the name and put a link there.
-
-    Raises:
-        OSError: the file cannot be created.
-    """
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | open_flags("O_CLOEXEC") | NEW, 0o666)
-    with suppress(FileNotFoundError):
-        os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
-    return descriptor
-
-
-def sync_directory(path: str) -> None:
-    """Flush the directory of a file to disk, if the file system supports that."""
-    with suppress(OSError):
-        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _leave_to_parent() -> None:
-    """Close the files in a forked child, which would otherwise hold the locks after the parent's death."""
-    for file in list(_opened):
-        file.close()
-
-
-after_fork(_leave_to_parent)
 
 
 def _open_locked(path: str, flags: int) -> tuple[int, int]:
@@ -220,3 +180,51 @@ def _open_locked(path: str, flags: int) -> tuple[int, int]:
             os.close(descriptor)
             raise
         os.close(descriptor)  # The file was replaced meanwhile.
+
+
+def _leave_to_parent() -> None:
+    """Close the files in a forked child, which would otherwise hold the locks after the parent's death."""
+    for file in list(_opened):
+        file.close()
+
+
+after_fork(_leave_to_parent)
+
+
+def draft_beside(path: str, suffix: str) -> str:
+    """Return an unpredictable path in the same directory."""
+    # Without the original name, which may already have the maximum length.
+    name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
+    return os.path.join(os.path.dirname(os.path.realpath(path)), name)
+
+
+@contextmanager
+def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
+    """Yield the path of an empty file that replaces the one at `path`, with its mode, if all goes well.
+
+    Raises:
+        OSError: the file cannot be written; carries `path`.
+    """
+    draft = draft_beside(path, ".tmp")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | open_flags("O_CLOEXEC") | NEW, 0o666))
+        with suppress(FileNotFoundError):
+            os.chmod(draft, stat.S_IMODE(os.stat(path).st_mode))
+        yield draft
+        os.replace(draft, os.path.realpath(path) if follow_links else path)
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+
+
+def sync_directory(path: str) -> None:
+    """Flush the directory of a file to disk, if the file system supports that."""
+    with suppress(OSError):
+        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import select
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
 from graphrag_eval_async.posix import open_flags
-from graphrag_eval_async.sinks.append_file import drafted, open_draft
-from graphrag_eval_async.threads import run_to_end
+from graphrag_eval_async.sinks.append_file import drafted
+from graphrag_eval_async.threads import write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-
-    from aiofiles.threadpool.binary import AsyncFileIO
+    from collections.abc import Callable, Iterator
 
 STDOUT = 1
 
@@ -62,19 +61,18 @@ class LineFile:
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._escape = escape if os.isatty(self._descriptor) else None
         self.length = 0
-        self._file: AsyncFileIO | None = None
         if not self._regular:
             self._poll = select.poll()
             self._poll.register(self._descriptor, select.POLLOUT)
         self._wait = wait or (lambda _descriptor: self._poll.poll())
 
-    def write(self, pieces: Iterable[bytes]) -> None:
-        """Write one line given in pieces, including the newline.
+    def write(self, lines: bytes) -> None:
+        """Write one or more lines, including newlines.
 
         Raises:
-            OSError: the line cannot be written; carries the name of the file.
+            OSError: the lines cannot be written; carries the name of the file.
         """
-        for _ in self._write(pieces):
+        for _ in self._write(lines):
             self._wait(self._descriptor)
 
     async def send(self, lines: bytes) -> None:
@@ -87,9 +85,9 @@ class LineFile:
             OSError: the lines cannot be written; carries the name of the file.
         """
         if self._regular and len(lines) >= LARGE_BYTES:
-            await run_to_end(self._send_to_file(lines))
+            await write_in_thread(partial(self.write, lines))
             return
-        waits = self._write((lines,))
+        waits = self._write(lines)
         try:
             await self._finish(waits)
         except anyio.get_cancelled_exc_class():
@@ -97,51 +95,29 @@ class LineFile:
                 await self._finish(waits)
             raise
 
-    async def _send_to_file(self, lines: bytes) -> None:
-        if self._file is None:
-            import aiofiles  # Takes milliseconds to import.
-
-            # Unbuffered, so that written lines are in the file; a write may be partial.
-            self._file = await aiofiles.open(self._descriptor, "wb", buffering=0, closefd=False)
-        with self._all_or_nothing():
-            rest = memoryview(lines)
-            while rest:
-                rest = rest[await self._file.write(rest) :]
-            self.length += len(lines)
-
-    async def _finish(self, waits: Iterable[None]) -> None:
+    async def _finish(self, waits: Iterator[None]) -> None:
         for _ in waits:
             await anyio.wait_writable(self._descriptor)
 
-    def _write(self, pieces: Iterable[bytes]) -> Generator[None]:
-        """Write one line; yields whenever the descriptor cannot take more."""
-        length = self.length
+    def _write(self, lines: bytes) -> Iterator[None]:
+        """Write lines; yields whenever the descriptor cannot take more."""
         if self._escape is not None:
-            texts = codecs.iterdecode(pieces, "utf-8", "backslashreplace")
-            pieces = (text.encode() for text in map(self._escape, texts))
-        with self._all_or_nothing():
-            for piece in pieces:
-                rest = memoryview(piece)
-                while rest:
-                    written = self._write_some(rest)
-                    if not written:
-                        yield
-                    rest = rest[written:]
-                length += len(piece)
-        self.length = length
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Remove a partially written line, if the file is regular."""
+            lines = self._escape(lines.decode(errors="backslashreplace")).encode()
+        rest = memoryview(lines)
         try:
-            yield
+            while rest:
+                written = self._write_some(rest)
+                if not written:
+                    yield
+                rest = rest[written:]
         except BaseException as error:
-            if self._own and self._regular:
+            if self._own and self._regular:  # Remove a line that is written in part.
                 os.ftruncate(self._descriptor, self.length)
                 os.lseek(self._descriptor, self.length, os.SEEK_SET)
             if isinstance(error, OSError):
                 error.filename = "standard output" if self._name == "-" else self._name
             raise
+        self.length += len(lines)
 
     def _write_some(self, data: memoryview) -> int:
         """Return the number of bytes written; 0 if the descriptor is not writable now."""
@@ -171,14 +147,9 @@ async def write_report(path: str | os.PathLike[str], text: str) -> None:
     Raises:
         OSError: the file cannot be written; carries `path`.
     """
-    await run_to_end(_replace(os.fspath(path), text))
 
+    def replace() -> None:
+        with drafted(os.fspath(path)) as draft:
+            Path(draft).write_text(text, encoding="utf-8")
 
-async def _replace(path: str, text: str) -> None:
-    import aiofiles
-    import aiofiles.os
-
-    with drafted(path) as draft:
-        async with aiofiles.open(open_draft(draft, path), "w", encoding="utf-8") as file:
-            await file.write(text)
-        await aiofiles.os.replace(draft, os.path.realpath(path))  # noqa: ASYNC240
+    await write_in_thread(replace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -20,6 +20,13 @@ MAX_REJECT_BYTES = 1 << 30
 
 HEAD_CHARACTERS = 1000
 """Characters of a line that is too long, in place of its content."""
+
+
+class Rejected(NamedTuple):
+    """A reject to store, and the `source` of its line."""
+
+    reject: Reject
+    source: Any
 
 
 class RejectWriter:
@@ -46,7 +53,7 @@ class RejectWriter:
         """
         assert self.lines is not None  # noqa: S101
         more = {} if reject.path is None else {"file": in_utf8(reject.path)}
-        self.lines.write([reject_line(reject, more, self._max_bytes - self.lines.length)])
+        self.lines.write(reject_line(reject, more, self._max_bytes - self.lines.length))
 
 
 def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> bytes:

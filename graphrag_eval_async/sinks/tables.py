@@ -13,7 +13,7 @@ import orjson
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.tabular import escape_formula, flat_row
 from graphrag_eval_async.sinks.append_file import draft_beside as draft_beside
-from graphrag_eval_async.sinks.append_file import drafted, open_draft
+from graphrag_eval_async.sinks.append_file import drafted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -60,9 +60,7 @@ def write_table(lines: str, path: str) -> None:
     columns = _columns(lines)
     write = _write_csv if path.endswith(".csv") else _write_parquet
     with drafted(path) as draft:
-        os.close(open_draft(draft, path))
         write(draft, columns, _rows(lines))
-        os.replace(draft, os.path.realpath(path))
 
 
 def _rows(lines: str) -> Iterator[dict[str, Any]]:

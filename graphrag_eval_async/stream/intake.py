@@ -10,9 +10,9 @@ from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import is_large, weight
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
-from graphrag_eval_async.sinks.rejects import RejectWriter
+from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
 from graphrag_eval_async.stream.bounded_map import Later, Unread
-from graphrag_eval_async.stream.resuming import LOGGER
+from graphrag_eval_async.stream.counts import LOGGER
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.metrics import Plan
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.sinks.journal import Source
+    from graphrag_eval_async.sinks.done import Done, Source
     from graphrag_eval_async.stream.asking import Questions
-    from graphrag_eval_async.stream.keeping import Keeping
+    from graphrag_eval_async.stream.counts import Counts
     from graphrag_eval_async.stream.options import StreamOptions
-    from graphrag_eval_async.stream.resuming import Tally
+    from graphrag_eval_async.stream.queue import QueueWork
     from graphrag_eval_async.stream.until import UntilDecided
 
-    Outcome = Evaluation | Later[Evaluation] | None
+    Output = Evaluation | Rejected
+    Outcome = Output | Later[Output] | None
 
 Result = dict[str, Any]
 
@@ -48,36 +49,43 @@ class Intake:
         evaluator: Evaluator,
         session: JudgeSession | None,
         execution: ExecutionSession | None,
-        tally: Tally,
-        resuming: Keeping | None,
+        counts: Counts,
+        done: Done | QueueWork | None,
         questions: Questions | None,
         until: UntilDecided | None,
         options: StreamOptions,
+        *,
+        keeps_rejects: bool,
     ) -> None:
-        """Evaluate records, or the answers to `questions`. `until` knows what earlier runs have counted."""
+        """Evaluate records, or the answers to `questions`.
+
+        `done` knows which records are done, and `until` what their results count. With `keeps_rejects`,
+        rejects are handed on, to be stored with the results.
+        """
         self._evaluator = evaluator
         self._session = session
         self._execution = execution
-        self._tally = tally
-        self._resuming = resuming
+        self._counts = counts
+        self._done = done
+        self._keeps_rejects = keeps_rejects
         self._questions = questions
         self._until = until
         self._on_reject = options.on_reject
         self._stages = options.stages
         self._max_line_bytes = options.max_line_bytes
-        usual = None if questions is not None else evaluator.usual_way(tally.take_sample)
+        usual = None if questions is not None else evaluator.usual_way(counts.take_sample)
         self._usual = None if usual is None else usual.evaluate
         self._read_trace = None
         if evaluator.trace_format is not None:
             self._read_trace = evaluator.reader(options.max_line_bytes)
 
-    def evaluate(self, record: Record) -> Outcome | Unread[Evaluation]:
+    def evaluate(self, record: Record) -> Outcome | Unread[Output]:
         """Return the evaluation of a record, or an awaitable for it; None if there is none."""
         is_small = type(record) is Line and len(record.data) < LARGE_BYTES
         if not is_small and is_large(record):
             return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
         source = None
-        if self._resuming is not None and (source := self._resuming.admit(record)) is None:
+        if self._done is not None and (source := self._done.admit(record)) is None:
             return self._skip(record)
         if self._usual is not None and is_small:
             found = self._usual(record.data, source)  # type: ignore[union-attr]
@@ -95,16 +103,15 @@ class Intake:
 
     async def _evaluate_large(self, record: Record) -> Outcome:
         def read() -> tuple[Response | Reject | None, Source | None]:  # In a thread, one record at a time.
-            source = None if self._resuming is None else self._resuming.admit(record)
-            is_done = self._resuming is not None and source is None
+            source = None if self._done is None else self._done.admit(record)
+            is_done = self._done is not None and source is None
             return None if is_done else self._read(record), source
 
         response, source = await run_in_thread(read)
         if response is None:
             return self._skip(record)
         if isinstance(response, Reject):
-            await self._reject_large(response, source)
-            return None
+            return await self._reject_large(response, source)
         return self._take(record, response, source)
 
     async def _ask(self, questions: Questions, number: int, source: Source | None, _hand_out: Any) -> Outcome:
@@ -124,8 +131,7 @@ class Intake:
         question, repeat = questions.at(record.number)
         if isinstance(response, Reject):
             message = f"question {question.id!r}: {response.message}"
-            await self._reject_large(replace(response, message=message), source)
-            return None
+            return await self._reject_large(replace(response, message=message), source)
         return self._take(record, response, source, repeat)
 
     def _read(self, record: Record) -> Response | Reject:
@@ -138,9 +144,8 @@ class Intake:
     ) -> Outcome:
         """Evaluate or reject a record that was read; `number` is its sample number, if any."""
         if isinstance(response, Reject):
-            self._reject(response, source)
-            return None
-        sample = self._tally.take_sample(response.question_id)
+            return self._reject(response, source)
+        sample = self._counts.take_sample(response.question_id)
         if number is not None:
             sample = number
         evaluation = None
@@ -173,7 +178,7 @@ class Intake:
             hand_out(part_of(evaluation, evaluation.plan.pending))
         if await self._evaluator.judge(evaluation, self._session):
             return evaluation
-        self._tally.give_back_sample(response.question_id)
+        self._counts.give_back_sample(response.question_id)
         return None
 
     def _is_due(self, plan: Plan) -> bool:
@@ -183,33 +188,28 @@ class Intake:
         self._session.usage.outcomes["skipped"] += plan.skipped
         return bool(plan.due)
 
-    def _reject(self, reject: Reject, source: Source | None) -> None:
-        if self._resuming is not None and source is not None:
-            self._resuming.reject(reject, source)
+    def _reject(self, reject: Reject, source: Source | None) -> Outcome:
+        """Count a reject and give it to the caller; return it if it is to be stored."""
         self._count(reject)
-        self._hand_out(reject)
-
-    async def _reject_large(self, reject: Reject, source: Source | None) -> None:
-        """Keep a reject or hand it out; a writer of files writes large ones in a thread."""
-        self._count(reject)  # Before anything can be cancelled.
-        if self._resuming is not None and source is not None:
-            await self._resuming.reject_large(reject, source)
-        if isinstance(self._on_reject, RejectWriter):
-            await write_in_thread(partial(self._on_reject, reject))
-        else:
-            self._hand_out(reject)
-
-    def _count(self, reject: Reject) -> None:
-        rejects = self._tally.rejects
-        if self._on_reject != "collect":
-            rejects.tally(reject)
-            return
-        if not self._tally.heeded and reject.reason not in rejects.counts:
-            LOGGER.warning("rejected: %s", reject.described())
-        rejects.keep(reject)
-
-    def _hand_out(self, reject: Reject) -> None:
         if self._on_reject == "raise":
             raise RejectedResponse(reject)
         if self._on_reject != "collect":
             self._on_reject(reject)
+        return Rejected(reject, source) if self._keeps_rejects else None
+
+    async def _reject_large(self, reject: Reject, source: Source | None) -> Outcome:
+        """Do the same, but let a thread write a large reject to its file."""
+        if not isinstance(self._on_reject, RejectWriter):
+            return self._reject(reject, source)
+        self._count(reject)  # Before anything can be cancelled.
+        await write_in_thread(partial(self._on_reject, reject))
+        return Rejected(reject, source) if self._keeps_rejects else None
+
+    def _count(self, reject: Reject) -> None:
+        rejects = self._counts.rejects
+        if self._on_reject != "collect":
+            rejects.tally(reject)
+            return
+        if not self._counts.rejects_are_read and reject.reason not in rejects.counts:
+            LOGGER.warning("rejected: %s", reject.described())
+        rejects.keep(reject)

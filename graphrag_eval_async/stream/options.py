@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import os
 
     from graphrag_eval_async.inference.until import Until
-    from graphrag_eval_async.sinks.journal import Dedupe, Journal
+    from graphrag_eval_async.sinks.done import Dedupe
+    from graphrag_eval_async.sinks.journal import Journal
 
 MAX_IN_FLIGHT = 256
 

@@ -11,21 +11,22 @@ from graphrag_eval_async.evaluator import Evaluator, StepsGroups
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.pricing import FREE
 from graphrag_eval_async.judge.usage import JudgeUsage
-from graphrag_eval_async.sinks.journal import Dedupe, Journal
+from graphrag_eval_async.sinks.done import Dedupe, Done
+from graphrag_eval_async.sinks.journal import Journal, OpenJournal
 from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.stream.asking import Agent, Questions
 from graphrag_eval_async.stream.bounded_map import BoundedMap
+from graphrag_eval_async.stream.counts import Counts
 from graphrag_eval_async.stream.intake import Intake, Result
-from graphrag_eval_async.stream.keeping import Queue, QueueWork, Terms
 from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
-from graphrag_eval_async.stream.resuming import Resuming, Tally
+from graphrag_eval_async.stream.queue import Queue, QueueOptions, QueueWork
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.stream.until import Decision, UntilDecided, as_until, in_fair_order
 from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from types import TracebackType
 
     from graphrag_eval_async.config import Config
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import Judge
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import OnFatal
-    from graphrag_eval_async.records import Rejects
+    from graphrag_eval_async.records import Record, Rejects
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference, Templates
-    from graphrag_eval_async.sinks.journal import OpenJournal
+    from graphrag_eval_async.sinks.rejects import Rejected
     from graphrag_eval_async.steps import Comparator
-    from graphrag_eval_async.stream.keeping import Keeping
     from graphrag_eval_async.traces.format import TraceFormat
 
 
@@ -79,59 +79,68 @@ class EvaluationStream:
         self.reference = evaluator.reference
         self._session = session = evaluator.session()
         self.usage = JudgeUsage(FREE) if session is None else session.usage
-        heeded = options.on_reject != "collect"
-        numbered = not self._is_part
-        self._tally = Tally(self.aggregates, self.usage, self.reference, numbered=numbered, heeded=heeded)
-        keeper = self._keeper(evaluator, responses, options)
-        # A journal or the like, unless a queue remembers what is done.
-        self._resuming = resuming = keeper if isinstance(keeper, Resuming) else None
-        self._keeping = keeper
+        self._until = None if until is None else UntilDecided(until)
+        self._counts = Counts(
+            self.aggregates,
+            self.usage,
+            self.reference,
+            self._until,
+            [journal.on_restored] if journal is not None and journal.on_restored is not None else [],
+            numbered=not self._is_part,
+            rejects_are_read=options.on_reject != "collect",
+        )
+        queue = self._begin(evaluator, responses, options) if isinstance(responses, Queue) else None
+        done = Done(options.dedupe) if journal is not None or options.dedupe == "content" else None
+        self._done = queue or done
+        self._journal = None
+        if journal is not None and done is not None:
+            fingerprints = partial(_fingerprints, evaluator, responses, options)
+            retry_errors = isinstance(responses, Agent) and responses.retry_errors
+            self._journal = OpenJournal(journal, done, self._counts, fingerprints, retry_errors=retry_errors)
+        kept = queue or self._journal
         execution = evaluator.execution_session()
         questions = Questions(responses, evaluator, options) if isinstance(responses, Agent) else None
-        self._until = None if until is None else UntilDecided(until)
-        if resuming is not None:
-            resuming.retry_errors = isinstance(responses, Agent) and responses.retry_errors
-            resuming.on_restored = None if self._until is None else self._until.restore
-        source = questions or (keeper if isinstance(keeper, QueueWork) else cast("Responses", responses))
+        source = questions or queue or cast("Responses", responses)
         self._source = source if isinstance(source, JsonlFiles | Questions) else None
-        intake = Intake(evaluator, session, execution, self._tally, keeper, questions, self._until, options)
-        is_kept = resuming is None or journal is not None
-        self._results: BoundedMap[Evaluation] = BoundedMap(
-            _open(source, options, resuming, evaluator, self.late),
+        intake = Intake(
+            evaluator,
+            session,
+            execution,
+            self._counts,
+            self._done,
+            questions,
+            self._until,
+            options,
+            keeps_rejects=kept is not None,
+        )
+        self._results: BoundedMap[Evaluation | Rejected] = BoundedMap(
+            _open(source, options, done, self._journal, evaluator, self.late),
             intake.evaluate,
             limit=options.max_in_flight,
             ordered=options.ordered or until is not None,
             until=self._until,
-            commit=keeper.commit if keeper is not None and is_kept else None,
-            finish=partial(_close, session, execution, keeper),
+            commit=None if kept is None else kept.commit,
+            finish=partial(_close, session, execution, kept),
         )
-        if keeper is not None:
-            keeper.abort = self._results.abort
 
-    def _keeper(
-        self, evaluator: Evaluator, responses: Responses | Agent | Queue, options: StreamOptions
-    ) -> Resuming | QueueWork | None:
-        """Return what remembers lines and keeps results, if anything does."""
-        journal = options.journal
-        if isinstance(responses, Queue):
-            _check_queue(evaluator, options)
-            seconds = 0.0 if self._session is None else self._session.limits.result_timeout_sec
-            errors, longest = self.aggregates._include_errors, options.max_line_bytes
-            return responses.begin(Terms(evaluator, errors, longest, options.max_in_flight, seconds))
-        if journal is None and options.dedupe != "content":
-            return None
-        own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
-        if isinstance(responses, Agent):
-            own["source"] = "agent"
-        if isinstance(responses, JsonlFiles) and responses.shard is not None:
-            own["shard"] = str(responses.shard)
-        return Resuming(options.dedupe, journal, lambda: evaluator.fingerprints() | own, self._tally)
+    def _begin(self, evaluator: Evaluator, queue: Queue, options: StreamOptions) -> QueueWork:
+        _check_queue(evaluator, options)
+        limits = None if self._session is None else self._session.limits
+        return queue.begin(
+            QueueOptions(
+                evaluator=evaluator,
+                include_errors=self.aggregates._include_errors,
+                max_line_bytes=options.max_line_bytes,
+                max_in_flight=options.max_in_flight,
+                result_timeout_sec=0.0 if limits is None else limits.result_timeout_sec,
+            )
+        )
 
     @property
     def rejects(self) -> Rejects:
         """Responses that could not be evaluated, and why."""
-        self._tally.heeded = True
-        return self._tally.rejects
+        self._counts.rejects_are_read = True
+        return self._counts.rejects
 
     @property
     def missing(self) -> list[str]:
@@ -141,7 +150,7 @@ class EvaluationStream:
         """
         if self._is_part:
             return []
-        answered = self._tally.samples
+        answered = self._counts.samples
         return [question_id for question_id in self.reference.questions if question_id not in answered]
 
     @property
@@ -152,25 +161,24 @@ class EvaluationStream:
     @property
     def journal(self) -> OpenJournal | None:
         """The journal, once its results are counted; None before that, and without a journal."""
-        return self._resuming.journal if self._resuming is not None else None
+        return self._journal if self._journal is not None and self._journal.is_restored else None
 
     @property
     def is_restored(self) -> bool:
         """Whether the results of earlier runs are counted; without a journal, there are none."""
-        return self._resuming is None or self._resuming.is_restored
+        return self._journal is None or self._journal.is_restored
 
     def tell_restored(self, take: Callable[[Mapping[str, Any]], object]) -> None:
         """Call `take` with each result of an earlier run, too, as `Journal` does with `on_restored`.
 
         It must not raise. Without a journal, or once these results are counted, this has no effect.
         """
-        if self._resuming is not None:
-            self._resuming.takers.append(take)
+        self._counts.on_restored.append(take)
 
     @property
     def skipped(self) -> int:
         """Number of lines skipped because they were already evaluated; needs a journal or `dedupe`."""
-        return self._keeping.skipped if self._keeping is not None else 0
+        return self._done.skipped if self._done is not None else 0
 
     @property
     def decision(self) -> Decision | None:
@@ -196,7 +204,7 @@ class EvaluationStream:
         results, errors = self.aggregates._counts()
         return (
             f"<EvaluationStream: {self._results.state}, {results} results, {errors} of them errors, "
-            f"{self._tally.rejects.total} rejects, {self.in_flight} in flight, "
+            f"{self._counts.rejects.total} rejects, {self.in_flight} in flight, "
             f"{len(self.missing)} of {len(self.reference)} questions without a response>"
         )
 
@@ -210,28 +218,28 @@ class EvaluationStream:
         return self
 
     async def __anext__(self) -> Result:
-        results, aggregates, tally = self._results, self.aggregates, self._tally
+        results, aggregates, counts = self._results, self.aggregates, self._counts
         is_entered = self._is_entered
         try:
-            result = results.take()
+            result: Any = results.take()  # Never a reject: none comes out of `commit`.
             if result is None:
                 result = await anext(results)
         except StopAsyncIteration:
             if self._until is None and results.is_exhausted:
                 aggregates.finish()
-            tally.warn_of_names()
+            counts.warn_of_names()
             if not is_entered:  # Else the caller may read them yet.
-                tally.warn_of_rejects()
+                counts.warn_of_rejects()
             raise
         finally:
             del self, results  # See `BoundedMap.__anext__`.
-        tally.add(result)
+        counts.add(result)
         return result.as_dict()  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
         await self._results.aclose()
-        self._tally.warn_of_rejects()
+        self._counts.warn_of_rejects()
 
     async def __aenter__(self) -> Self:
         self._is_entered = True
@@ -304,8 +312,8 @@ def evaluate_stream(
             and `rejects.counts`, and are not yielded again. See `Journal`.
         dedupe: how to recognise lines that were already evaluated. "position": a line of a followed file by
             its place; lines of other sources by content, as often as each came. "content": any line that
-            equals an earlier one, so equal lines count once. A journal or "content" takes 24 bytes of memory
-            per line; 46 after resuming from a source that is read from its start.
+            equals an earlier one, so equal lines count once. A journal or "content" takes 10 bytes of memory
+            per line; 20 after resuming from a source that is read from its start.
         until: a condition such as ``steps_score >= 0.8``, or an `Until`, which also sets the level. The
             stream ends with the result that decides it, either way: reading stops and work in progress is
             cancelled. Results come in the order of the input, since quick ones are no fair sample.
@@ -354,7 +362,8 @@ def evaluate_stream(
 def _open(
     responses: Responses | Questions | QueueWork,
     options: StreamOptions,
-    resuming: Resuming | None,
+    done: Done | None,
+    opened: OpenJournal | None,
     evaluator: Evaluator,
     late: LateSpans,
 ) -> Source:
@@ -377,10 +386,42 @@ def _open(
                 is_live=not isinstance(responses, str | os.PathLike | JsonlFiles | list),
                 # A later run with the journal sees the rest of traces that are incomplete.
                 is_stopped=lambda: follower is not None and (journal is not None or follower._is_stopped()),
-                is_known=resuming.admission.knows if resuming is not None else lambda _: False,
+                is_known=done.knows if done is not None else lambda _: False,
                 late=late,
             )
-    return source if resuming is None else Source(resuming.read(source, follower), source)
+    if journal is None or done is None or opened is None:
+        return source
+    return Source(_resume(source, follower, journal, done, opened), source)
+
+
+async def _resume(
+    source: Source, follower: Follower | None, options: Journal, done: Done, journal: OpenJournal
+) -> AsyncGenerator[list[Record]]:
+    """Open the journal and count what it holds, then yield the batches of a source."""
+    await journal.open()
+    if follower is not None:
+        # With a journal, lines rotated before the first run began are read, too.
+        await follower.begin(
+            done.files(),
+            options.paths,
+            is_first=not journal.conditions.followed and follower.start != "beginning",
+            copies=journal.conditions.copies,
+            keep=journal.note,
+        )
+    async for batch in source:
+        yield batch
+
+
+def _fingerprints(
+    evaluator: Evaluator, responses: Responses | Agent | Queue, options: StreamOptions
+) -> dict[str, str]:
+    """Return what must be the same in all runs of a journal."""
+    own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
+    if isinstance(responses, Agent):
+        own["source"] = "agent"
+    if isinstance(responses, JsonlFiles) and responses.shard is not None:
+        own["shard"] = str(responses.shard)
+    return evaluator.fingerprints() | own
 
 
 def _check_queue(evaluator: Evaluator, options: StreamOptions) -> None:
@@ -396,7 +437,7 @@ def _check_queue(evaluator: Evaluator, options: StreamOptions) -> None:
 
 
 async def _close(
-    session: JudgeSession | None, execution: ExecutionSession | None, resuming: Keeping | None
+    session: JudgeSession | None, execution: ExecutionSession | None, kept: OpenJournal | QueueWork | None
 ) -> None:
     try:
         if execution is not None:
@@ -404,5 +445,5 @@ async def _close(
         if session is not None:
             await session.aclose()
     finally:
-        if resuming is not None:
-            await resuming.aclose()
+        if kept is not None:
+            await kept.aclose()

@@ -10,7 +10,8 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Until, condition_of, unknown_metric
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, OF_STEPS
 from graphrag_eval_async.records.outcomes import OF_PENDING
-from graphrag_eval_async.sinks.journal.admission import digest_of
+from graphrag_eval_async.sinks.done import sha256_of
+from graphrag_eval_async.sinks.rejects import Rejected
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.until import Sample
     from graphrag_eval_async.records import Record
     from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.sinks.journal.admission import KeptLine
+    from graphrag_eval_async.sinks.done import DoneLine
     from graphrag_eval_async.sources import Responses
 
 
@@ -105,20 +106,21 @@ class UntilDecided:
         self._restored: dict[bytes, dict[int, Sample | None]] = {}
         self._kept = self._out = 0
 
-    def restore(self, line: KeptLine, result: dict[str, Any] | None) -> None:
+    def restore(self, line: DoneLine, result: dict[str, Any] | None) -> None:
         """Keep what a line of an earlier run counts until the line is read again."""
-        digest, occurrence, *_ = line
-        assert occurrence is not None  # noqa: S101  (a part of a file has no condition)
+        assert line.occurrence is not None  # noqa: S101  (a part of a file has no condition)
         sample = None if result is None else self._deciding.read(result)
-        self._restored.setdefault(digest, {})[occurrence] = sample
+        self._restored.setdefault(line.sha256, {})[line.occurrence] = sample
         self._kept += 1
 
     def restored(self, record: Record) -> Restored | None:
         """Return what stands for a line that has no result in this run, if an earlier run has one."""
-        found = self._restored.get(digest_of(record)) if self._restored else None
+        found = self._restored.get(sha256_of(record)) if self._restored else None
         return Restored(found.pop(min(found))) if found else None
 
-    def take(self, result: Evaluation | Restored | None, *, failed: bool) -> Evaluation | None:
+    def take(
+        self, result: Evaluation | Rejected | Restored | None, *, failed: bool
+    ) -> Evaluation | Rejected | None:
         """Count the result of the next line, unless the work of a line has `failed`.
 
         Returns:
@@ -128,7 +130,7 @@ class UntilDecided:
             return None
         if not failed:
             self._out += not isinstance(result, Restored)
-            if result is not None:
+            if result is not None and not isinstance(result, Rejected):
                 sample = result.sample if isinstance(result, Restored) else self._deciding.read(result)
                 self._deciding.add(sample)
         return None if isinstance(result, Restored) else result

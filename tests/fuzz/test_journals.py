@@ -11,8 +11,7 @@ import orjson
 import pytest
 
 from graphrag_eval_async import JournalError, evaluate_stream, follow_jsonl
-from graphrag_eval_async.sinks.journal import Journal
-from graphrag_eval_async.sinks.journal.lines import seal
+from graphrag_eval_async.sinks.journal import Journal, seal
 from tests.cpu import affordable
 from tests.deadlines import in_time
 from tests.fuzz.seeds import repeat, spoil

@@ -99,3 +99,25 @@ class CrashAt(Faults):
     def __exit__(self, *exc_info: object) -> None:
         for descriptor in self._opened:
             os.close(descriptor)
+
+
+class ErrorAt(Faults):
+    """Whose n-th call fails, from 0, and no other."""
+
+    def __init__(self, call: int) -> None:
+        super().__init__()
+        self.before = self._fail
+        self._left = call
+
+    def _fail(self, name: str) -> None:
+        if name == "close":
+            return
+        self._left -= 1
+        if self._left == -1:
+            raise OSError(errno.EIO, "Input/output error")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Nothing is left open."""

@@ -36,16 +36,16 @@ def test_each_line_is_there_at_once(tmp_path: Path) -> None:
     path.write_bytes(b"older and longer")
     with LineFile(path) as lines:
         assert path.read_bytes() == b""
-        lines.write([b"one\n"])
+        lines.write(b"one\n")
         assert path.read_bytes() == b"one\n"
-        lines.write([b"t", b"wo", b"", b"\n"])
+        lines.write(b"two\n")
         assert path.read_bytes() == b"one\ntwo\n"
 
 
 def test_a_dash_is_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         with LineFile("-") as lines:
-            lines.write([b"one\n"])
+            lines.write(b"one\n")
     assert capfd.readouterr().out == "one\none\n"
 
 
@@ -54,11 +54,11 @@ def test_a_pipe_and_its_end(tmp_path: Path) -> None:
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with LineFile(path) as lines:
-        lines.write([b"one\n"])
+        lines.write(b"one\n")
         assert os.read(reader, 100) == b"one\n"
         os.close(reader)
         with pytest.raises(BrokenPipeError, match="pipe"):
-            lines.write([b"two\n"])
+            lines.write(b"two\n")
 
 
 class Pipe:
@@ -154,7 +154,7 @@ def test_what_write_waits_with(pipe: Pipe) -> None:
     content = bytearray()
     with LineFile(pipe.path, wait=wait) as lines:
         with pytest.raises(InterruptedError):
-            lines.write([LINE])
+            lines.write(LINE)
         assert waited == [lines._descriptor] * 3
         assert LINE.startswith(bytes(content) + pipe.read())
 
@@ -180,7 +180,7 @@ async def test_a_large_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> N
             await lines.send(LINE)
         assert error.value.errno == errno.EFBIG
         assert path.read_bytes() == LINE + b"one\n"
-        lines.write([b"two\n"])
+        lines.write(b"two\n")
         await lines.send(LINE)
     assert path.read_bytes() == LINE + b"one\ntwo\n" + LINE
 
@@ -198,41 +198,20 @@ async def test_a_cancelled_line_is_written_whole(tmp_path: Path) -> None:
 def test_a_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     with LineFile(path) as lines:
-        lines.write([b"a" * 600 + b"\n"])
+        lines.write(b"a" * 600 + b"\n")
         for _ in range(2):
             with pytest.raises(OSError, match="lines") as error, full_at_limit():
-                lines.write([b"b" * 300, b"b" * 300 + b"\n"])
+                lines.write(b"b" * 600 + b"\n")
             assert error.value.errno == errno.EFBIG
             assert path.read_bytes() == b"a" * 600 + b"\n"
-        lines.write([b"c\n"])
+        lines.write(b"c\n")
     assert path.read_bytes() == b"a" * 600 + b"\nc\n"
-
-
-def test_a_line_whose_pieces_fail_is_taken_back(tmp_path: Path) -> None:
-    def pieces() -> Iterator[bytes]:
-        yield b"half"
-        raise ValueError("no other half")
-
-    with LineFile(tmp_path / "lines") as lines:
-        lines.write([b"one\n"])
-        with pytest.raises(ValueError, match="no other half"):
-            lines.write(pieces())
-    assert (tmp_path / "lines").read_bytes() == b"one\n"
 
 
 def test_a_full_device_is_named() -> None:
     with LineFile("/dev/full") as lines, pytest.raises(OSError, match="/dev/full") as error:
-        lines.write([b"one\n"])
+        lines.write(b"one\n")
     assert error.value.errno == errno.ENOSPC
-
-
-def test_closing_twice(tmp_path: Path) -> None:
-    lines = LineFile(tmp_path / "lines")
-    lines.close()
-    descriptor = os.open(tmp_path / "lines", os.O_RDONLY)
-    lines.close()
-    assert os.fstat(descriptor)
-    os.close(descriptor)
 
 
 async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.records import Known, Position
-from tests.sources.followed import Reader, append, known, text, tick
+from tests.sources.followed import Reader, append, text, tick
 from tests.sources.test_tails import copytruncate, rotate
 
 if TYPE_CHECKING:
@@ -467,18 +467,3 @@ def test_file_systems_without_times_of_birth(log: Path, monkeypatch: pytest.Monk
     last = run(log, third)
     assert fresh(last) == ["5"]
     assert len(keys(last)) == 3
-
-
-def test_known_of_helpers_is_what_a_journal_knows(log: Path) -> None:
-    """The helper above stands for the journal's own."""
-    from graphrag_eval_async.sinks.journal.done import Done
-
-    log.with_name("log.jsonl.1").write_text("old\n")
-    log.write_text("1\n2\nhalf")
-    with Reader(log) as reader:
-        reader.end()
-    done = Done()
-    done.pass_over(reader.origins)
-    for line in reader.lines:
-        done.add(line.position, whole=line.whole)
-    assert done.known() == known(reader.lines, reader.origins) == reader.known()

@@ -462,7 +462,8 @@ async def test_copies_that_cannot_be_kept(log: Log) -> None:
     source = follow_jsonl(log.path, poll_interval=0.001)
     async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
         await anext(stream)
-        log.journal.with_name("journal.run.tmp").mkdir()
+        log.journal.with_name("journal.run").unlink()
+        log.journal.with_name("journal.run").mkdir()
         with source._waiting._lock:  # One look sees both.
             log.copy("log.jsonl.1")
             log.append(log.text())

@@ -278,11 +278,12 @@ def test_the_content_of_rejects(tmp_path: Path, limit: int) -> None:
     assert record["head" if limit == 10 else "content"] == text.decode()
 
 
-def test_a_reject_that_ends_the_stream_is_kept(tmp_path: Path) -> None:
+def test_a_reject_that_ends_the_stream_ends_the_next_one_too(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    with pytest.raises(RejectedResponse, match="line 4"):
-        complete(LINES[:8], path, on_reject="raise")
-    results, stream = complete(LINES[:8], path, on_reject="raise")
+    for _ in range(2):
+        with pytest.raises(RejectedResponse, match="line 4"):
+            complete(LINES[:8], path, on_reject="raise")
+    results, stream = complete(LINES[:8], path)
     assert len(results) == 4
     assert stream.rejects.total == 1
     assert names_of(path) == names(LINES[:8])

@@ -187,7 +187,7 @@ class Lines:
         if not shown:
             return
         with suppress(BrokenPipeError, InterruptedError):
-            self._stdout.write([self._bytes_of(self._source.collect(inf))])
+            self._stdout.write(self._bytes_of(self._source.collect(inf)))
 
     async def _print_facts(self) -> NoReturn:
         took = 0.0

@@ -21,7 +21,7 @@ from graphrag_eval_async.scale.redis.worker import RedisWorker
 
 if TYPE_CHECKING:
     from graphrag_eval_async.redis_client import RedisAddress
-    from graphrag_eval_async.stream.keeping import Terms
+    from graphrag_eval_async.stream.queue import QueueOptions
 
 
 class RedisStream:
@@ -40,8 +40,8 @@ class RedisStream:
     def __repr__(self) -> str:
         return f"<RedisStream: {self}, group {self.settings.keys.group!r}>"
 
-    def begin(self, terms: Terms) -> RedisWorker:
-        return RedisWorker(self.settings, terms)
+    def begin(self, options: QueueOptions) -> RedisWorker:
+        return RedisWorker(self.settings, options)
 
 
 def redis_stream(

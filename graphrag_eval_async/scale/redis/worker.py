@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -17,17 +18,17 @@ from graphrag_eval_async.records import FileId, Line, Unwritable
 from graphrag_eval_async.reference import NoReference
 from graphrag_eval_async.scale.redis import group, scripts
 from graphrag_eval_async.scale.redis.group import CLAIM_SECONDS, LOGGER, Connection, NoGroup, fields_of
-from graphrag_eval_async.sinks.rejects import reject_line
+from graphrag_eval_async.sinks.rejects import Rejected, reject_line
 from graphrag_eval_async.sources.lines import long_line
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.records import Record, Reject
+    from graphrag_eval_async.records import Record
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.scale.redis.group import Settings
-    from graphrag_eval_async.stream.keeping import Terms
+    from graphrag_eval_async.stream.queue import QueueOptions
 
 T = TypeVar("T")
 
@@ -81,23 +82,19 @@ class Finished(NamedTuple):
 class RedisWorker:
     """The work of one stream of results for a consumer group."""
 
-    def __init__(self, settings: Settings, terms: Terms) -> None:
-        self.abort: Callable[[BaseException], object] | None = None
+    def __init__(self, settings: Settings, options: QueueOptions) -> None:
         self.skipped = 0
         self._settings = settings
-        self._terms = terms
+        self._options = options
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
         self._consumer = settings.consumer or f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         keys = self._keys
         names = keys.stream, keys.results, keys.rejects, keys.changes[0], keys.counts, keys.answered
         self._names = [*names, f"{keys.commit}{self._consumer}"]
-        self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + terms.result_timeout_sec
-        self._knows_questions = not isinstance(terms.evaluator.reference, NoReference)
+        self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + options.result_timeout_sec
+        self._knows_questions = not isinstance(options.evaluator.reference, NoReference)
         self._held: dict[str, None] = {}
-        self._rejects: list[Finished] = []
-        self._rejected = asyncio.Event()
-        self._committing = asyncio.Lock()
         self._tending: asyncio.Task[None] | None = None
         self._merging: asyncio.Task[None] | None = None
 
@@ -109,7 +106,7 @@ class RedisWorker:
         await self._begin()
         self._tending = asyncio.create_task(self._tend(), name="graphrag-eval-async redis")
         loop = asyncio.get_running_loop()
-        count = min(MOST_ENTRIES, self._terms.max_in_flight)
+        count = min(MOST_ENTRIES, self._options.max_in_flight)
         look, outages = 0.0, self._link.outages
         while True:
             if outages != self._link.outages:
@@ -131,8 +128,8 @@ class RedisWorker:
 
     async def _begin(self) -> None:
         """Create the group if it does not exist; check that it was created under the same conditions."""
-        keys, evaluator = self._keys, self._terms.evaluator
-        own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._terms.include_errors}
+        keys, evaluator = self._keys, self._options.evaluator
+        own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._options.include_errors}
         conditions = orjson.dumps(own, option=orjson.OPT_SORT_KEYS)
         base = self._aggregates()
         base.order_templates(evaluator.reference.templates)
@@ -205,8 +202,8 @@ class RedisWorker:
             }
             text = f"expected one field `response` with the response as JSON, not {', '.join(shown)}"
             return Unwritable(0, 0, orjson.dumps(shown), "invalid_field", text, file)
-        if len(data) > self._terms.max_line_bytes:
-            return long_line(data, 0, 0, self._terms.max_line_bytes, file)
+        if len(data) > self._options.max_line_bytes:
+            return long_line(data, 0, 0, self._options.max_line_bytes, file)
         return Line(0, 0, data, file)
 
     # Committing
@@ -216,41 +213,42 @@ class RedisWorker:
         assert record.file is not None  # noqa: S101  (each entry has one)
         return {"stream": self._keys.stream, "entry": record.file.key}
 
-    async def commit(self, evaluations: Sequence[Evaluation]) -> Sequence[Evaluation | None]:
-        """Store results and acknowledge their entries; return None for those another worker has finished."""
-        gone = set[str]()
-        async with self._committing:
-            await self._commit_rejects()
-            for piece in _pieces(evaluations):
-                left = piece
-                while left:
-                    newly = await self._send(*await run_in_thread(partial(self._encode, left)))
-                    gone |= newly
-                    left = [one for one in left if newly and _entry(one) not in gone]
-                self._let_go(map(_entry, piece))
-        return [None if _entry(one) in gone else one for one in evaluations]
+    async def commit(self, items: Sequence[Evaluation | Rejected]) -> Sequence[Evaluation | None]:
+        """Store results and rejects, and acknowledge their entries.
 
-    def _encode(self, evaluations: Sequence[Evaluation]) -> tuple[list[Finished], bytes]:
+        Returns:
+            the results, with None in place of rejects and of those that another worker has finished.
+        """
+        gone = set[str]()
+        for piece in _pieces(items):
+            left = piece
+            while left:
+                newly = await self._send(*await run_in_thread(partial(self._encode, left)))
+                gone |= newly
+                left = [one for one in left if newly and _entry(one) not in gone]
+            for one in piece:
+                self._held.pop(_entry(one), None)
+        return [None if isinstance(one, Rejected) or _entry(one) in gone else one for one in items]
+
+    def _encode(self, items: Sequence[Evaluation | Rejected]) -> tuple[list[Finished], bytes]:
         change = self._aggregates()
         finished = []
-        for one in evaluations:
-            change.add(one)
-            question = one.question_id if self._knows_questions else ""
-            finished.append(Finished(_entry(one), question, "", orjson.dumps(one.as_dict())))
-        return finished, change.to_bytes()
+        for one in items:
+            entry = _entry(one)
+            if isinstance(one, Rejected):
+                more = {"entry": entry, "stream": self._keys.stream}
+                line = reject_line(one.reject, more, REJECT_BYTES).removesuffix(b"\n")
+                finished.append(Finished(entry, "", one.reject.reason, line))
+            else:
+                change.add(one)
+                question = one.question_id if self._knows_questions else ""
+                finished.append(Finished(entry, question, "", orjson.dumps(one.as_dict())))
+        has_results = any(not one.reason for one in finished)
+        return finished, change.to_bytes() if has_results else b""
 
     def _aggregates(self) -> RunningAggregates:
-        names = self._terms.evaluator.reference.step_names
-        return RunningAggregates(include_errors=self._terms.include_errors, steps=names)
-
-    async def _commit_rejects(self) -> None:
-        self._rejected.clear()
-        while self._rejects:
-            left = self._rejects[:COMMIT_ENTRIES]
-            gone = await self._send(left, b"")
-            done = gone or {one.entry for one in left}
-            self._rejects = [one for one in self._rejects if one.entry not in done]
-            self._let_go(done)
+        names = self._options.evaluator.reference.step_names
+        return RunningAggregates(include_errors=self._options.include_errors, steps=names)
 
     async def _send(self, finished: Sequence[Finished], change: bytes) -> set[str]:
         """Commit all, or nothing if some entries are not pending; return those."""
@@ -273,41 +271,14 @@ class RedisWorker:
             self._merging = asyncio.create_task(work, name="graphrag-eval-async redis merge")
         return set()
 
-    def reject(self, reject: Reject, source: Mapping[str, str]) -> None:
-        """Queue a reject, which a task stores soon."""
-        more = {"entry": source["entry"], "stream": source["stream"]}
-        line = reject_line(reject, more, REJECT_BYTES).removesuffix(b"\n")
-        self._rejects.append(Finished(source["entry"], "", reject.reason, line))
-        self._rejected.set()
-
-    async def reject_large(self, reject: Reject, source: Mapping[str, str]) -> None:
-        """Queue a reject."""
-        self.reject(reject, source)
-
-    def _let_go(self, entries: Iterable[str]) -> None:
-        for entry in entries:
-            self._held.pop(entry, None)
-
     # In the background
 
     async def _tend(self) -> None:
-        """Refresh the claims on entries in work, and store rejects."""
-        loop = asyncio.get_running_loop()
-        due = loop.time() + self._claim_after / 3
-        try:
+        """Refresh the claims on entries in work."""
+        with suppress(SourceError):  # Reading and committing raise it, too.
             while True:
-                try:
-                    async with asyncio.timeout_at(due):
-                        await self._rejected.wait()
-                except TimeoutError:
-                    due = loop.time() + self._claim_after / 3
-                    await self._refresh()
-                    continue
-                async with self._committing:
-                    await self._commit_rejects()
-        except SourceError as error:
-            if self.abort is not None:
-                self.abort(error)
+                await asyncio.sleep(self._claim_after / 3)
+                await self._refresh()
 
     async def _refresh(self) -> None:
         for held in _pieces([*self._held]):
@@ -318,12 +289,10 @@ class RedisWorker:
                 return
 
     async def aclose(self) -> None:
-        """Store the last rejects, and release unfinished entries to other workers."""
+        """Release unfinished entries to other workers."""
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 if self._tending is not None:
-                    async with self._committing:
-                        await self._commit_rejects()
                     if self._merging is not None:
                         await asyncio.wait([self._merging])
                     args = [self._keys.group, self._consumer, LEFT, LONG_IDLE]
@@ -338,9 +307,9 @@ class RedisWorker:
             await self._link.aclose()
 
 
-def _entry(evaluation: Evaluation) -> str:
-    assert evaluation.source is not None  # noqa: S101  (`admit` gave it)
-    return str(evaluation.source["entry"])
+def _entry(item: Evaluation | Rejected) -> str:
+    assert item.source is not None  # noqa: S101  (`admit` gave it)
+    return str(item.source["entry"])
 
 
 def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:

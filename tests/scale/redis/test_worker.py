@@ -314,7 +314,7 @@ async def test_an_entry_that_two_workers_evaluate(
     stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=50.0))
     async with asyncio.timeout(SECONDS), stream:
         with client(server) as at:
-            link = stream._keeping._link  # type: ignore[union-attr]
+            link = stream._done._link  # type: ignore[union-attr]
             link.run = _after(link.run, at)
             results = [result async for result in stream]
     assert [number_of(result) for result in results] == [0, 2]
@@ -337,7 +337,7 @@ async def test_a_commit_whose_answer_is_lost_counts_once(server: RedisServer) ->
     entries = [response(number) for number in range(100)]
     fill(server, entries)
     stream = evaluate_stream(REFERENCE, source_at(server, drain=True))
-    link = stream._keeping._link  # type: ignore[union-attr]
+    link = stream._done._link  # type: ignore[union-attr]
     run = link.run
 
     async def twice(script: str, keys: Any, args: Any) -> Any:
@@ -360,7 +360,7 @@ async def test_a_worker_waits_for_others_while_the_answer_to_a_commit_is_on_its_
         at.xgroup_create("responses", "eval", "0")
         at.xreadgroup("eval", "dead", {"responses": ">"}, count=2)
     stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=1.0))
-    link = stream._keeping._link  # type: ignore[union-attr]
+    link = stream._done._link  # type: ignore[union-attr]
     run = link.run
 
     async def slowly(script: str, keys: Any, args: Any) -> Any:

@@ -1,0 +1,415 @@
+"""The journal: keeps the results and rejects of a stream on disk, so that it can be resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from zlib import crc32
+
+import msgspec
+import orjson
+
+from graphrag_eval_async.errors import (
+    AggregationError,
+    JournalError,
+    JournalMismatch,
+    UsageError,
+    check_boolean,
+    check_integer,
+)
+from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.sinks.append_file import PIECE_BYTES, AppendFile, drafted, sync_directory
+from graphrag_eval_async.sinks.done import Size, read_source
+from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
+from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread, write_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphrag_eval_async.records.evaluation import Evaluation
+    from graphrag_eval_async.sinks.done import Done, DoneLine
+
+R = TypeVar("R")
+
+LOGGER = logging.getLogger("graphrag_eval_async.journal")
+
+FORMAT = "2"
+"""Format version of the journal and of the files beside it."""
+
+SUFFIXES = (".run", ".rejects", ".rejects.tmp", ".damaged", ".watch", ".tmp")
+"""Suffixes of the files beside a journal."""
+
+LEGIBLE = frozenset({"version", "dedupe", "max_line_bytes", "shard"})
+"""Fingerprints that are not hashes."""
+
+CHECKSUM = b'%b,"crc32":"%08x"}\n'
+CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
+
+Fsync = Literal["never", "interval", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A JSONL file of results, to which a stream appends and from which it resumes.
+
+    Beside ``results.jsonl``, it creates ``results.jsonl.run`` (fingerprints of the reference set, the
+    configuration and the version), ``results.jsonl.rejects`` and, if needed, ``results.jsonl.damaged``
+    (unreadable lines of the journal, which are evaluated again).
+
+    Attributes:
+        path: path of the file; it is created if it does not exist.
+        force: whether to resume a journal that was started under other conditions.
+        fsync: when to flush to disk, which decides what a power failure or system crash can lose. A killed
+            process loses nothing written. "always": flush each result before the consumer sees it.
+            "interval": lose at most the last `fsync_interval`. "never": leave it to the system, usually at
+            most the last half minute is lost.
+        fsync_interval: seconds between flushes, more than 0.
+        rejects: path of the file of rejects, instead of the one above.
+        on_restored: called with each result of an earlier run after the aggregates count it; must not raise.
+        max_reject_bytes: maximum size of the file of rejects; beyond it, rejects are written without content.
+    """
+
+    path: str | os.PathLike[str]
+    force: bool = False
+    fsync: Fsync = "interval"
+    fsync_interval: float = 1.0
+    rejects: str | os.PathLike[str] | None = None
+    on_restored: Callable[[Mapping[str, Any]], object] | None = None
+    max_reject_bytes: int = MAX_REJECT_BYTES
+
+    @property
+    def paths(self) -> list[str]:
+        """The journal and all files that may be beside it; none of them is ever read as a source."""
+        path = os.fspath(self.path)
+        beside = [f"{path}{suffix}" for suffix in SUFFIXES]
+        return [path, *beside, *([] if self.rejects is None else [os.fspath(self.rejects)])]
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            UsageError: a value is invalid, or this system has no file locks.
+        """
+        require_posix("a journal")
+        if not isinstance(self.path, str | os.PathLike):
+            raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
+        if not isinstance(self.rejects, str | os.PathLike | None):
+            raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
+        check_boolean("journal.force", self.force)
+        check_integer("journal.max_reject_bytes", self.max_reject_bytes, 0)
+        if self.fsync not in ("never", "interval", "always"):
+            raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
+        if self.on_restored is not None and not callable(self.on_restored):
+            raise UsageError(f"journal.on_restored: expected a function, got {self.on_restored!r}")
+        interval = self.fsync_interval
+        if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0 < interval < 1e9:
+            raise UsageError(f"journal.fsync_interval: expected seconds, more than 0, got {interval!r}")
+
+
+class Conditions(msgspec.Struct, kw_only=True):
+    """The contents of the ``.run`` file: the conditions under which a journal was started."""
+
+    fingerprints: dict[str, str]  # By name; empty if there is no file.
+    origins: dict[str, Size]  # Bytes before the first line to read, by key of a followed file.
+    earlier: list[Any] = []  # Fingerprints that `force` replaced.
+    copies: dict[str, str] = {}  # Key of the original, by the root of the keys of a followed file.
+    followed: bool = False  # Whether files were followed.
+
+
+class Restoring(Protocol):
+    """Counts the lines of earlier runs."""
+
+    def restore_result(self, line: DoneLine, result: dict[str, Any]) -> None:
+        """Count a result; raise a ValueError, KeyError, TypeError or AggregationError if it is none."""
+
+    def restore_reject(self, line: DoneLine, reason: Any) -> None:
+        """Count a reject; raise one of these if it is none."""
+
+
+class OpenJournal:
+    """The journal of one stream: restores earlier results, then appends those of this run.
+
+    Attributes:
+        path: path of the results.
+        is_restored: whether the results of earlier runs are counted.
+        restored: number of results found in the journal.
+        rejected: number of rejects found in the file of rejects.
+        damaged: number of unreadable lines, which were set aside.
+        conditions: contents of the ``.run`` file.
+    """
+
+    def __init__(
+        self,
+        options: Journal,
+        done: Done,
+        restoring: Restoring,
+        fingerprints: Callable[[], Mapping[str, str]],
+        *,
+        retry_errors: bool = False,
+    ) -> None:
+        """Prepare to `open` the files; nothing is read yet.
+
+        With `retry_errors`, the failed results and the rejects of earlier runs are set aside.
+        """
+        self.path = os.fspath(options.path)
+        self.is_restored = False
+        self.restored = self.rejected = self.damaged = 0
+        self.conditions = Conditions(fingerprints={}, origins={})
+        self._options, self._done, self._restoring = options, done, restoring
+        self._fingerprints, self._retry_errors = fingerprints, retry_errors
+        self._incomplete: set[str] = set()
+        self._files: list[AppendFile] = []
+        # One writes while the other flushes. The event loop's own may all be waiting for results.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
+        self._flushing: asyncio.Task[None] | None = None
+        self._failure: JournalError | None = None
+
+    async def open(self) -> None:
+        """Lock or create the files, and restore what they hold.
+
+        Truncates a last line without newline. Moves lines that are damaged, or there already, to the
+        ``.damaged`` file and logs a warning.
+
+        Raises:
+            JournalLocked: another process or stream writes to the files.
+            JournalMismatch: the journal was started under other conditions.
+            JournalError: the files cannot be read or written.
+        """
+        await run_in_thread(self._open, threads=self._threads)
+        results, rejects = self._files
+        self.restored = await self._restore(results, self._restore_result)
+        self.rejected = await self._restore(rejects, self._restore_reject)
+        self._done.skip(self.conditions.origins)
+        self.is_restored = True
+        if self._options.fsync == "interval":
+            self._flushing = asyncio.create_task(self._flush())
+
+    def _open(self) -> None:
+        fresh = not os.path.exists(self.path)
+        results = AppendFile(self.path)
+        self._files.append(results)
+        if not fresh:
+            self._read_conditions()
+        rejects, options = self._options.rejects or f"{self.path}.rejects", self._options
+        has_rejects = not fresh and os.path.exists(rejects) and os.path.getsize(rejects) > 0
+        before, now = self.conditions.fingerprints, {"format": FORMAT, **self._fingerprints()}
+        if before != now:
+            if (begun := results.size > 0 or has_rejects) and not options.force:
+                raise _mismatch(self.path, before, now)
+            self.conditions.fingerprints = now
+            self.conditions.earlier = [*self.conditions.earlier, before] if begun and before else []
+            self._write_conditions()
+        # Others can predict the usual name and make it a link to some other file.
+        self._files.append(AppendFile(rejects, flags=0 if options.rejects else os.O_NOFOLLOW))
+        if fresh:  # Drop the rejects of a journal that no longer exists.
+            self._files[-1].truncate(0)
+
+    # The .run file
+
+    def _read_conditions(self) -> None:
+        path = f"{self.path}.run"
+        try:
+            if data := Path(path).read_bytes():
+                self.conditions = msgspec.json.decode(data, type=Conditions)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
+        except (ValueError, RecursionError):
+            text = "not the .run file of a journal; remove it, or use another journal"
+            raise JournalMismatch(f"{path}: {text}") from None
+
+    def _write_conditions(self) -> None:
+        path = f"{self.path}.run"
+        try:
+            with drafted(path, follow_links=False) as draft, open(draft, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(self.conditions), indent=2) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            sync_directory(path)
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
+
+    async def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
+        """Store which files are copies, and the offsets at which reading of new files starts."""
+        self._done.skip(origins)
+        self.conditions.origins |= origins
+        self.conditions.copies = dict(copies)
+        self.conditions.followed = True
+        await run_in_thread(self._write_conditions, threads=self._threads)
+
+    # Earlier runs
+
+    async def _restore(self, file: AppendFile, restore: Callable[[Any], bool]) -> int:
+        """Pass each line to `restore`, as an object, and return how many it accepted."""
+        refused: list[tuple[int, int]] = []
+        accepted = end = 0
+        rest = b""
+        due = monotonic() + SLICE_SECONDS
+        try:
+            while piece := await run_in_thread(
+                partial(file.read, end + len(rest), max(PIECE_BYTES, len(rest))), threads=self._threads
+            ):
+                text = rest + piece
+                rest = text[text.rfind(b"\n") + 1 :]
+                for line in BytesIO(text[: len(text) - len(rest)]):
+                    start, end = end, end + len(line)
+                    try:
+                        is_accepted = restore(unseal(line))
+                    except (ValueError, TypeError, KeyError, AggregationError) as error:
+                        message = "%s: byte %d: not a result or reject; the line is set aside: %r"
+                        LOGGER.warning(message, file.path, start, error)
+                        self.damaged += 1
+                        is_accepted = False
+                    accepted += is_accepted
+                    if not is_accepted:
+                        refused.append((start, end))
+                    if monotonic() >= due:
+                        await asyncio.sleep(0)
+                        due = monotonic() + SLICE_SECONDS
+            await run_in_thread(partial(self._mend, file, end, refused), threads=self._threads)
+        except OSError as error:
+            raise JournalError(f"{file.path}: cannot be repaired: {error.strerror or error}") from error
+        return accepted
+
+    def _mend(self, file: AppendFile, end: int, refused: Sequence[tuple[int, int]]) -> None:
+        if end < file.size:
+            file.truncate(end)
+        if refused:
+            file.move(refused, f"{self.path}.damaged")
+
+    def _restore_result(self, result: Any) -> bool:
+        line = read_source(result["source"])
+        if self._retry_errors and result["status"] == "error":
+            return False
+        if line in self._done:
+            raise ValueError("the result of that line is there already")
+        self._restoring.restore_result(line, result)
+        self._done.restore(line)
+        return True
+
+    def _restore_reject(self, record: Any) -> bool:
+        line = read_source(record["source"])
+        if self._retry_errors:
+            return False
+        if record["reason"] == "incomplete":  # The rest of the line may have come since.
+            self._incomplete.add(record["source"]["sha256"])
+            return True
+        if line in self._done:
+            raise ValueError("the line is there already, here or among the results")
+        self._restoring.restore_reject(line, record["reason"])
+        self._done.restore(line)
+        return True
+
+    # This run
+
+    async def commit(self, items: Sequence[Evaluation | Rejected]) -> list[Evaluation | None]:
+        """Append complete results and rejects; return the results, with None in place of the rejects.
+
+        Raises:
+            JournalError: these cannot be written, or earlier ones could not be flushed.
+        """
+        if self._failure is not None:
+            raise self._failure
+        kept = [None if isinstance(item, Rejected) else item for item in items]
+        results = [evaluation.as_dict() for evaluation in kept if evaluation is not None]
+        rejects = [item for item in items if isinstance(item, Rejected) and self._is_new(item)]
+        await run_in_thread(partial(self._append, results, rejects), threads=self._threads)
+        return kept
+
+    def _is_new(self, rejected: Rejected) -> bool:
+        return rejected.reject.reason != "incomplete" or rejected.reject.sha256 not in self._incomplete
+
+    def _append(self, results: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected]) -> None:
+        to_results, to_rejects = self._files
+        if results:
+            to_results.write(
+                b"".join([seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results])
+            )
+        for reject, source in rejected:
+            room = self._options.max_reject_bytes - to_rejects.size
+            to_rejects.write(seal(reject_line(reject, {"source": source}, room)))
+        if self._options.fsync == "always":
+            self._sync()
+
+    def _sync(self) -> None:
+        """Flush to disk, until the first failure, after which the system may drop data silently."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            for file in self._files:
+                file.sync()
+        except JournalError as error:
+            self._failure = error
+            raise
+
+    async def _flush(self) -> None:
+        with suppress(JournalError):  # The next `commit` raises it.
+            while True:
+                await asyncio.sleep(self._options.fsync_interval)
+                await write_in_thread(self._sync, threads=self._threads)
+
+    async def aclose(self) -> None:
+        """Flush everything, unless `fsync` is "never", and release the locks.
+
+        Raises:
+            JournalError: something cannot be flushed.
+        """
+        try:
+            if self._flushing is not None:
+                self._flushing.cancel()
+                await outlast(self._flushing, inf)
+            if self.is_restored and self._options.fsync != "never":
+                await write_in_thread(self._sync, threads=self._threads)
+        finally:
+            for file in self._files:
+                file.close()
+            self._threads.shutdown(wait=False)
+
+
+def seal(line: bytes) -> bytes:
+    """Return the line of a nonempty JSON object with its CRC-32 added as the last member."""
+    body = memoryview(line)[:-2]
+    return CHECKSUM % (body, crc32(body))
+
+
+def unseal(line: bytes) -> Any:
+    """Return the object in a line made by `seal`.
+
+    Raises:
+        ValueError: the line is damaged.
+    """
+    if not line.endswith(CHECKSUM % (b"", crc32(memoryview(line)[:-CHECKSUM_BYTES]))):
+        raise ValueError("its checksum is missing or wrong")
+    record = orjson.loads(line)
+    del record["crc32"]
+    return record
+
+
+def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -> JournalMismatch:
+    """Return the error for a journal that was started under other conditions."""
+    if not before:
+        return JournalMismatch(
+            f"{journal}: not empty, but its file {journal}.run is missing; "
+            "use another file, or resume with --resume=force, in Python Journal(..., force=True)"
+        )
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    shown = [
+        f"{name} ({before.get(name)}, now {now.get(name)})" if name in LEGIBLE else name for name in names
+    ]
+    return JournalMismatch(
+        f"{journal}: was started with another {', another '.join(shown)}; its results and new ones would not "
+        "be comparable. Use another journal, or resume with --resume=force, in Python "
+        "Journal(..., force=True)",
+        names,
+    )

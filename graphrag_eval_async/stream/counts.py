@@ -1,0 +1,161 @@
+"""Counts of a stream so far: results, rejects and samples, including those of earlier runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, get_args
+
+from graphrag_eval_async.aggregates.exact import ONE, sum_units
+from graphrag_eval_async.errors import GraphragEvalWarning, warn_caller
+from graphrag_eval_async.records import Reason, Rejects
+from graphrag_eval_async.records.metrics import COST, is_counted_cost
+from graphrag_eval_async.reference import misnamed_steps
+from graphrag_eval_async.sinks.done import Numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.records.evaluation import Evaluation
+    from graphrag_eval_async.reference import Reference
+    from graphrag_eval_async.sinks.done import DoneLine
+    from graphrag_eval_async.stream.until import UntilDecided
+
+LOOK_AT_NAMES = 20
+"""Number of results after which the names of steps are looked at, before the end of the stream."""
+
+LOGGER = logging.getLogger("graphrag_eval_async")
+
+
+class Counts:
+    """The results and rejects of a stream so far; a journal restores those of earlier runs.
+
+    Attributes:
+        samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
+            journal they may have gaps, and then only the ids count.
+        rejects_are_read: whether the caller has asked for the rejects.
+        on_restored: called with each result of an earlier run after the aggregates count it.
+        add: counts a result that is handed out.
+    """
+
+    def __init__(
+        self,
+        aggregates: RunningAggregates,
+        usage: JudgeUsage,
+        reference: Reference,
+        until: UntilDecided | None,
+        on_restored: Iterable[Callable[[Mapping[str, Any]], object]],
+        *,
+        numbered: bool,
+        rejects_are_read: bool,
+    ) -> None:
+        """Unless results are `numbered`, `samples` stays empty."""
+        self.rejects = Rejects()
+        self.rejects_are_read = rejects_are_read
+        self.samples: dict[str, int] = {}
+        self.on_restored = [*on_restored]
+        self.add: Callable[[Evaluation], None] = self._add_first
+        self._aggregates, self._usage, self._until = aggregates, usage, until
+        self._reference: Reference | None = reference
+        self._numbered = numbered
+        self._left = LOOK_AT_NAMES
+        self._scattered: dict[str, Numbers] = {}
+        self._spent = 0
+
+    def _add_first(self, result: Evaluation) -> None:
+        self._aggregates.add(result)
+        self._left -= 1
+        if not self._left:
+            self.add = self._aggregates.add
+            self.warn_of_names()
+
+    def warn_of_names(self) -> None:
+        """Warn once if the agent's tools seem to have other names than the reference steps."""
+        told = self._reference and misnamed_steps(self._reference, self._aggregates._step_names())
+        if told:
+            self._reference = None
+            warn_or_log(told)
+
+    def warn_of_rejects(self) -> None:
+        """Warn once of rejects that the caller has not looked at; log them if warnings are errors."""
+        if self.rejects_are_read or not len(self.rejects):
+            return
+        self.rejects_are_read = True
+        counts = ", ".join(f"{reason} {count}" for reason, count in self.rejects.counts.most_common())
+        total = self.rejects.total
+        warn_or_log(
+            f"{total} {'response was' if total == 1 else 'responses were'} rejected: {counts}. "
+            f"The first: {self.rejects[0].described()}. "
+            "All are in the rejects of the stream; on_reject gets each."
+        )
+
+    def take_sample(self, question_id: str) -> int | None:
+        """Return the number of the next sample of a question, the lowest that is free, if it has one."""
+        if not self._numbered:
+            return None
+        if self._scattered and question_id in self._scattered:
+            return self._scattered[question_id].add_next()
+        sample = self.samples[question_id] = self.samples.get(question_id, 0) + 1
+        return sample
+
+    def give_back_sample(self, question_id: str) -> None:
+        """Undo counting one answer to a question; its samples keep their numbers."""
+        if self._numbered and question_id not in self._scattered:  # Else the journal has others.
+            self.samples[question_id] -= 1
+            if not self.samples[question_id]:
+                del self.samples[question_id]
+
+    def _add_sample(self, question_id: str, sample: int) -> None:
+        """Record the number of a sample from an earlier run, which may leave a gap."""
+        before = self.samples.setdefault(question_id, 0)
+        if question_id not in self._scattered and sample == before + 1:
+            self.samples[question_id] = sample
+        else:
+            self._scattered.setdefault(question_id, Numbers(before)).add(sample)
+
+    def restore_result(self, line: DoneLine, result: dict[str, Any]) -> None:
+        """Count a result from an earlier run.
+
+        Raises:
+            AggregationError, KeyError, TypeError, ValueError: it is none, and nothing of it was counted.
+        """
+        question_id = result["question_id"]
+        sample = result["sample"] if self._numbered else 1
+        if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
+            raise ValueError("no whole result")
+        self._aggregates.add(result)
+        if self._numbered:
+            self._add_sample(question_id, sample)
+        if "judge" in result:
+            self._spent += sum_units(_costs(result))
+            self._usage.restored_dollars = self._spent / ONE
+        if self._until is not None:
+            self._until.restore(line, result)
+        for call in self.on_restored:
+            call(result)
+
+    def restore_reject(self, line: DoneLine, reason: Any) -> None:
+        """Count a reject from an earlier run; raise a ValueError if it is none."""
+        if reason not in get_args(Reason):
+            raise ValueError("no reject")
+        self.rejects.counts[reason] += 1
+        if self._until is not None:
+            self._until.restore(line, None)
+
+
+def warn_or_log(text: str) -> None:
+    """Warn; log it if warnings are errors."""
+    try:
+        warn_caller(text)
+    except GraphragEvalWarning:
+        LOGGER.warning("%s", text)
+
+
+def _costs(result: Mapping[str, Any]) -> list[float]:
+    """The known costs of judging a result, in US dollars, by part."""
+    costs = [result[key] for key in result if key.endswith(COST)]
+    for step in result.get("actual_steps") or ():
+        if isinstance(step, dict):
+            costs += [step[key] for key in step if is_counted_cost(key)]
+    return [cost for cost in costs if isinstance(cost, int | float)]
