@@ -12,10 +12,10 @@ import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records import Line, LongLine, Record, write_line
+from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.sources.files import PIECE_BYTES
 from graphrag_eval_async.sources.following import Follower, follow_jsonl
-from graphrag_eval_async.sources.lines import Splitter, cut, objects_of, split_lines
+from graphrag_eval_async.sources.lines import Splitter, cut, is_blank, long_line, objects_of, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 from graphrag_eval_async.sources.waiting import Lag
 
@@ -137,20 +137,28 @@ async def from_iterable(
     async for item in source if isinstance(source, AsyncIterable) else _each(source):
         if isinstance(item, Line | LongLine):
             yield [item]
-        elif isinstance(item, str | bytes | bytearray | memoryview):
+            continue
+        number, offset = splitter.number, splitter.offset
+        if isinstance(item, str | bytes | bytearray | memoryview):
             data = item.encode(errors="surrogatepass") if isinstance(item, str) else bytes(item)
-            for lines in _lines(data, splitter, documents=documents and b"\n" in data):
-                if lines:
-                    yield lines
-                else:
-                    await asyncio.sleep(0)
-        else:
-            record = write_line(item, splitter.number, splitter.offset)
-            if isinstance(record, Line) and len(record.data) > max_line_bytes:
-                yield splitter.feed(record.data + b"\n")
+            if data.find(b"\n", 0, -1) >= 0 or len(data) > max_line_bytes:
+                for lines in _lines(data, splitter, documents=documents and b"\n" in data):
+                    if lines:
+                        yield lines
+                    else:
+                        await asyncio.sleep(0)
                 continue
-            splitter.number += 1
-            splitter.offset += len(record.data) + 1
+            record: Line | Unwritable = Line(number, offset, data.removesuffix(b"\n"))
+        else:
+            record = write_line(item, number, offset)
+        splitter.number, splitter.offset = number + 1, offset + len(record.data) + 1
+        if isinstance(record, Unwritable):
+            yield [record]
+        elif len(record.data) > max_line_bytes:
+            yield [long_line(record.data, number, offset, max_line_bytes)]
+        elif is_blank(record.data, number):
+            await asyncio.sleep(0)
+        else:
             yield [record]
 
 
