@@ -159,15 +159,12 @@ class Group:
         The sum is in units of 2**-1074. None if some results do not name their questions.
         """
         if metric not in self._sums:
-            series, own = self.series.get(metric), self.errors_by_question
-            units = self.errors * ONE + own.shift
+            series, own, units = self.series.get(metric), self.errors_by_question, self.errors * ONE
             if metric != ERROR_RATE:
                 if series is None or series.questions is None:
                     return 0, 0
-                own = series.questions
-                # Ints that no double equals are rounded by question.
-                units = own.sum_of_means() if series.values.wide else series.units + own.shift
-            self._sums[metric] = None if self.places.get(UNKNOWN) in own else (units, len(own))
+                own, units = series.questions, series.units
+            self._sums[metric] = None if self.places.get(UNKNOWN) in own else (units + own.shift, len(own))
         return self._sums[metric]
 
     def means_of_questions(self, metric: str) -> Iterator[tuple[str, float, int]]:

@@ -8,16 +8,13 @@ from itertools import repeat
 from math import fsum, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
+from graphrag_eval_async.aggregates.exact import ONE, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 UNKNOWN = ""
 """Stands for the question of results that name none."""
-
-WAITING, MAX_WAITING = 8, 1 << 16
-"""Maximum values for each question that wait to be summed in one batch, and maximum of all."""
 
 FIRST = (1, None)
 """Numbers of first samples; results of other programs may not number them."""
@@ -78,36 +75,24 @@ class QuestionValues:
     """The values of one metric, summed exactly by question.
 
     A question has a place, the same for all metrics of a template. A question with one value takes 8 bytes.
+
+    Attributes:
+        shift: what the sum of all values lacks to be the sum of the questions' means, in units of 2**-1074;
+            0 as long as each question has one value.
     """
 
-    __slots__ = ("_before", "_count", "_places", "_several", "_shift", "_single", "_values")
+    __slots__ = ("_count", "_several", "_single", "shift")
 
     def __init__(self) -> None:
         self._single = array("d")  # NaN for a place without a value, or with several.
         self._several: dict[int, Several] = {}
-        self._count = self._shift = 0
-        self._before: dict[int, float | Several] = {}  # What `_shift` counts of questions that have changed.
-        self._places, self._values = array("q"), array("d")  # Those that wait.
+        self._count = self.shift = 0
 
     def __len__(self) -> int:
-        self._settle()
         return self._count
-
-    @property
-    def shift(self) -> int:
-        """What the sum of all values lacks to be the sum of the questions' means, in units of 2**-1074.
-
-        It is 0 as long as each question has one value.
-        """
-        self._settle()
-        for place, values in self._before.items():
-            self._shift += _shift(self._several.get(place, nan)) - _shift(values)
-        self._before.clear()
-        return self._shift
 
     def __contains__(self, place: object) -> bool:
         """Whether the question at a place has a value."""
-        self._settle()
         single = self._single
         return place in self._several or (
             isinstance(place, int) and place < len(single) and not isnan(single[place])
@@ -120,32 +105,13 @@ class QuestionValues:
             self._single.extend(values)
             self._count += len(places)
             return
-        self._wait(places, values)
+        for place, value in zip(places, values, strict=True):
+            self._merge_one(place, float(value))
 
     def remove(self, places: Sequence[int], values: Sequence[float]) -> None:
         """Remove values that were added."""
-        self._wait([~place for place in places], values)
-
-    def _wait(self, places: Sequence[int], values: Sequence[float]) -> None:
-        self._places.extend(places)
-        self._values.extend(values)
-        if len(self._places) > min(WAITING * len(self._single), MAX_WAITING):
-            self._settle()
-
-    def _settle(self) -> None:
-        if not self._places:
-            return
-        places, values = self._places, self._values
-        self._places, self._values = array("q"), array("d")
-        came: dict[int, list[float]] = {}
         for place, value in zip(places, values, strict=True):
-            came.setdefault(place, []).append(value)
-        for place, own in came.items():
-            if place >= 0:
-                self._merge_one(place, (sum_floats(own), len(own)) if len(own) > 1 else own[0])
-        for place, own in came.items():
-            if place < 0:
-                self._merge_one(~place, (-sum_floats(own), -len(own)))
+            self._merge_one(place, (-to_units(float(value)), -1))
 
     def _pad(self, length: int) -> None:
         self._single.extend(repeat(nan, length - len(self._single)))
@@ -159,8 +125,7 @@ class QuestionValues:
         if isinstance(total, tuple) and total[1] < 2:  # After a removal.
             total = mean_of(total)[0] if total[1] else nan
         self._count += (isinstance(total, tuple) or not isnan(total)) - (known is not None)
-        if isinstance(total, tuple) or isinstance(known, tuple):
-            self._before.setdefault(place, nan if known is None else known)
+        self.shift += _shift(total) - (0 if known is None else _shift(known))
         if isinstance(total, tuple):
             self._several[place], single[place] = total, nan
         else:
@@ -169,7 +134,6 @@ class QuestionValues:
 
     def by_place(self) -> Iterator[tuple[int, float | Several]]:
         """Yield the places of questions with values, and these."""
-        self._settle()
         several = self._several
         for place, value in enumerate(self._single):
             if value == value:  # Not NaN.
@@ -179,22 +143,18 @@ class QuestionValues:
 
     def merge(self, other: QuestionValues, places: Sequence[int], *, fresh: bool = False) -> None:
         """Add the values of `other`, whose places become `places`; `fresh` as in `add`."""
-        single, several = other.dump(range(len(places)))
         if fresh and len(self._single) <= places[0]:
             self._pad(places[0])
-            several = {place + places[0]: values for place, values in several.items()}
-            self.load(self._single + single, self._several | several)
+            self._single += other._single
+            self._several |= {place + places[0]: values for place, values in other._several.items()}
+            self._count += other._count
+            self.shift += other.shift
         else:
             for place, values in other.by_place():
                 self._merge_one(places[place], values)
 
-    def sum_of_means(self) -> int:
-        """Return the sum of the questions' means, in units of 2**-1074; `shift` says it faster."""
-        return sum(to_units(mean_of(values)[0]) for _, values in self.by_place())
-
     def dump(self, places: Iterable[int]) -> tuple[array[float], dict[int, Several]]:
         """Return the values at places: one, or NaN; and by index in `places`, several."""
-        self._settle()
         single, several, places = self._single, self._several, [*places]
         known = len(single)
         # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
@@ -206,8 +166,7 @@ class QuestionValues:
         """Set all values, as `dump` returns them, of valid places."""
         self._single, self._several = single, {**several}
         self._count = len(single) - sum(map(isnan, single)) + len(several)
-        self._shift = sum(map(_shift, several.values()))
-        self._before = {}
+        self.shift = sum(map(_shift, several.values()))
 
 
 class Clusters(NamedTuple):

@@ -196,8 +196,8 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
         own = group.series[name]
         if own.questions is not None:
             ends = float(own.values.first()), float(own.values.last())
-            rounding = len(own) * ONE << 11 if wide else 0  # Of ints that no double equals.
-            _load_questions(own.questions, series.questions, known, len(own), own.units, ends, rounding)
+            units = None if wide else own.units  # Ints that no double equals are rounded by question.
+            _load_questions(own.questions, series.questions, known, len(own), units, ends)
     return group
 
 
@@ -217,9 +217,8 @@ def _load_questions(
     state: _Questions,
     known: int,
     count: int,
-    units: int,
+    units: int | None,
     ends: tuple[float, float] = (0.0, 1.0),
-    rounding: int = 0,
 ) -> None:
     """Load `count` values between `ends`, with a sum of `units`, of so many known questions."""
     single: array[float] = array("d")
@@ -231,11 +230,11 @@ def _load_questions(
     questions.load(single, several)
     ones = [value for value in single if not isnan(value)]
     means = [*ones, *(mean_of(values)[0] for values in several.values())]
-    low, high = ends
+    found = sum_floats(ones) + sum(total for total, _ in several.values())
     if (
         len(ones) + sum(values for _, values in several.values()) != count
-        or not all(low <= each <= high for each in means)
-        or abs(sum_floats(ones) + sum(total for total, _ in several.values()) - units) > rounding
+        or not all(ends[0] <= each <= ends[1] for each in means)
+        or units not in (None, found)
     ):
         raise ValueError("other values by question than those of the metric")
 

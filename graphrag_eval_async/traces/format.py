@@ -10,7 +10,6 @@ import orjson
 
 from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record
-from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.traces.detect import FORMATS, read_trace
@@ -18,7 +17,6 @@ from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
 from graphrag_eval_async.traces.plain import halves, history_of
 from graphrag_eval_async.traces.trace import (
     FAILURES,
-    MAX_CHARACTERS,
     Failed,
     QuestionTexts,
     as_function,
@@ -194,17 +192,6 @@ def convert_record(
         return reject(record, "not_a_trace", str(error))
 
 
-def _check_names(response: dict[str, Any], questions: Mapping[str, Question]) -> None:
-    """Note it if the steps of a trace have no name in common with the reference steps of its question."""
-    question = questions.get(response.get("question_id", ""))
-    wanted = {step["name"] for group in (question and question.reference_steps) or () for step in group}
-    found = [step["name"] for step in response["actual_steps"]] if "trace_format" in response else []
-    if found and wanted and {*map(plain_name, wanted)}.isdisjoint(map(plain_name, found)):
-        names = f"tools {', '.join(dict.fromkeys(found))}; reference steps {', '.join(sorted(wanted))}"
-        text = f"no tool is named like a reference step ({names}); step_names or aliases name them"
-        response.setdefault("trace_problems", []).append(text[:MAX_CHARACTERS])
-
-
 def record_reader(
     format: TraceFormat,  # noqa: A002  (as users name it)
     questions: Mapping[str, Question],
@@ -218,7 +205,6 @@ def record_reader(
         response = convert_record(record, format, texts, max_line_bytes)
         if isinstance(response, Reject):
             return response if response.reason == "not_a_trace" else read(record)
-        _check_names(response, questions)
         assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)
         found = read(record._replace(data=orjson.dumps(response)))
         if not isinstance(found, Reject):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphrag_eval_async.traces.spans import Span
-
-LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
 GRACE = 10.0
 """Seconds to wait for late spans after the root span: SDKs export every 5 s, each service for itself."""
@@ -221,38 +218,26 @@ class TraceGroups(Generic[P]):
     def _takes(self, trace_id: str) -> bool:
         """Whether a trace takes one more span; one that was returned is opened again, if it is kept."""
         group = self._open.get(trace_id)
+        if group is not None and group.reason is None:
+            return True
+        key = _digest(trace_id)
         if group is None:
-            if (key := _digest(trace_id)) not in self._given:
+            if key not in self._given:
                 return True
-            group = self._open_again(trace_id)
-            if (group is None or group.reason is not None) and not self._given[key]:
-                self._given[key] = True
-                self.late.traces += 1
-                self.late.trace_ids += [trace_id[:40]] if len(self.late.trace_ids) < LISTED else []
-        if group is None or group.reason is not None:
-            self._count(trace_id, is_dropped=group is None)
-        return group is not None
-
-    def _open_again(self, trace_id: str) -> TraceGroup[P] | None:
-        group = self._kept.pop(trace_id, None)
-        if group is not None:
-            # Another, since the caller may be about to use the one that was returned.
-            self._open[trace_id] = replace(group, spans=[*group.spans])
-            self._bytes += group.size
-            self._kept_bytes -= group.size
-        return group
-
-    def _count(self, trace_id: str, *, is_dropped: bool) -> None:
+            if (group := self._kept.pop(trace_id, None)) is not None:
+                # Another, since the caller may be about to use the one that was returned.
+                self._open[trace_id] = group = replace(group, spans=[*group.spans])
+                self._bytes += group.size
+                self._kept_bytes -= group.size
+                if group.reason is None:
+                    return True
         self.late.spans += 1
-        self.late.dropped += is_dropped
-        if self.late.spans == 1:
-            LOGGER.warning(
-                "A span came after its trace %.40r was evaluated, and changes no result. A longer grace (now "
-                "%g s) or trace_idle (now %g s) waits for such spans.",
-                trace_id,
-                self._grace,
-                self._idle,
-            )
+        self.late.dropped += group is None
+        if self._given.get(key) is False:
+            self._given[key] = True
+            self.late.traces += 1
+            self.late.trace_ids += [trace_id[:40]] if len(self.late.trace_ids) < LISTED else []
+        return group is not None
 
 
 def _digest(trace_id: str) -> bytes:

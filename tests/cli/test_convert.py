@@ -73,10 +73,7 @@ def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> N
     call = {"id": "c", "type": "function", "function": {"name": "run_sparql", "arguments": "{}"}}
     history = [CHAT[0], {"role": "assistant", "tool_calls": [call]}, {**CHAT[2], "tool_call_id": "c"}]
     log = traced.lines(history, name="log.jsonl")
-    for names, score, problems in [
-        (("--step-name", "run_sparql=sparql_query"), 1, None),
-        ((), 0, "no tool is named like a reference step (tools run_sparql; reference steps sparql_query)"),
-    ]:
+    for names, score in [(("--step-name", "run_sparql=sparql_query"), 1), ((), 0)]:
         command = [
             "evaluate",
             traced.reference,
@@ -90,8 +87,6 @@ def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> N
         assert run(*command) == 0
         [result] = traced.read("out.jsonl")
         assert result["steps_score"] == score
-        assert (problems or "") in result.get("trace_problems", [""])[0]
-    assert "trace problems: 1 no tool is named like a reference step" in capfd.readouterr().out
     assert run("convert", log, "--step-name", "a") == 2
     assert "expected TOOL=STEP" in capfd.readouterr().err
 

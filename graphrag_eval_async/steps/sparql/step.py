@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
 from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
-from graphrag_eval_async.steps.sparql.columns import Column
 from graphrag_eval_async.steps.sparql.comparison import (
     agree_but_for_order,
     compare,
@@ -20,7 +17,6 @@ from graphrag_eval_async.steps.sparql.comparison import (
 )
 from graphrag_eval_async.steps.sparql.differences import Differences
 from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
-from graphrag_eval_async.steps.sparql.query import query_of, read_query
 from graphrag_eval_async.steps.sparql.results import is_same_table, read_document, results_of
 from graphrag_eval_async.steps.sparql.tables import read_strictly
 
@@ -30,27 +26,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
     from graphrag_eval_async.steps.sparql.results import SparqlResults
-
-
-MAX_PREFIXED = 5000
-"""Characters of a query whose prefixes are read: a few milliseconds."""
-
-PREFIXES = {
-    "dbo": "http://dbpedia.org/ontology/",
-    "dbr": "http://dbpedia.org/resource/",
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "dcterms": "http://purl.org/dc/terms/",
-    "foaf": "http://xmlns.com/foaf/0.1/",
-    "owl": "http://www.w3.org/2002/07/owl#",
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
-    "schema": "http://schema.org/",
-    "skos": "http://www.w3.org/2004/02/skos/core#",
-    "wd": "http://www.wikidata.org/entity/",
-    "wdt": "http://www.wikidata.org/prop/direct/",
-    "xsd": "http://www.w3.org/2001/XMLSchema#",
-}
-"""Prefixes that are known without a declaration."""
 
 
 class SparqlStep:
@@ -137,24 +112,19 @@ class SparqlStep:
         return "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
 
     def hint(self, actual: ActualStep) -> str | None:
-        """Say if the results agree but for http or https, or prefixes, in their IRIs."""
+        """Say if an expected IRI was found with http for https or the other way round, or with a prefix."""
         reference, results = self.sides(actual)
-        texts = frozenset[Any]().union(*(column.texts for column in results.columns))
-        expected = (text for column in reference.results.columns for text in column.texts)
-        lacking = next((text for text in expected if text and ":" in text and text not in texts), None)
-        # Most outputs that are wrong have nothing of the kind.
-        local = re.split("[:/#]", lacking or "")[-1]
-        if lacking is None or not any(text and text.rstrip(">").endswith(local) for text in texts):
-            return None
         actual.budget.spend(results.row_count * len(results.columns))
-        queries = [self._step.get(REFERENCE_QUERY), query_of(self._step), query_of(actual.step)]
-        known = PREFIXES.copy()
-        for text in queries:
-            if isinstance(text, str) and len(text) <= MAX_PREFIXED:
-                known |= read_query(text).prefixes
-        sides = [_with_full_iris(side, known) for side in (reference.results, results)]
-        is_same = compare(self._prepared(sides[0]), sides[1], actual.budget) == 1
-        return "equal but for http or https, or prefixes, in IRIs" if is_same else None
+        found = dict.fromkeys(text.strip("<>") for each in results.columns for text in each.texts if text)
+        by_iri = {_with_http(text): text for text in found}
+        by_local_name = {text.partition(":")[2]: text for text in found if ":" in text and "://" not in text}
+        expected = (text for column in reference.results.columns for text in column.texts)
+        for text in expected:
+            if text and "://" in text and text not in found:
+                other = by_iri.get(_with_http(text)) or by_local_name.get(re.split("[/#]", text)[-1])
+                if other:
+                    return f"{other[:200]} is {text[:200]} but for http or https, or a prefix"
+        return None
 
     def partial(self, actual: ActualStep) -> Partial:
         """What agrees, computed once for each actual step."""
@@ -171,18 +141,5 @@ class SparqlStep:
         return Differences(self.partial(actual)).listed()
 
 
-def _with_full_iris(results: SparqlResults, prefixes: Mapping[str, str]) -> SparqlResults:
-    """The results with all texts that may be IRIs written alike: in full, and with http."""
-
-    def full(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        text = value[1:-1] if value.startswith("<") and value.endswith(">") else value
-        prefix, colon, local = text.partition(":")
-        text = prefixes[prefix] + local if colon and prefix in prefixes else text
-        return f"http://{text[8:]}" if text.startswith("https://") else text
-
-    columns = [
-        Column(each.name, [*map(full, each.texts)], [*map(full, each.values)]) for each in results.columns
-    ]
-    return replace(results, columns=columns)
+def _with_http(text: str) -> str:
+    return text.replace("https://", "http://", 1)
