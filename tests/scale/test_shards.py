@@ -20,7 +20,6 @@ from graphrag_eval_async import (
     evaluate_stream,
     read_jsonl,
 )
-from graphrag_eval_async.sources.shards import Shard, as_shard, windows
 from tests.scale.support import FILES, REFERENCE, in_ranges, told, write
 
 if TYPE_CHECKING:
@@ -109,27 +108,12 @@ def test_processes_share_a_shard(files: Any, count: int, size: int) -> None:
             assert evaluated(index, 2) == evaluated(index, 1)
 
 
-def test_every_byte_belongs_to_one_shard(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"a": 1}\n' * 10 + b"{" + b" " * 200 + b"}\n" + b"{}\n" * 20)
-    size = path.stat().st_size
-    for count in (1, 2, 3, 7, 50, 400):
-        parts = [each for index in range(count) for each in windows([str(path)], Shard(index, count))]
-        ends = [(start, size if end is None else end) for _, start, end in parts]
-        assert [start for start, _ in ends] == [0, *(end for _, end in ends[:-1])]
-        assert ends[-1][1] == size
-
-
 @pytest.mark.parametrize(
     "shard", ["3/3", "a/3", "1", "0/0", "-1/3", (3, 3), (-1, 2), (0,), 5, (0.0, 1), "1/3 "]
 )
 def test_what_is_no_shard(shard: Any) -> None:
     with pytest.raises(UsageError, match="shard: expected INDEX/COUNT"):
         read_jsonl("x.jsonl", shard=shard)
-
-
-def test_shards_are_written_in_two_ways() -> None:
-    assert as_shard("2/3") == as_shard((2, 3)) == as_shard(Shard(2, 3))
 
 
 def test_a_pipe_has_no_shards(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 import uvloop
 from anyio.lowlevel import checkpoint
 
-from graphrag_eval_async.errors import SourceError
-from graphrag_eval_async.sources.files import PIECE_BYTES, PIECES, open_binary, read_pieces
+from graphrag_eval_async.sources.files import open_binary, read_pieces
 from tests.deadlines import WAIT_SECONDS, wait
 from tests.sources.followed import open_files
 
@@ -47,34 +46,6 @@ async def read_file(path: str | os.PathLike[str]) -> AsyncGenerator[bytes]:
 
 async def read(path: str | os.PathLike[str]) -> list[bytes]:
     return [chunk async for chunk in read_file(path)]
-
-
-@LOOPS
-def test_regular_files(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
-    data = os.urandom(2 * PIECES * PIECE_BYTES + 5)
-    (tmp_path / "data").write_bytes(data)
-    (tmp_path / "empty").touch()
-    assert b"".join(run(new_loop, read(tmp_path / "data"))) == data
-    assert run(new_loop, read(str(tmp_path / "empty"))) == []
-
-
-@LOOPS
-def test_devices_that_never_block(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    assert run(new_loop, read("/dev/null")) == []
-
-
-@LOOPS
-def test_unreadable_files(new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path) -> None:
-    for path, problem in [
-        (tmp_path, "Is a directory"),
-        (tmp_path / "absent", "No such file"),
-        (tmp_path / ("x" * 5000), "File name too long"),
-    ]:
-        with pytest.raises(SourceError, match=problem) as caught:
-            run(new_loop, read(path))
-        assert str(caught.value).startswith(f"{path}: cannot be read: ")
-    with pytest.raises(SourceError, match=r"null (byte|character)"):
-        run(new_loop, read("a\0b"))
 
 
 @LOOPS
@@ -172,20 +143,3 @@ async def test_files_are_read_while_all_threads_of_the_loop_wait(tmp_path: Path)
     finally:
         go_on.set()
     await asyncio.gather(*waiting)
-
-
-async def test_leaving_early_closes_the_file(tmp_path: Path) -> None:
-    (tmp_path / "data").write_bytes(b"x" * (PIECES * PIECE_BYTES + 1))
-    before = open_files()
-    chunks = read_file(tmp_path / "data")
-    await anext(chunks)
-    await chunks.aclose()
-    assert open_files() == before
-
-
-async def test_errors_of_the_consumer_are_not_attributed_to_the_file(tmp_path: Path) -> None:
-    (tmp_path / "data").write_bytes(b"x")
-    chunks = read_file(tmp_path / "data")
-    await anext(chunks)
-    with pytest.raises(KeyError):
-        await chunks.athrow(KeyError())

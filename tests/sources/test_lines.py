@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import read_jsonl
-from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
+from graphrag_eval_async.records import Line, LongLine, Record
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.sources.files import PIECE_BYTES
 from graphrag_eval_async.sources.lines import Splitter, split_lines
@@ -79,85 +79,6 @@ async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int)
             assert record.data == text
 
 
-@pytest.mark.parametrize(
-    ("chunks", "lines"),
-    [
-        ([], []),
-        ([b""], []),
-        ([b"\n\n\n"], []),
-        ([b"a"], [(1, 0, b"a")]),
-        ([b"a\nb"], [(1, 0, b"a"), (2, 2, b"b")]),
-        ([b"a\nb\n"], [(1, 0, b"a"), (2, 2, b"b")]),
-        ([b"a", b"", b"b", b"\n"], [(1, 0, b"ab")]),
-        ([b"a\r", b"\nb\r\n"], [(1, 0, b"a\r"), (2, 3, b"b\r")]),
-        ([b"a\rb"], [(1, 0, b"a\rb")]),
-        ([b"\n \t\r\n\na"], [(4, 6, b"a")]),
-        ([BOM + b"a\n" + BOM + b"b"], [(1, 0, BOM + b"a"), (2, 5, BOM + b"b")]),
-        ([b"\xef", b"\xbb", b"\xbfa"], [(1, 0, BOM + b"a")]),
-        ([BOM], []),
-        ([BOM + b"\r\n", b"a"], [(2, 5, b"a")]),
-        ([b"\n" + BOM], [(2, 1, BOM)]),
-        (
-            ["a\u2028b\u0085c\u2029\x0b\x0c\x1ed".encode()],
-            [(1, 0, "a\u2028b\u0085c\u2029\x0b\x0c\x1ed".encode())],
-        ),
-    ],
-)
-async def test_lines(chunks: list[bytes], lines: list[tuple[int, int, bytes]]) -> None:
-    assert await split(chunks) == [Line(*line) for line in lines]
-
-
-async def test_lines_come_as_soon_as_they_are_complete() -> None:
-    asked = 0
-
-    async def chunks() -> AsyncGenerator[bytes]:
-        nonlocal asked
-        for chunk in (b"a\nb\nc", b"d", b"\n", b"e"):
-            asked += 1
-            yield chunk
-
-    batches = split_lines(chunks(), max_line_bytes=10)
-    seen = [(asked, [record.data for record in batch if isinstance(record, Line)]) async for batch in batches]
-    assert seen == [(1, [b"a", b"b"]), (3, [b"cd"]), (4, [b"e"])]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
-async def test_a_long_line_across_chunks(size: int) -> None:
-    data = b"1234567\n12345\n" + b"x" * 23 + b"\n123456\nab\n" + b"y" * 6
-    chunks = [data[i : i + size] for i in range(0, len(data), size)]
-    records = await split(chunks, 5)
-    assert [(r.number, r.offset, type(r)) for r in records] == [
-        (1, 0, LongLine),
-        (2, 8, Line),
-        (3, 14, LongLine),
-        (4, 38, LongLine),
-        (5, 45, Line),
-        (6, 48, LongLine),
-    ]
-    assert [r.head for r in records if isinstance(r, LongLine)] == [
-        b"1234567",
-        b"x" * 23,
-        b"123456",
-        b"y" * 6,
-    ]
-
-
-async def test_closing_closes_the_chunks() -> None:
-    closed = []
-
-    async def chunks() -> AsyncGenerator[bytes]:
-        try:
-            while True:
-                yield b"a\n"
-        finally:
-            closed.append(True)
-
-    batches = split_lines(chunks(), max_line_bytes=10)
-    await anext(batches)
-    await batches.aclose()
-    assert closed == [True]
-
-
 async def test_a_long_line_is_not_kept_in_memory() -> None:
     mebibyte = b"x" * (1 << 20)
 
@@ -179,16 +100,6 @@ async def test_a_long_line_is_not_kept_in_memory() -> None:
     assert first.length == 200 << 20
     assert first.head == b"x" * 4096
     assert last == Line(2, (200 << 20) + 1, b'{"a": 1}')
-
-
-async def test_lines_know_their_file() -> None:
-    file = FileId("a", "1-2-0")
-    data = [b"1\n", b"too long\nto", b"o long\n2\n3"]
-    batches = split_lines(generate(data), max_line_bytes=5, file=file)
-    lines = [line async for batch in batches for line in batch]
-    assert [(line.file, line.offset) for line in lines if not isinstance(line, Unwritable)] == [
-        (file, offset) for offset in (0, 2, 11, 20, 22)
-    ]
 
 
 @given(TEXT, st.integers(0, 100), st.integers(1, 30))

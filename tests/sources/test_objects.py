@@ -52,14 +52,6 @@ async def test_items(read: Any, items: list[Any], lines: list[bytes]) -> None:
     assert [record.data for record in await read(items)] == lines
 
 
-@pytest.mark.parametrize("read", [read, read_async])
-async def test_an_object_over_the_limit_is_a_long_line(read: Any) -> None:
-    long, line = await read([{"a": "x" * 1000}, {"a": 1}])
-    assert isinstance(long, LongLine)
-    assert (long.number, long.length, long.limit) == (1, 1008, 1000)
-    assert line == Line(2, 1009, b'{"a":1}')
-
-
 @given(st.lists(st.lists(st.sampled_from(["a", "bc", "", " ", "é"])).map("\n".join)))
 async def test_positions_refer_to_the_joined_text(items: list[str]) -> None:
     text = "".join(item.removesuffix("\n") + "\n" for item in items).encode()
@@ -95,19 +87,6 @@ async def test_long_lines() -> None:
     assert long == LongLine(2, 6, b"b" * 6, 6, 5, hashlib.sha256(b"b" * 6).hexdigest())
 
 
-async def test_each_item_is_delivered_before_the_next_is_requested() -> None:
-    asked = 0
-
-    def source() -> Iterator[str]:
-        nonlocal asked
-        for i in range(5):
-            asked += 1
-            yield str(i)
-
-    batches = from_iterable(source(), max_line_bytes=10)
-    assert [(asked, len(batch)) async for batch in batches] == [(i, 1) for i in range(1, 6)]
-
-
 async def test_items_before_an_error_are_not_lost() -> None:
     def source() -> Iterator[str]:
         yield from "ab"
@@ -117,23 +96,6 @@ async def test_items_before_an_error_are_not_lost() -> None:
     assert [await anext(batches), await anext(batches)] == [[Line(1, 0, b"a")], [Line(2, 2, b"b")]]
     with pytest.raises(KeyError):
         await anext(batches)
-
-
-async def test_the_iterator_need_not_be_closable() -> None:
-    class Plain:
-        def __init__(self) -> None:
-            self.items = iter("ab")
-
-        def __aiter__(self) -> Plain:
-            return self
-
-        async def __anext__(self) -> str:
-            for item in self.items:
-                return item
-            raise StopAsyncIteration
-
-    batches = from_iterable(Plain(), max_line_bytes=10)
-    assert [len(batch) async for batch in batches] == [1, 1]
 
 
 async def test_lines_of_files_are_unchanged() -> None:

@@ -77,11 +77,6 @@ async def test_iterables(responses: Any) -> None:
     assert await read(responses) == [line + b"\n" * 0 for line in LINES]
 
 
-async def test_generators() -> None:
-    assert await read(generator()) == LINES
-    assert await read(async_generator()) == LINES
-
-
 async def test_paths_and_open_files(tmp_path: Path) -> None:
     path = tmp_path / "responses.jsonl"
     path.write_bytes(TEXT + b"\n")
@@ -106,14 +101,6 @@ async def test_files_that_are_read_or_followed(tmp_path: Path) -> None:
     assert await read(read_jsonl(path, max_line_bytes=3)) == LINES
 
 
-async def test_a_follower_closed_before_reading(tmp_path: Path) -> None:
-    follower = follow_jsonl(tmp_path)
-    source = open_source(follower, max_line_bytes=10)
-    await follower.begin({})
-    await source.aclose()
-    assert [line async for line in follower] == []
-
-
 @pytest.mark.parametrize("size", [1, 3, 8, 1000])
 async def test_byte_streams(size: int) -> None:
     stream = Pieces(TEXT, size)
@@ -126,39 +113,6 @@ async def test_text_streams(size: int) -> None:
     stream = Pieces('{"a":"é\u2028"}'.encode(), size)
     assert await read(TextReceiveStream(stream)) == ['{"a":"é\u2028"}'.encode()]
     assert stream.closed
-
-
-async def test_a_byte_stream_is_closed_when_left() -> None:
-    stream = Pieces(TEXT, 10)
-    source = open_source(stream, max_line_bytes=1000)
-    await anext(aiter(source))
-    await source.aclose()
-    assert stream.closed
-
-
-async def test_a_source_closed_before_reading() -> None:
-    stream = Pieces(TEXT, 10)
-    await open_source(stream, max_line_bytes=1000).aclose()
-    assert stream.closed
-
-
-async def test_an_iterator_is_closed_if_it_can_be() -> None:
-    closed = []
-
-    class Closable:
-        def __aiter__(self) -> Closable:
-            return self
-
-        async def __anext__(self) -> str:
-            return "a"
-
-        async def aclose(self) -> None:
-            closed.append(True)
-
-    source = open_source(Closable(), max_line_bytes=10)
-    await anext(aiter(source))
-    await source.aclose()
-    assert closed == [True]
 
 
 async def test_a_source_is_closed_even_under_cancellation() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from graphrag_eval_async import SourceError, UsageError, evaluate_file, evaluate_stream, read_jsonl
+from graphrag_eval_async import SourceError, UsageError, evaluate_stream, read_jsonl
 from graphrag_eval_async.records import Line, Unwritable
 from tests.sources.served import serving
 
@@ -128,17 +128,6 @@ def test_shards_together_are_the_input(files: list[tuple[int, int, bool]], data:
         ]
     finally:
         memory.rm("/shards", recursive=True)
-
-
-async def test_aggregates_of_shards_are_those_of_lines(tmp_path: Path) -> None:
-    table = write(tmp_path / "a.parquet", rows(200), 20)
-    lines = tmp_path / "a.jsonl"
-    lines.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows(200)))
-    expected = (await evaluate_file(REFERENCE, lines)).aggregates
-    first, second = [(await evaluate_file(REFERENCE, table, shard=(i, 2), jobs=2)).aggregates for i in (0, 1)]
-    assert 50 < first.snapshot()["micro"]["number_of_success_samples"] < 150
-    first.merge(second)
-    assert first.to_bytes() == expected.to_bytes()
 
 
 async def test_a_file_on_a_server_is_read_in_few_ranges(tmp_path: Path) -> None:

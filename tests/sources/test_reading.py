@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -12,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import evaluate_stream, read_jsonl
+from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line
 from graphrag_eval_async.sources.files import PIECE_BYTES
-from tests.conftest import answer, templates
 from tests.deadlines import PROCESS_SECONDS
 from tests.sources.followed import open_files
 
@@ -158,18 +156,6 @@ def test_arguments(limit: Any) -> None:
         read_jsonl([])
 
 
-async def test_leaving_early_closes_the_files(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("1\n2\n")
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"3\n4\n"))
-    before = open_files()
-    for count in (1, 3):
-        lines = aiter(read_jsonl(tmp_path))
-        for _ in range(count):
-            await anext(lines)
-        await lines.aclose()
-        assert open_files() == before
-
-
 async def test_size_and_consumed_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"x" * (3 * PIECE_BYTES - 1) + b"\n")
     (tmp_path / "b.jsonl").write_bytes(b"1\n" * PIECE_BYTES)
@@ -185,17 +171,6 @@ async def test_size_and_consumed_bytes(tmp_path: Path) -> None:
     assert consumed == [3 * PIECE_BYTES, 4 * PIECE_BYTES, 5 * PIECE_BYTES, files.size]
     assert len([line async for line in files]) == 3 + 2 * PIECE_BYTES // 2 + 1
     assert files.consumed == files.size
-
-
-async def test_sizes_that_cannot_be_known(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "a").write_text("1\n")
-    assert read_jsonl(tmp_path / "pipe").size is None
-    assert read_jsonl([tmp_path / "a", tmp_path / "pipe"]).size is None
-    absent = read_jsonl(tmp_path / "absent")
-    assert absent.size is None
-    (tmp_path / "absent").write_text("12\n")
-    assert absent.size == 3
 
 
 async def test_lines_of_other_than_regular_files_have_no_positions() -> None:
@@ -235,19 +210,3 @@ def test_standard_input(tmp_path: Path, kind: str) -> None:
     size = 3 if kind == "file" else None
     lines = [Line(1, 0, b"1"), Line(2, 2, b"2")]
     assert done.stdout.decode() == f"{size} {lines} 3 0\n"
-
-
-async def test_a_stream_takes_the_files(tmp_path: Path) -> None:
-    for number in range(3):
-        data = (json.dumps(answer(number)) + "\n").encode()
-        (tmp_path / f"{number}.jsonl.gz").write_bytes(gzip.compress(data))
-    for responses in (tmp_path, f"{tmp_path}/*.gz", read_jsonl(tmp_path)):
-        stream = evaluate_stream(templates(), responses, ordered=True)
-        assert [result["question_id"] async for result in stream] == ["q0", "q1", "q2"]
-
-
-def test_standard_input_cannot_be_shuffled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "-").write_text("1\n")
-    assert not read_jsonl("-").can_be_shuffled
-    assert read_jsonl("./-").can_be_shuffled

@@ -7,7 +7,6 @@ import os
 import tracemalloc
 from contextlib import aclosing
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import evaluate_stream, read_jsonl
+from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, LongLine
 from graphrag_eval_async.sources import shuffled
-from tests.conftest import templates
 from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
@@ -73,16 +71,6 @@ def test_the_same_lines_in_another_order(files: list[list[bytes]], seed: int, ch
         anyio.run(run, paths)
 
 
-@pytest.mark.parametrize("text", [b"      ", b"\xef\xbb\xbf \t ", b"\t" * 7 + b"\na\n"])
-async def test_a_long_line_of_blanks_is_long(tmp_path: Path, text: bytes) -> None:
-    """As in the order of the file, where it is not held and so not known to be blank."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(text)
-    ordered, shuffled = [await read(path, seed, max_line_bytes=5) for seed in (None, 0)]
-    assert sorted(map(repr, map(plain, shuffled))) == sorted(map(repr, map(plain, ordered)))
-    assert isinstance(ordered[0], LongLine)
-
-
 async def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", 500)
     orders = [[line.number for line in await read(path, seed)] for seed in (0, 0, 1, 2**70, None)]
@@ -90,26 +78,6 @@ async def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
     assert orders[0] != orders[2] != orders[3]
     assert orders[4] == sorted(orders[0]) == list(range(1, 501))
     assert orders[0][:8] == [420, 460, 131, 432, 371, 27, 202, 57]
-
-
-async def test_each_order_is_as_likely_as_any_other(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", 3)
-    orders: dict[tuple[int, ...], int] = {}
-    for seed in range(600):
-        order = tuple(line.number for line in await read(path, seed))
-        orders[order] = orders.get(order, 0) + 1
-    assert len(orders) == 6
-    assert min(orders.values()) > 60
-
-
-async def test_files_are_shuffled_together(tmp_path: Path) -> None:
-    for name in "ab":
-        write(tmp_path / f"{name}.jsonl", 200, name)
-    (tmp_path / "c.jsonl").write_bytes(b"")
-    positions = [plain(line)[-1] for line in await read(tmp_path, 3)]
-    names = [Path(position.path).name for position in positions]
-    changes = sum(one != other for one, other in pairwise(names))
-    assert changes > 150
 
 
 async def test_long_lines_are_not_kept_in_memory(tmp_path: Path) -> None:
@@ -155,18 +123,6 @@ async def test_reading_stops_with_the_consumer(tmp_path: Path) -> None:
     assert whole.consumed == whole.size
 
 
-async def test_rejects_have_their_positions(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'\n{"a": 1}\n' + b'{"question_id": "q0"}\n' * 50 + b"{\n" + b"x" * 200)
-    source = read_jsonl(path, shuffle=2)
-    async with evaluate_stream(templates(), source, max_line_bytes=100) as stream:
-        results = [result async for result in stream]
-    assert len(results) == 50
-    places = {(reject.reason, reject.line, reject.offset) for reject in stream.rejects}
-    assert places == {("missing_question_id", 2, 1), ("invalid_json", 53, 1110), ("too_long", 54, 1112)}
-    assert {reject.path for reject in stream.rejects} == {str(path)}
-
-
 # What cannot be shuffled
 
 
@@ -192,13 +148,6 @@ async def test_sources_that_cannot_be_shuffled(tmp_path: Path) -> None:
             read_jsonl(path, shuffle=0)
 
 
-async def test_a_directory_may_be_named_as_a_compressed_file(tmp_path: Path) -> None:
-    folder = tmp_path / "a.gz"
-    folder.mkdir()
-    write(folder / "a.jsonl", 3)
-    assert len(await read(folder, 0)) == 3
-
-
 @pytest.mark.parametrize("seed", [True, 1.0, "1", -1])
 def test_invalid_seeds(seed: Any) -> None:
     with pytest.raises(UsageError, match="shuffle: expected an integer"):
@@ -221,21 +170,3 @@ async def test_files_that_change_while_being_read(tmp_path: Path, change: str) -
         path.unlink()
     with pytest.raises(SourceError, match="No such file" if change == "removed" else "it changed while"):
         [line async for line in lines]
-
-
-async def test_lines_appended_meanwhile_are_not_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", 1000)
-    lines = aiter(read_jsonl(path, shuffle=1))
-    read_before = [await anext(lines)]
-    with path.open("a") as file:
-        file.write("one more\n")
-    assert len(read_before + [line async for line in lines]) == 1000
-
-
-async def test_its_order_is_that_of_an_ordered_stream(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"".join(b'{"question_id": "q0", "id": "r%d"}\n' % i for i in range(100)))
-    order = [f"r{line.number - 1}" for line in await read(path, 4)]
-    source = read_jsonl(path, shuffle=4)
-    async with evaluate_stream(templates(), source, ordered=True) as stream:
-        assert [result["response_id"] async for result in stream] == order
