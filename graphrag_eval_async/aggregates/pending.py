@@ -19,11 +19,7 @@ Awaited: TypeAlias = tuple[str, str, str]
 
 
 class Pending:
-    """Incomplete results, and their pending metrics.
-
-    Attributes:
-        results: the pending metrics of each result.
-    """
+    """Incomplete results, and their pending metrics."""
 
     def __init__(self) -> None:
         self.results: dict[Awaited, list[tuple[str, ...]]] = {}

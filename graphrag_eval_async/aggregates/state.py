@@ -118,11 +118,7 @@ def dump(contents: Contents) -> bytes:
 
 
 def load(data: bytes) -> Contents:
-    """Read the output of `dump`.
-
-    Raises:
-        AggregationError: `data` is corrupt, of another version, or not from `dump`.
-    """
+    """Read the output of `dump`."""
     body = _checked_body(data)
     try:
         state = msgspec.msgpack.decode(body, type=_State)

@@ -70,11 +70,7 @@ def now() -> str:
 
 
 def check_query(query: str, *, allow_from: bool) -> None:
-    """Check that a query of an agent only reads, and that it makes no server fetch anything.
-
-    Raises:
-        QueryFailed: it is invalid, or refused.
-    """
+    """Check that a query of an agent only reads, and that it makes no server fetch anything."""
     if len(query) > MAX_QUERY_CHARACTERS:
         raise QueryFailed("refused", f"it has more than {MAX_QUERY_CHARACTERS:,} characters")
     form = form_of(query)

@@ -77,11 +77,7 @@ class Endpoint:
         self._prologue = "".join(lines)
 
     async def open(self) -> None:
-        """Check that the endpoint answers.
-
-        Raises:
-            ExecutionUnavailable: it does not.
-        """
+        """Check that the endpoint answers."""
         if self._client is None:
             self._client = await asyncio.to_thread(self._connect)
         try:
@@ -111,11 +107,7 @@ class Endpoint:
         )
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:
-        """Run a query; one of an agent may be to blame for what looks like a failure of the endpoint.
-
-        Raises:
-            QueryFailed: it has no answer.
-        """
+        """Run a query; one of an agent may be to blame for what looks like a failure of the endpoint."""
         is_graph = form_of(query) in GRAPH_FORMS
         at = now()
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS

@@ -47,20 +47,12 @@ class Processes:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Start a process, which loads the graph.
-
-        Raises:
-            ExecutionUnavailable: it cannot be loaded.
-        """
+        """Start a process, which loads the graph."""
         async with self._slots:
             self._idle.append(await self._start())
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
-        """Run a query.
-
-        Raises:
-            QueryFailed: it has no answer.
-        """
+        """Run a query."""
         at = now()
         reply = await self._call(Request(query))
         if reply.kind is not None:
@@ -69,12 +61,7 @@ class Processes:
         return Answer(reply.output, media_type, at)
 
     async def parse(self, query: str, prefixes: dict[str, str]) -> str | None:
-        """Return why a query does not parse; None if it does, or if that is not known in time.
-
-        Args:
-            query: the query.
-            prefixes: IRIs of prefixes that it need not declare.
-        """
+        """Return why a query does not parse; None if it does, or if that is not known in time."""
         try:
             reply = await self._call(Request(query, prefixes, parse=True))
         except QueryFailed:
@@ -140,11 +127,7 @@ class _Process:
         return self._process is not None and self._process.returncode is None
 
     async def start(self, setup: Setup, where: str) -> None:
-        """Start the process and wait until it has loaded the graph.
-
-        Raises:
-            ExecutionUnavailable: it cannot be loaded.
-        """
+        """Start the process and wait until it has loaded the graph."""
         command = sys.executable, "-P", "-m", engine.__name__
         self._process = await asyncio.create_subprocess_exec(
             *command, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=1 << 20

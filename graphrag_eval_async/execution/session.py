@@ -47,11 +47,7 @@ class Executing:
     """
 
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
-        """Check that the packages are there.
-
-        Raises:
-            ConfigError: one is not installed.
-        """
+        """Check that the packages are there."""
         self.config = config
         self.checks = checks
         needs = [("steps.check_queries", "pyoxigraph", "rdf")] if checks else []
@@ -121,15 +117,7 @@ class ExecutionSession:
     async def run(
         self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
     ) -> Executed:
-        """Run the reference queries that have not run yet, and the queries of a response.
-
-        Args:
-            groups: the reference steps of its question.
-            steps: its actual steps.
-
-        Raises:
-            ExecutionUnavailable: no query can be run at all.
-        """
+        """Run the reference queries that have not run yet, and the queries of a response."""
         expected: dict[Place, Answer] = {}
         error: str | None = None
         queries = actual_queries(groups, steps)

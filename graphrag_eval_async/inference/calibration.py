@@ -55,11 +55,7 @@ class Calibration:
     def __init__(
         self, metric: str | None = None, *, level: float = 0.95, chosen_at_random: bool = False
     ) -> None:
-        """See `calibrate`.
-
-        Raises:
-            UsageError: an argument has an invalid value.
-        """
+        """See `calibrate`."""
         if metric is not None:
             check_metric(metric)
         check_level(level)
@@ -74,11 +70,7 @@ class Calibration:
         self._questions: set[str] = set()
 
     def add_label(self, label: Mapping[str, Any]) -> None:
-        """Add a label.
-
-        Raises:
-            AggregationError: it is not a label; the message names the key.
-        """
+        """Add a label."""
         read = read_label(label)
         if read.value is None:
             self._empty += 1
@@ -86,11 +78,7 @@ class Calibration:
             self._labels[ALIASES.get(read.metric, read.metric)].append(read)
 
     def metric(self) -> str:
-        """Return the metric.
-
-        Raises:
-            UsageError: there is no label for it, or none was given and there are labels for several.
-        """
+        """Return the metric."""
         known = sorted(self._labels)
         if not known:
             nulls = f", {self._empty} are null; fill in `value`" if self._empty else ""
@@ -103,23 +91,14 @@ class Calibration:
         return self._metric
 
     def add_result(self, result: Mapping[str, Any], sha256: str) -> None:
-        """Add a result and the SHA-256 of its line.
-
-        Raises:
-            AggregationError: it is not a result.
-            UsageError: see `metric`.
-        """
+        """Add a result and the SHA-256 of its line."""
         score = score_of(result, self.metric(), sha256, self._metrics)
         self._questions.add(str(result.get("question_id")))
         if score is not None:
             self._scores[score.question_id].append(score)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the comparison; see `calibrate`.
-
-        Raises:
-            UsageError: no result has the metric, or no label matches one.
-        """
+        """Return the comparison; see `calibrate`."""
         metric = self.metric()
         if not self._scores:
             raise no_score(metric, self._metrics)

@@ -176,9 +176,6 @@ class RunningComparison:
 
         The tests are not valid while results still arrive. Verdicts of templates follow from their
         confidence sequences, at a higher level that corrects for several templates.
-
-        Raises:
-            UsageError: `level` is not between 0 and 1.
         """
         check_level(level)
         return self.live_snapshot().rows(level)
@@ -216,14 +213,7 @@ class RunningComparison:
         }
 
     def snapshot(self, *, level: float = 0.95) -> dict[str, Any]:
-        """Return the full comparison in the layout of `compare`, as a new dict.
-
-        Args:
-            level: confidence level of intervals and tests, between 0 and 1.
-
-        Raises:
-            UsageError: `level` is not between 0 and 1.
-        """
+        """Return the full comparison in the layout of `compare`, as a new dict."""
         check_level(level)
         found = self.facts_of_questions()
         templates: defaultdict[str, list[Question]] = defaultdict(list)

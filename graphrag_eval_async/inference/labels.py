@@ -56,9 +56,6 @@ def score_of(result: Mapping[str, Any], metric: str, sha256: str, metrics: set[s
     """Return the score in a result, the mean over its retrieval steps; None if it has none.
 
     Adds the names of all scores in the result to `metrics`.
-
-    Raises:
-        AggregationError: `result` is not a result.
     """
     seen = observe(result, include_errors=False)
     metrics.update(filter(is_score, seen.metrics))
@@ -70,11 +67,7 @@ def score_of(result: Mapping[str, Any], metric: str, sha256: str, metrics: set[s
 
 
 def check_metric(metric: object) -> None:
-    """Check the name of a judge's metric.
-
-    Raises:
-        UsageError: it is not the name of a score.
-    """
+    """Check the name of a judge's metric."""
     if not isinstance(metric, str) or not metric or not is_score(metric):
         raise UsageError(f"metric: expected the name of a score, such as answer_f1, got {describe(metric)}")
 
@@ -117,11 +110,7 @@ class Label(NamedTuple):
 
 
 def read_label(label: Any) -> Label:
-    """Check a label.
-
-    Raises:
-        AggregationError: it is not a label; the message names the key.
-    """
+    """Check a label."""
     if not isinstance(label, dict):
         raise AggregationError(f"a label must be an object, not {describe(label)}")
     question_id, metric, value = (label.get(key) for key in ("question_id", "metric", "value"))
@@ -167,11 +156,7 @@ class LabelSample:
         self._drawn: list[tuple[int, int, dict[str, Any]]] = []
 
     def add(self, result: Mapping[str, Any], sha256: str) -> None:
-        """Add a result and the SHA-256 of its line.
-
-        Raises:
-            AggregationError: it is not a result.
-        """
+        """Add a result and the SHA-256 of its line."""
         if score_of(result, self._metric, sha256, self._metrics) is None:
             return
         self.total += 1
@@ -187,11 +172,7 @@ class LabelSample:
             heappushpop(self._drawn, entry)
 
     def labels(self) -> list[dict[str, Any]]:
-        """Return what was drawn, in random order, as labels whose value is still None.
-
-        Raises:
-            UsageError: no result has the metric.
-        """
+        """Return what was drawn, in random order, as labels whose value is still None."""
         if not self.total:
             raise no_score(self._metric, self._metrics)
         drawn = {"n": len(self._drawn), "of": self.total, "seed": self._seed}

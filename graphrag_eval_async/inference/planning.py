@@ -57,11 +57,7 @@ class Spread:
         self._metric = metric
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
-        """Add a result.
-
-        Raises:
-            AggregationError: `result` is not a result.
-        """
+        """Add a result."""
         seen = observe(result, include_errors=False)
         if seen.pending is not None:
             return
@@ -108,11 +104,7 @@ def plan(
     level: float = 0.95,
     primary: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Return how many questions are needed; see `plan_questions`.
-
-    Raises:
-        UsageError: an argument has an invalid value, or the results tell nothing.
-    """
+    """Return how many questions are needed; see `plan_questions`."""
     check_level(level)
     _check_positive("detect", detect)
     if metric in BOUNDED_METRICS and detect >= 1:
@@ -161,11 +153,7 @@ def plan(
 
 
 def _change_variance(runs: Sequence[Spread]) -> float:
-    """Return the variance of the change between questions, without that of their samples.
-
-    Raises:
-        UsageError: the runs share fewer than two questions.
-    """
+    """Return the variance of the change between questions, without that of their samples."""
     one, other = (run.values for run in runs)
     shared = sorted(one.keys() & other.keys())
     if len(shared) < 2:

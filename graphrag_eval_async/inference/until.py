@@ -64,11 +64,7 @@ def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
 
 
 def condition_of(text: object) -> Condition:
-    """Parse a condition that results can decide.
-
-    Raises:
-        UsageError: `text` is not such a condition.
-    """
+    """Parse a condition that results can decide."""
     try:
         condition = parse_condition(text if isinstance(text, str) else repr(text))
     except ValueError as error:
@@ -128,11 +124,7 @@ class Deciding:
         self._above, self._below = Bet(self.condition.bound), Bet(1 - self.condition.bound)
 
     def read(self, result: Mapping[str, Any] | Evaluation) -> Sample | None:
-        """Return the sample from a result; None if the result is of another template.
-
-        Raises:
-            AggregationError: `result` is not a result, or one of its metrics is not a number.
-        """
+        """Return the sample from a result; None if the result is of another template."""
         seen = observe(result, include_errors=False)
         metric = self.condition.metric
         if self.condition.template not in {None, seen.template_id}:

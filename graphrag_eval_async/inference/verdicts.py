@@ -139,12 +139,6 @@ def finished_rows(
 
     These share the error budget evenly, overall and over all templates: Dunn (1961, "Multiple comparisons
     among means"), so it holds for intervals as well as for verdicts.
-
-    Args:
-        per_template: pairs by template and metric.
-        fractions: outputs of custom evaluations that are from 0 to 1 by definition.
-        level: confidence level, between 0 and 1.
-        primary: the metrics that are decided; see `is_primary` for the default.
     """
     by_metric = _by_metric(per_template)
     decided = [metric for metric in by_metric if is_primary(metric, primary, fractions)]

@@ -72,11 +72,7 @@ class CallCache:
 
     @classmethod
     async def open(cls, path: str | os.PathLike[str]) -> CallCache:
-        """Open the cache in a file; create the file if it does not exist.
-
-        Raises:
-            ConfigError: the file is not writable or is not a cache (it is not changed).
-        """
+        """Open the cache in a file; create the file if it does not exist."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="judge-cache")
         try:
             db = await asyncio.get_running_loop().run_in_executor(thread, _connect, path)
@@ -164,11 +160,7 @@ class CallCache:
 
 
 def check_cache(path: str | os.PathLike[str]) -> None:
-    """Check that a file is a cache or could be created as one; creates nothing.
-
-    Raises:
-        ConfigError: the file cannot be a cache.
-    """
+    """Check that a file is a cache or could be created as one; creates nothing."""
     with _located(path):
         _check_file(Path(path))
 

@@ -37,11 +37,7 @@ LARGE = 1 << 17
 
 
 def check(llm: LLMConfig, name: str = GENERATION) -> None:
-    """Check that the judge `name` can be called, as far as possible without a request.
-
-    Raises:
-        ConfigError: the SDK is not installed, or a key is missing.
-    """
+    """Check that the judge `name` can be called, as far as possible without a request."""
     if find_spec("openai") is None:
         raise ConfigError([f"llm: needs the package openai: {INSTALL}"])
     problems = [
@@ -55,11 +51,7 @@ def check(llm: LLMConfig, name: str = GENERATION) -> None:
 
 
 def open_judge(llm: LLMConfig, name: str = GENERATION) -> OpenAIJudge:
-    """Open the judge `name` of a configuration. Importing the SDK takes a second: call this in a thread.
-
-    Raises:
-        ConfigError: as for `check`; or the SDK cannot be imported.
-    """
+    """Open the judge `name` of a configuration. Importing the SDK takes a second: call this in a thread."""
     check(llm, name)
     sdk = Sdk()
     scrub = Scrubber(secrets(llm))
@@ -77,11 +69,7 @@ def open_judge(llm: LLMConfig, name: str = GENERATION) -> OpenAIJudge:
 
 
 class OpenAIJudge:
-    """A `Judge` whose calls are requests to a server that speaks the OpenAI protocol.
-
-    Attributes:
-        model: the name of the LLM.
-    """
+    """A `Judge` whose calls are requests to a server that speaks the OpenAI protocol."""
 
     def __init__(self, generation: _Remote | None, embedding: _Remote | None) -> None:
         """See `open_judge`."""

@@ -118,11 +118,7 @@ class Sdk:
     """
 
     def __init__(self) -> None:
-        """Import the package, which takes a second.
-
-        Raises:
-            ConfigError: the package cannot be imported.
-        """
+        """Import the package, which takes a second."""
         try:
             import openai
         except ImportError as error:

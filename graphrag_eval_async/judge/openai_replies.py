@@ -76,9 +76,6 @@ def read_completion(
     """Return the JSON value in a chat completion, the tokens used, and whether other text was removed.
 
     `limit` is the key of the limit on the tokens.
-
-    Raises:
-        JudgeError: the completion holds no JSON value.
     """
     fields = _object(response)
     usage = _usage(fields.get("usage"))
@@ -160,11 +157,7 @@ def json_of(text: str) -> tuple[Any, bool]:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """Yield the JSON objects in a text. What stands within other braces may be a part of a broken object.
-
-    Raises:
-        ValueError: the text has too many braces to tell.
-    """
+    """Yield the JSON objects in a text. What stands within other braces may be a part of a broken object."""
     start, tries = text.find("{"), 0
     while start >= 0:
         tries += 1
@@ -183,11 +176,7 @@ def _objects(text: str) -> Iterator[Any]:
 
 
 def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage | None]:
-    """Return the vectors in the order of the texts, and the tokens used.
-
-    Raises:
-        JudgeError: there are no vectors, or their indexes do not match the texts.
-    """
+    """Return the vectors in the order of the texts, and the tokens used."""
     arrays, numbers = response.body.count(b"[") + response.body.count(b"{"), response.body.count(b",")
     if arrays > MAX_VALUES or numbers > MAX_NUMBERS:
         problem = f"no embeddings: more than {MAX_VALUES} arrays and objects, or {MAX_NUMBERS} numbers"

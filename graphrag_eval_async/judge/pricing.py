@@ -93,11 +93,7 @@ def _listed(model: GenerationConfig | EmbeddingConfig | None, *configured: float
 
 
 def check_budget(llm: LLMConfig, name: str = "generation", *, embeds: bool) -> None:
-    """Check that a budget has the prices of the judge `name`, including embeddings if a metric `embeds`.
-
-    Raises:
-        ConfigError: a price is unknown; the message names the model and the keys to set.
-    """
+    """Check that a budget has the prices of the judge `name`, including embeddings if a metric `embeds`."""
     if llm.limits.budget_usd is None:
         return
     prices, judge = prices_of(llm, name), llm.model(name)

@@ -87,11 +87,7 @@ class ConnectionLost(JudgeError):  # noqa: N818
 
 
 def check_size(text: bytes) -> None:
-    """Check that the JSON text of a reply holds at most `MAX_VALUES` values.
-
-    Raises:
-        ValueError: the text may hold more.
-    """
+    """Check that the JSON text of a reply holds at most `MAX_VALUES` values."""
     if count_values(text) > MAX_VALUES:
         raise ValueError(f"the reply has more than {MAX_VALUES} values")
 

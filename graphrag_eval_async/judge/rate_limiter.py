@@ -102,11 +102,7 @@ class RateLimiter:
         usage.concurrency = self._limit
 
     async def acquire(self, order: int, tokens: float, kind: str = "") -> int:
-        """Wait until a request may be sent, the lowest `order` first; return its round.
-
-        Raises:
-            JudgeError: requests of this kind were dismissed.
-        """
+        """Wait until a request may be sent, the lowest `order` first; return its round."""
         if (error := self._dismissed.get(kind)) is not None:
             raise error()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

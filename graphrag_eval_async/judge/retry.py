@@ -90,11 +90,7 @@ class Retry:
             self.shared = SharedLimits(llm, name, worker, self.limiter, usage, broke=self._broke, end=end)
 
     async def send(self, call: Call, correction: Sequence[Message]) -> Any:
-        """Return the reply to the request of a call, which may be sent several times.
-
-        Raises:
-            JudgeError: the last attempt failed.
-        """
+        """Return the reply to the request of a call, which may be sent several times."""
         self._check_budget()  # Results restored from a journal may have spent it.
         send, tokens = call.request(correction)
         breaker, is_probe, failures = self.breakers[call.kind], False, 0
@@ -123,11 +119,7 @@ class Retry:
                 breaker.probed()
 
     async def _failed(self, error: JudgeError, kind: str, failures: int) -> int:
-        """Wait until the next attempt may be made, after so many failures; return their new number.
-
-        Raises:
-            JudgeError: no other attempt is worth it.
-        """
+        """Wait until the next attempt may be made, after so many failures; return their new number."""
         if isinstance(error, TryAgain) and not error.counts:
             self._usage.retries[error.kind] += 1
             return failures

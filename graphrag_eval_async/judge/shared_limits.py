@@ -43,11 +43,7 @@ CLOSING_SECONDS = 5.0
 
 
 def check_shared(llm: LLMConfig) -> None:
-    """Check that shared limits, if there are any, can be used; makes no connection.
-
-    Raises:
-        ConfigError: the package redis is missing.
-    """
+    """Check that shared limits, if there are any, can be used; makes no connection."""
     if llm.limits.shared is not None:
         try:
             check_redis()

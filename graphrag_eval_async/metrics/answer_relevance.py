@@ -43,11 +43,7 @@ FORM = format_of(GuessedQuestions)
 
 
 def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
-    """Return the metric `answer_relevance`.
-
-    Raises:
-        ConfigError: ragas is not installed, and the mode is "ragas".
-    """
+    """Return the metric `answer_relevance`."""
     if config.mode == "joint":
         instructions = INSTRUCTIONS.replace("{count}", str(config.strictness))
         guess, prompts = partial(_jointly, instructions, config.strictness), prompts_of(instructions, FORM)

@@ -50,11 +50,7 @@ FORM = format_of(FaithfulnessClaims)
 
 
 def faithfulness(config: FaithfulnessConfig) -> Metric:
-    """Return the metric `faithfulness`. No claim is supported if no text was retrieved.
-
-    Raises:
-        ConfigError: ragas is not installed, and the mode is "ragas".
-    """
+    """Return the metric `faithfulness`. No claim is supported if no text was retrieved."""
     judge_claims = _with_ragas if config.mode == "ragas" else _jointly
 
     def call_for(case: Case) -> Call | None:

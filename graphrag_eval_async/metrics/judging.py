@@ -68,11 +68,7 @@ def judge_of(config: Config | None) -> str | None:
 
 
 def configured(config: Config) -> list[Metric]:
-    """Return the metrics that are on, in the order of their keys in results.
-
-    Raises:
-        ConfigError: a metric needs a package that is not installed.
-    """
+    """Return the metrics that are on, in the order of their keys in results."""
     makers = METRICS
     if can_share(config.retrieval_answer, config.retrieval_context):
         shared = {
@@ -186,14 +182,7 @@ class Judging:
         groups: Sequence[Sequence[Mapping[str, Any]]] | None,
         matches: Sequence[tuple[int, int, int]],
     ) -> Plan | None:
-        """Return what to judge for a response, or None if no metric applies.
-
-        Args:
-            question: the question that the response answers.
-            fields: the fields of the response.
-            groups: the reference steps of the question.
-            matches: as in `StepsScore`.
-        """
+        """Return what to judge for a response, or None if no metric applies."""
         case = Case(
             question=question.text,
             reference_answer=question.reference_answer,
@@ -243,11 +232,7 @@ class Judging:
 
 
 def _own(judge: Judge | Mapping[str, Judge] | None, name: str) -> Judge | None:
-    """Return the caller's own judge of a name.
-
-    Raises:
-        UsageError: there are several, and none of this name.
-    """
+    """Return the caller's own judge of a name."""
     if not isinstance(judge, Mapping):
         return judge
     if name not in judge:

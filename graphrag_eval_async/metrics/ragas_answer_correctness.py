@@ -22,11 +22,7 @@ NAME = "ragas_answer_correctness"
 
 
 def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
-    """Return the metric `ragas_answer_correctness`.
-
-    Raises:
-        ConfigError: ragas is not installed, and the mode is "ragas".
-    """
+    """Return the metric `ragas_answer_correctness`."""
     if config.mode == "joint":
         count, prompts = _matched, ["joint", *prompts_of(instructions_of(), FORM)]
     else:

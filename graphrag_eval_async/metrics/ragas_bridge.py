@@ -31,11 +31,7 @@ BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 
 
 def require_ragas(metric: str) -> str:
-    """Return the version of ragas, without importing it.
-
-    Raises:
-        ConfigError: ragas, which `metric` needs, is not installed.
-    """
+    """Return the version of ragas, without importing it."""
     if find_spec("ragas") is None:
         raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
     return metadata.version("ragas")
@@ -43,11 +39,7 @@ def require_ragas(metric: str) -> str:
 
 @cache
 def load_ragas() -> None:
-    """Import ragas, which takes a second or more, and turn off its telemetry for the whole process.
-
-    Raises:
-        ConfigError: ragas cannot be imported.
-    """
+    """Import ragas, which takes a second or more, and turn off its telemetry for the whole process."""
     os.environ["RAGAS_DO_NOT_TRACK"] = "true"
     try:
         from ragas import _analytics
@@ -61,11 +53,7 @@ def load_ragas() -> None:
 async def ask_ragas(
     judge: MetricJudge, prompt: type[BasePrompt[Any, Any]], *, repeat: int = 0, **data: Any
 ) -> Any:
-    """Fill in a prompt of ragas and return the judge's reply as the prompt's output model.
-
-    Raises:
-        JudgeError: there is no usable reply.
-    """
+    """Fill in a prompt of ragas and return the judge's reply as the prompt's output model."""
     model: Any = prompt.output_model
     return await judge.ask(partial(_messages, prompt, data), format_of_model(model), repeat=repeat)
 

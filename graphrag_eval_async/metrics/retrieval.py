@@ -31,9 +31,6 @@ def retrieval_answer(config: RetrievalAnswerConfig, *, is_shared: bool = False) 
     """Return the metric `retrieval_answer`: compares successful retrieval steps with the reference answer.
 
     With `is_shared`, it shares its calls with `retrieval_context`.
-
-    Raises:
-        ConfigError: ragas is not installed, and the mode is "ragas".
     """
     return _retrieval(ANSWER, config, is_shared=is_shared)
 
@@ -42,9 +39,6 @@ def retrieval_context(config: RetrievalContextConfig, *, is_shared: bool = False
     """Return the metric `retrieval_context`: compares matched steps with their reference steps' texts.
 
     With `is_shared`, it shares its calls with `retrieval_answer`.
-
-    Raises:
-        ConfigError: ragas is not installed, and the mode is "ragas".
     """
     return _retrieval(CONTEXT, config, is_shared=is_shared)
 

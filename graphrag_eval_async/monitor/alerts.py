@@ -92,9 +92,6 @@ def parse_alert(text: str) -> Alert:
     """Parse ``[TEMPLATE:] [pNN] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME``.
 
     A template's name may hold colons and spaces.
-
-    Raises:
-        ValueError: the text has another form.
     """
     if words := _NO_LINES.fullmatch(text):
         seconds = parse_duration(words["time"])

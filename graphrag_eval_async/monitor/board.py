@@ -83,14 +83,7 @@ class Board:
         title: str,
         output: str | None = None,
     ) -> None:
-        """Create a board.
-
-        Args:
-            facts: the state of the run.
-            counting: counts its results.
-            title: title of the page.
-            output: the file that has all results, if there is one.
-        """
+        """Create a board."""
         self.title = title
         self.output = output
         self.base = ""

@@ -64,11 +64,7 @@ class DashboardServer:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        """Listen from now on; pages are answered from `start` on.
-
-        Raises:
-            UsageError: a package is missing, the port cannot be opened, or the token is no secret.
-        """
+        """Listen from now on; pages are answered from `start` on."""
         check_extra("a dashboard", "web", "jinja2", "starlette", "uvicorn")
         self._check = HostCheck(host)
         self._base = "" if self._check.is_local else f"/{_token()}"

@@ -33,11 +33,7 @@ KNOWN_QUESTIONS = 20
 
 
 class KeptResults:
-    """The latest and the worst results of a run, by their number in it, from 1.
-
-    Attributes:
-        count: the number of results.
-    """
+    """The latest and the worst results of a run, by their number in it, from 1."""
 
     def __init__(self) -> None:
         self.latest = Latest(KEPT)
@@ -69,11 +65,7 @@ class KeptResults:
 
 
 def in_short(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result in short, with the text of its question.
-
-    Raises:
-        AggregationError: it is not a result.
-    """
+    """A result in short, with the text of its question."""
     return _with_question(shorten(result, observe(result, include_errors=True).values), result)
 
 

@@ -129,11 +129,7 @@ class OtelExport:
             return {}
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Queue the records of a result; pending results have none.
-
-        Raises:
-            AggregationError: `result` is not a result.
-        """
+        """Queue the records of a result; pending results have none."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         if self._logger is None:
@@ -211,11 +207,7 @@ def _context(trace_id: str, span_id: str) -> Any:
 
 
 def check_export() -> set[str]:
-    """Return the signals that the environment lets us send: "LOGS", "METRICS".
-
-    Raises:
-        UsageError: a package is missing, or the environment asks for what is not supported.
-    """
+    """Return the signals that the environment lets us send: "LOGS", "METRICS"."""
     check_extra("OpenTelemetry", "otel", "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return set()
@@ -223,11 +215,7 @@ def check_export() -> set[str]:
 
 
 def _is_exported(signal: str) -> bool:
-    """Whether the environment asks for the export of a signal, which it does by default.
-
-    Raises:
-        UsageError: it asks for an exporter or a protocol that is not supported.
-    """
+    """Whether the environment asks for the export of a signal, which it does by default."""
     name = f"OTEL_{signal}_EXPORTER"
     exporter = os.environ.get(name, "").strip().lower() or "otlp"
     if exporter not in {"otlp", "none"}:

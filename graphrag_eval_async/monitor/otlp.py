@@ -203,21 +203,13 @@ class OtlpFile:
     """Appends the records of results to a file of OTLP in JSON, which a collector tails."""
 
     def __init__(self, path: str | os.PathLike[str], metrics: Collection[str] = ()) -> None:
-        """Open the file at the end.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
+        """Open the file at the end."""
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115  (closed by `close`)
         self._resource = resource_from_environment()
         self._records = recording(metrics)
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Write the records of a result as one line.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write the records of a result as one line."""
         rest = memoryview(otlp_line([*self._records(result)], self._resource))
         while rest:
             rest = rest[self._file.write(rest) :]

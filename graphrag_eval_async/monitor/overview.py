@@ -75,14 +75,7 @@ def overview(
     reasons: Reasons,
     courses: Courses | None = None,
 ) -> dict[str, Any]:
-    """The names that `_overview.html` takes, besides those that differ between dashboard and report.
-
-    Args:
-        facts: the state of the run.
-        worst: the worst questions, the first of which is named in the summary.
-        reasons: why results failed.
-        courses: how the scores moved, if that is known.
-    """
+    """The names that `_overview.html` takes, besides those that differ between dashboard and report."""
     overall, comparison = facts["overall"], facts["comparison"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
     shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCE_HEADINGS if name in overall["metrics"])]

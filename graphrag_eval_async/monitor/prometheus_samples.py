@@ -181,13 +181,7 @@ def _judge_samples(usage: Mapping[str, Any]) -> dict[str, Samples]:
 
 
 def families(state: State | None, bounds: Bounds, about: Sequence[str | None]) -> Iterator[Metric]:
-    """Yield the metrics of the table, without samples if there is no state.
-
-    Args:
-        state: what was read of the run.
-        bounds: the confidence intervals of `weights_of`.
-        about: values of the labels of `graphrag_eval_info`.
-    """
+    """Yield the metrics of the table, without samples if there is no state."""
     from prometheus_client.metrics_core import (
         CounterMetricFamily,
         GaugeMetricFamily,

@@ -26,22 +26,10 @@ LOOK_SECONDS = 0.1
 
 
 class MetricsServer:
-    """Serves the metrics of a collector, from threads of its own; a context manager, which closes it.
-
-    Attributes:
-        address: the address of the page.
-    """
+    """Serves the metrics of a collector, from threads of its own; a context manager, which closes it."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Listen; until `run`, the page is empty.
-
-        Args:
-            host: host name or address to listen on.
-            port: port to listen on; 0 selects a free one.
-
-        Raises:
-            UsageError: prometheus-client is not installed, or the port cannot be opened.
-        """
+        """Listen; until `run`, the page is empty."""
         check_extra("a page of metrics", "prometheus", "prometheus_client")
         from prometheus_client import CollectorRegistry, make_wsgi_app
 

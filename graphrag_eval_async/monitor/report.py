@@ -48,11 +48,7 @@ class ReportResults:
         self._worst: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Add a result, unless it is pending.
-
-        Raises:
-            AggregationError: it is not a result.
-        """
+        """Add a result, unless it is pending."""
         if "pending" in result:
             return
         self.count += 1
@@ -126,9 +122,6 @@ def html_report(
         late: counts of late spans, from ``EvaluationStream.late.facts()``.
         gates: the gates that were asked for, with their outcomes.
         misnamed: the warning of `misnamed_steps`.
-
-    Raises:
-        UsageError: a package is missing.
     """
     from markupsafe import Markup
 

@@ -119,15 +119,7 @@ class Reading:
         include_errors: bool = False,
         primary: Collection[str] | None = None,
     ) -> None:
-        """Create a collection without results.
-
-        Args:
-            conditions: when a question passes; see `Questions`.
-            reference: lists its questions and orders templates.
-            compares: whether there is a baseline.
-            include_errors: whether metrics of results with ``status: error`` count, too.
-            primary: the metrics that the comparison decides; see `is_primary` for the default.
-        """
+        """Create a collection without results."""
         self._reference = NoReference() if reference is None else reference
         self._include_errors = include_errors
         self._conditions = conditions
@@ -143,21 +135,12 @@ class Reading:
                 self._questions.expect(question.template_id, question.id)
 
     def add_baseline(self, result: Mapping[str, Any]) -> None:
-        """Add a result of the baseline.
-
-        Raises:
-            AggregationError: `result` is not a result of a question.
-        """
+        """Add a result of the baseline."""
         if self.comparison is not None:
             self.comparison.add_baseline(result)
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Add a result.
-
-        Raises:
-            AggregationError: `result` is not a result or, if there is a baseline, names no question. Then
-                nothing of it is counted.
-        """
+        """Add a result."""
         seen = observe(result, include_errors=self._include_errors)
         if self.comparison is not None:
             self.comparison.add(seen)
@@ -167,14 +150,7 @@ class Reading:
     def summary(
         self, *, level: float = 0.95, interval: Interval | None = None, listed: int = LISTED, **more: Any
     ) -> Summary:
-        """Return a summary of all results, which are those of finished runs.
-
-        Args:
-            level: confidence level of intervals and verdicts.
-            interval: kind of intervals.
-            listed: the most questions in each list of the worst.
-            more: other attributes of the summary.
-        """
+        """Return a summary of all results, which are those of finished runs."""
         self._aggregates.finish()
         return Summary(
             snapshot=self._aggregates.snapshot(detail=True, level=level, interval=interval),

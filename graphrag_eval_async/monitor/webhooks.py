@@ -136,11 +136,7 @@ class Webhook:
         return f"was answered with status {status}", status >= 500 or status in PASSING
 
     def _post(self, body: bytes) -> int:
-        """Return the status of the reply.
-
-        Raises:
-            OSError: there is none.
-        """
+        """Return the status of the reply."""
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import HTTPRedirectHandler, Request, build_opener

@@ -58,11 +58,7 @@ class Workers:
         self._closed = False
 
     def submit(self, item: Any) -> asyncio.Future[tuple[list[Any], Any]]:
-        """Return the parts that the function emits for `item`, and its return value.
-
-        Raises:
-            WorkerError: when awaited: the process died, or the function raised; the message names the item.
-        """
+        """Return the parts that the function emits for `item`, and its return value."""
         return asyncio.get_running_loop().run_in_executor(self._threads, self._call, item)
 
     def _call(self, item: Any) -> tuple[list[Any], Any]:

@@ -33,11 +33,7 @@ T = TypeVar("T")
 
 
 def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-    """Return `read(step["output"])`.
-
-    Raises:
-        MalformedStep: there is no output, or `read` raises it; the message starts with the key.
-    """
+    """Return `read(step["output"])`."""
     if step.get("output") is None:
         raise MalformedStep("output: missing")
     try:
@@ -47,11 +43,7 @@ def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
 
 
 def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments of a step; empty if it has none.
-
-    Raises:
-        MalformedStep: the arguments are not an object.
-    """
+    """Return the arguments of a step; empty if it has none."""
     args = step.get("args")
     if args is None:
         return {}
@@ -61,11 +53,7 @@ def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
-    """Return an integer argument, given as int or a float such as 5.0; None if absent or null.
-
-    Raises:
-        MalformedStep: the argument is not an integer.
-    """
+    """Return an integer argument, given as int or a float such as 5.0; None if absent or null."""
     value = args.get(key)
     if value is None:
         return None
@@ -108,19 +96,11 @@ class ActualStep:
         self._known: dict[Hashable, Any] = {}
 
     def output(self, read: Callable[[Any], T]) -> T:
-        """Return `read(step["output"])`, cached by `read`, which must be a module-level function.
-
-        Raises:
-            MalformedStep: there is no output, or `read` raises it.
-        """
+        """Return `read(step["output"])`, cached by `read`, which must be a module-level function."""
         return self._read(self.step, read)
 
     def results(self) -> SparqlResults:
-        """Return the output as SPARQL results; cached.
-
-        Raises:
-            MalformedStep: the output is not SPARQL results.
-        """
+        """Return the output as SPARQL results; cached."""
         return self._read({"output": self.output(read_document)}, results_of)
 
     def table(self, *, strict: bool = True) -> SparqlResults:
@@ -133,10 +113,6 @@ class ActualStep:
         Args:
             strict: whether an untyped table is refused if types must be strict. False if the reference has
                 no types either.
-
-        Raises:
-            MalformedStep: the output is not a table, or is untyped although types must be strict.
-            ComparisonBudgetExceeded: the table is too sparse, or too large for an event loop.
         """
         read = read_csv if self.step.get("output_media_type") == CSV else read_table
         if self.budget.quick and read not in self._known:
@@ -154,12 +130,7 @@ class ActualStep:
         return cast(T, known[owner])
 
     def graph(self, read: Callable[[Source], Graph]) -> Graph:
-        """Return the output as RDF, cached by `read`, which is `read_dataset` or `read_union`.
-
-        Raises:
-            MalformedStep: the output is not RDF.
-            ComparisonBudgetExceeded: it is too large for an event loop, or the budget was stopped.
-        """
+        """Return the output as RDF, cached by `read`, which is `read_dataset` or `read_union`."""
         output = self.output(as_it_is)
         if self.budget.quick and read not in self._known:
             self.budget.spend(steps_to_read_graph(output))

@@ -122,10 +122,6 @@ def prepare_step(
     """Prepare a checked reference step for its comparator.
 
     `comparators` are the user's, by name of the reference step; they override built-in ones.
-
-    Raises:
-        MalformedStep: the step is invalid; the message starts with the key.
-        UsageError: the user's comparator for it is not a plain function.
     """
     name, media_type = step.get("name"), step.get("output_media_type")
     if not isinstance(name, str):
@@ -157,11 +153,7 @@ def prepare_step(
 
 
 def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
-    """Whether a reference step with an output of `media_type` asks for partial credit.
-
-    Raises:
-        MalformedStep: `score` is invalid, or its comparator has no partial credit.
-    """
+    """Whether a reference step with an output of `media_type` asks for partial credit."""
     score = step.get("score")
     if score is None or score == "exact":
         return False

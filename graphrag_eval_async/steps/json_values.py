@@ -21,9 +21,6 @@ def read_json(output: Any) -> Any:
     """Return the value of a step's output, which is JSON text or already decoded.
 
     Integers keep all digits: msgspec reads those beyond 64 bits, which orjson turns into floats.
-
-    Raises:
-        MalformedStep: the text is not JSON, or is nested deeper than `MAX_DEPTH`.
     """
     if not isinstance(output, str):
         return output
@@ -40,11 +37,7 @@ def read_json(output: Any) -> Any:
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two decoded JSON values are equal: 1 is 1.0, and true is not 1.
-
-    Raises:
-        MalformedStep: the values are nested too deep to compare.
-    """
+    """Whether two decoded JSON values are equal: 1 is 1.0, and true is not 1."""
     try:
         if left != right:
             return False

@@ -80,11 +80,7 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Score:
 
 
 def read_texts(output: Any) -> list[str]:
-    """Return the texts of the documents in the output of a retrieval step, by rank; "" if missing or blank.
-
-    Raises:
-        MalformedStep: the output is not a list of documents, or a text is not a string.
-    """
+    """Return the texts of the documents in a retrieval step's output, by rank; "" if missing or blank."""
     texts = [document.get("text") for document in read_documents(output)]
     if not all(text is None or isinstance(text, str) for text in texts):
         raise MalformedStep("a document's text must be a string")

@@ -203,12 +203,7 @@ def calls_of(value: Any, trace: Trace) -> list[Any]:
 def convert(
     history: Any, name: str, read: Callable[[Any, Trace], None], options: TraceOptions
 ) -> dict[str, Any]:
-    """The response that a history makes in the format of that name, which `read` reads.
-
-    Raises:
-        TraceError: text is not JSON, or nothing of the format is in the history.
-        UsageError: an option has an invalid value.
-    """
+    """The response that a history makes in the format of that name, which `read` reads."""
     value = history_of(history)
     trace = Trace(name, options.get("turn", "last"))
     given, made = halves(value)

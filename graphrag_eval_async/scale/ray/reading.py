@@ -61,11 +61,7 @@ class Row(NamedTuple):
 
 
 def pieces(files: Sequence[str], workers: int) -> Iterator[dict[str, Any]]:
-    """Yield what to read at a time: row groups of Parquet, ranges of plain lines, and other files whole.
-
-    Raises:
-        SourceError: a file cannot be read.
-    """
+    """Yield what to read at a time: row groups of Parquet, ranges of plain lines, and other files whole."""
     total = sum(os.path.getsize(path) for path in files if os.path.isfile(path))
     size = max(MIN_PIECE_BYTES, min(MAX_PIECE_BYTES, total // (workers * PIECES_PER_WORKER)))
     for path in files:

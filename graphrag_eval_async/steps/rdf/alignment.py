@@ -25,9 +25,6 @@ def align(left: Nodes, right: Nodes, budget: Budget) -> dict[int, int]:
     """Return the node of the left for each node of the right that corresponds to one.
 
     Nodes of the right are numbered after those of the left.
-
-    Raises:
-        ComparisonBudgetExceeded: the budget is exhausted or was stopped.
     """
     own = [*left.own, *right.own]
     colouring = joined(left, right, budget)

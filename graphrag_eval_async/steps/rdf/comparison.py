@@ -124,9 +124,6 @@ def overlap(reference: Graph, actual: Graph, budget: Budget) -> Overlap:
 
     Blank nodes with the same surroundings correspond, at any depth; then those that share most statements.
     Numbers agree as in `isomorphic`, except that those with a third number near both are compared exactly.
-
-    Raises:
-        ComparisonBudgetExceeded: the budget is exhausted or was stopped.
     """
     with _granted(reference, actual, budget):
         budget.spend((len(reference.statements) + len(actual.statements)) * STEPS_PER_STATEMENT)

@@ -26,11 +26,7 @@ class _Component(NamedTuple):
 
 
 def correspond(left: Nodes, right: Nodes, budget: Budget) -> Correspondence | None:
-    """Return a bijection of the blank nodes that turns one graph into the other; None without any.
-
-    Raises:
-        ComparisonBudgetExceeded: the nodes are too alike to decide that within the budget.
-    """
+    """Return a bijection of the blank nodes that turns one graph into the other; None without any."""
     if left.ground != right.ground or len(left.own) != len(right.own) or len(left.links) != len(right.links):
         return None
     colouring = joined(left, right, budget)

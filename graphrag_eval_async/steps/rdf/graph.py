@@ -20,11 +20,7 @@ _FEW = 16
 
 
 class Graph:
-    """Statements, each once, in the order of the text; immutable.
-
-    Attributes:
-        statements: the statements as in N-Quads, without the final dot.
-    """
+    """Statements, each once, in the order of the text; immutable."""
 
     def __init__(self, statements: Sequence[str]) -> None:
         self.statements = statements

@@ -51,12 +51,7 @@ def steps_to_read(output: Any) -> int:
 
 
 def read_dataset(source: Source, *, ignore_graph_names: bool = False) -> Graph:
-    """Read a graph, or a dataset with the names of its graphs unless they are ignored.
-
-    Raises:
-        MalformedStep: the output is not RDF, or is not safe to parse.
-        ComparisonBudgetExceeded: the budget was stopped.
-    """
+    """Read a graph, or a dataset with the names of its graphs unless they are ignored."""
     output, media_type, budget, lenient = source
     if not isinstance(output, str | dict | list):
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
@@ -137,11 +132,7 @@ def _described(error: Exception) -> str:
 
 
 def import_pyoxigraph() -> Any:
-    """Return the package that reads RDF.
-
-    Raises:
-        MalformedStep: it is not installed.
-    """
+    """Return the package that reads RDF."""
     try:
         import pyoxigraph
     except ImportError:

@@ -201,11 +201,7 @@ class Colouring:
 
 
 def matched(colouring: Colouring) -> dict[int, int] | None:
-    """Return the node of the left for each of the right, or None if the graphs differ.
-
-    Raises:
-        ComparisonBudgetExceeded: the nodes are too alike to decide that within the budget.
-    """
+    """Return the node of the left for each of the right, or None if the graphs differ."""
     pending = [iter([colouring])]
     while pending:
         found = next(pending[-1], None)

@@ -36,11 +36,7 @@ _TRIPLE_TERM_ENDS = re.compile(r"<<|>>")
 
 
 def check_triple_terms(text: str) -> None:
-    """Check that triple terms do not nest too deep. Texts in literals also count.
-
-    Raises:
-        MalformedStep: they do.
-    """
+    """Check that triple terms do not nest too deep. Texts in literals also count."""
     if text.count("<<") <= MAX_DEPTH:
         return
     depth = 0

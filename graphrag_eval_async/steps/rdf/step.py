@@ -47,12 +47,7 @@ class GraphStep:
         return self._graph
 
     def score(self, actual: ActualStep) -> float:
-        """Return 1 for isomorphic graphs, else 0.
-
-        Raises:
-            MalformedStep: the actual output is not RDF.
-            ComparisonBudgetExceeded: undecided within the budget.
-        """
+        """Return 1 for isomorphic graphs, else 0."""
         if actual.budget.quick and self._graph is None:
             actual.budget.spend(steps_to_read(self._step.get("output")))
         return float(isomorphic(self.reference(), actual.graph(self._read), actual.budget))

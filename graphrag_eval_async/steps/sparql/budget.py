@@ -78,11 +78,7 @@ class Budget:
         self.stopped = self.quick = self.strict_types = False
 
     def pay(self, steps: int) -> None:
-        """Spend the steps of a comparison beyond reading the actual step, unless the comparison is free.
-
-        Raises:
-            ComparisonBudgetExceeded: see `spend`.
-        """
+        """Spend the steps of a comparison beyond reading the actual step, unless the comparison is free."""
         if self.free < 0:
             self.spend(steps)
 

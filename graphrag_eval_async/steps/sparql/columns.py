@@ -96,21 +96,13 @@ class Column:
 
 
 def unique(items: Collection[H]) -> frozenset[H]:
-    """The distinct items.
-
-    Raises:
-        ComparisonBudgetExceeded: so many share a hash that building the set would take quadratic time.
-    """
+    """The distinct items."""
     check_hashes(items)
     return frozenset(items)
 
 
 def check_hashes(items: Collection[Hashable]) -> None:
-    """Check that a set of numbers, or of tuples or sets of them, can be built in linear time.
-
-    Raises:
-        ComparisonBudgetExceeded: too many numbers share a hash.
-    """
+    """Check that a set of numbers, or of tuples or sets of them, can be built in linear time."""
     for _ in range(_MOST_ALIKE):
         if len(items) <= _MANY:
             return

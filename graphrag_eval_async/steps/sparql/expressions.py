@@ -38,11 +38,7 @@ _Items: TypeAlias = "list[str | _Node]"
 
 
 def conditions(parts: Sequence[str]) -> Collection[str]:
-    """Return the operands of ``&&`` in an expression, normalised; the whole expression if it has none.
-
-    Args:
-        parts: its tokens; variables have no names.
-    """
+    """Return the operands of ``&&`` in an expression, normalised; the whole expression if it has none."""
     node = _parsed(parts)
     if node is None:
         return [" ".join(parts)]

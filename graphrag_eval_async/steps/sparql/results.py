@@ -79,9 +79,6 @@ def read_document(output: Any) -> dict[str, Any]:
     """The object of SPARQL results JSON, from text or already decoded. Its contents are not checked.
 
     Results may be wrapped once more: see `unwrapped`.
-
-    Raises:
-        MalformedStep: it is something else.
     """
     document = output
     if isinstance(output, (str, bytes)):

@@ -143,11 +143,7 @@ class _Projection:
 
 
 def agree_unordered(required: Sequence[Column], actual: Sequence[Column], task: Task) -> bool:
-    """Whether the required columns, at least one, can be paired with actual ones.
-
-    Raises:
-        ComparisonBudgetExceeded: the search took too long.
-    """
+    """Whether the required columns, at least one, can be paired with actual ones."""
     wanted, found = ([_View(column, task) for column in columns] for columns in (required, actual))
     check_hashes([view.signature for view in chain(wanted, found)])
     offered: dict[_Signature, list[_View]] = defaultdict(list)

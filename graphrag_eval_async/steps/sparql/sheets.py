@@ -48,11 +48,7 @@ class Sheet:
 def lay_out(
     required: Sequence[Column], found: Sequence[Column], budget: Budget
 ) -> tuple[Sheet, Sheet, Sequence[Value]]:
-    """Number the classes of the cells of both tables, and return the value that stands for each, too.
-
-    Raises:
-        ComparisonBudgetExceeded: it takes more than the budget, or too many numbers share a hash.
-    """
+    """Number the classes of the cells of both tables, and return the value that stands for each, too."""
     columns = [*required, *found]
     budget.spend(sum(len(column.values) for column in columns))
     classes = Classes(columns, budget)

@@ -59,9 +59,6 @@ def read_table(output: Any) -> Table:
     `|` Markdown, `[` a list of objects, `{` results as Python shows a dict, any other CSV. A list of objects
     may be wrapped, as `unwrapped` says. The whole output must be the table, in a code fence or not; each
     reader's docstring says what it requires. A boolean is the result of ASK.
-
-    Raises:
-        MalformedStep: it is none of these.
     """
     if isinstance(output, bool):
         return Table(_answer(output), typed=True)
@@ -90,9 +87,6 @@ def read_csv(output: Any) -> Table:
     """The table in an output that is said to be CSV, of which a header alone is a table without rows.
 
     What is, or begins like, another format is read as `read_table` does.
-
-    Raises:
-        MalformedStep: it is no table.
     """
     text = output.lstrip("\ufeff") if isinstance(output, str) else ""
     if text[:1] in ("?", "$"):

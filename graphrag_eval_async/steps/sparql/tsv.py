@@ -24,9 +24,6 @@ def read_tsv(text: str) -> dict[str, Any]:
 
     Cells are terms in Turtle syntax, or empty if unbound. An empty last line is not a row. If the table has
     several columns, no empty line at its end is a row.
-
-    Raises:
-        MalformedStep: the header or a cell is invalid, or a row is not as wide as the header.
     """
     header, *lines = text.replace("\r\n", "\n").split("\n")
     marked = header.split("\t")
