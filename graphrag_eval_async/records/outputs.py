@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
+
+import orjson
 
 from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.records.shapes import CSV
@@ -46,6 +49,21 @@ def is_empty(output: Any) -> bool:
         if text[:64].lstrip()[:1] in _OTHER_FORMATS:
             return _has_no_rows(text)
     return _is_empty_json(output)
+
+
+def unwrapped(output: Any) -> Any:
+    """What JSON text of JSON, or an object with one key, holds; all else as it is, decoded."""
+    value = _decoded(output)
+    if isinstance(value, dict) and len(value) == 1:
+        [value] = value.values()
+    return _decoded(value)
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, str):
+        with suppress(orjson.JSONDecodeError):
+            return loads(value)
+    return value
 
 
 def _is_empty_json(output: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,6 +32,11 @@ MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
 
 OF_EVALUATIONS = ("matches", "diff", "query_similarity", "executed_at")
 """Keys of reference steps that evaluations add; those left over from an earlier one are ignored."""
+
+
+def plain_type(media_type: Any) -> Any:
+    """A media type in lower case and without parameters such as `charset`."""
+    return media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else media_type
 
 
 def did_you_mean(name: str, known: Collection[str], cutoff: float = 0.6) -> str:

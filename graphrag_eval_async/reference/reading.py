@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Question, encode_steps
-from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean
+from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
 from graphrag_eval_async.reference.shapes import QuestionShape, ReferenceStepShape, TemplateShape
 from graphrag_eval_async.steps import check_step, needs_execution
 
@@ -278,7 +278,7 @@ class _CarefulReader:
                     self._doubt_step(step, f"{place}.reference_steps[{group_index}][{index}]")
 
     def _doubt_step(self, step: Mapping[Any, Any], place: str) -> None:
-        name, media_type = step.get("name"), step.get("output_media_type")
+        name, media_type = step.get("name"), plain_type(step.get("output_media_type"))
         if isinstance(name, str) and name in self._contents.comparators:
             return  # It may have any keys.
         self._doubt_keys(step, _STEP_KEYS, place)

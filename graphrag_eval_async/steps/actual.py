@@ -7,7 +7,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.records.shapes import CSV
+from graphrag_eval_async.records.shapes import CSV, plain_type
 from graphrag_eval_async.steps.rdf.graph import Graph
 from graphrag_eval_async.steps.rdf.reading import Source, read_dataset
 from graphrag_eval_async.steps.rdf.reading import steps_to_read as steps_to_read_graph
@@ -114,7 +114,7 @@ class ActualStep:
             strict: whether an untyped table is refused if types must be strict. False if the reference has
                 no types either.
         """
-        read = read_csv if self.step.get("output_media_type") == CSV else read_table
+        read = read_csv if plain_type(self.step.get("output_media_type")) == CSV else read_table
         if self.budget.quick and read not in self._known:
             self.budget.spend(steps_to_read(self.step.get("output")))
         table = self.output(read)

@@ -20,7 +20,7 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.copying import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES
+from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.rdf.step import GraphStep
@@ -62,7 +62,6 @@ class PreparedStep(msgspec.Struct, frozen=True):
             `ComparatorError`.
         explain: of an actual step that scored below 1, why, one of `steps.failure.CLASSES`, if the comparator
             knows; raises the first two.
-        hint: of such a step, what else to say of the failure; raises the same.
         diff: of an actual step that scored above 0 and below 1, the differences that results list; raises
             `ComparisonBudgetExceeded`.
         partial: whether a score is partial credit: the actual step that scores most is taken, and only 1 is
@@ -75,7 +74,6 @@ class PreparedStep(msgspec.Struct, frozen=True):
     explain: Explain = _nothing_more
     diff: Diff = _no_differences
     partial: bool = False
-    hint: Explain = _nothing_more
 
 
 def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
@@ -123,7 +121,7 @@ def prepare_step(
 
     `comparators` are the user's, by name of the reference step; they override built-in ones.
     """
-    name, media_type = step.get("name"), step.get("output_media_type")
+    name, media_type = step.get("name"), plain_type(step.get("output_media_type"))
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
@@ -133,6 +131,8 @@ def prepare_step(
         return PreparedStep(step, accepted_names(name), _not_fetched)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
+    if media_type != step.get("output_media_type"):
+        step = {**step, "output_media_type": media_type}
     is_json = media_type in _JSON and name not in _BY_NAME
     if is_json and (document := results_in(step.get("output"))) is not None:
         media_type = SPARQL_RESULTS
@@ -143,11 +143,10 @@ def prepare_step(
         return PreparedStep(step, names, _BY_NAME[name](step), explain)
     if media_type in _BY_CONTENTS:
         data = _BY_CONTENTS[media_type](step)
-        hint: Explain = data.hint if isinstance(data, SparqlStep) else _nothing_more
         if is_partial:
             in_part = data.score_in_part, data.explain_in_part, data.diff
-            return PreparedStep(step, names, *in_part, partial=True, hint=hint)
-        return PreparedStep(step, names, data.score, data.explain, hint=hint)
+            return PreparedStep(step, names, *in_part, partial=True)
+        return PreparedStep(step, names, data.score, data.explain)
     build = json_comparator if media_type == "application/json" else same_output_comparator
     return PreparedStep(step, names, build(step))
 

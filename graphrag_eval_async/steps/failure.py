@@ -19,9 +19,11 @@ replaces it, so that all answers of a run are measured alike.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.shapes import GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,3 +96,35 @@ def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
     """How many results of a group of aggregates are wrong, by class, the most frequent first."""
     wrong = ((name, count) for name, count in group.get(REASON, {}).items() if name != NO_FAILURE)
     return dict(sorted(wrong, key=lambda each: (-each[1], each[0])))
+
+
+MAX_CHARACTERS = 50_000
+"""Characters of an output whose IRIs are looked at: a few milliseconds."""
+
+_split = re.compile(r"[\s\"<>,|{}\\]+").split
+
+
+def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
+    """Say if an output has an expected IRI with http for https or the other way round, or with a prefix."""
+    if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
+        return None
+    wanted, found = _iris(expected.get("output")), _iris(actual.get("output"))
+    others = [text for text in found if text not in wanted]
+    forms = {text.partition(":")[2]: text for text in others if "://" not in text}
+    forms |= {_with_http(text): text for text in others}
+    for text in wanted:
+        if "://" in text and text not in found:
+            other = forms.get(_with_http(text)) or forms.get(re.split("[/#]", text)[-1])
+            if other:
+                return f"{other[:200]} is {text[:200]} but for http or https, or a prefix"
+    return None
+
+
+def _iris(output: Any) -> dict[str, None]:
+    """All in an output that may be an IRI, in whatever format."""
+    parts = _split((output if isinstance(output, str) else str(output))[:MAX_CHARACTERS])
+    return dict.fromkeys(text for part in parts if ":" in part and ":" in (text := part.strip("':.;()[]")))
+
+
+def _with_http(text: str) -> str:
+    return text.replace("https://", "http://", 1)

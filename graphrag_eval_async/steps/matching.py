@@ -14,7 +14,7 @@ from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
-from graphrag_eval_async.steps.failure import Facts
+from graphrag_eval_async.steps.failure import Facts, other_form
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COMPARISON, Budget
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class _Matcher:
         if actual is not None and (*self.short.place, blamed) not in self.errors:
             try:
                 found = self.short.step.explain(actual) or found
-                self.detail = self.short.step.hint(actual)
+                self.detail = other_form(self.short.step.step, actual.step)
             except MalformedStep as error:
                 self._note(self.short.step, (*self.short.place, blamed), error)
             except ComparisonBudgetExceeded:

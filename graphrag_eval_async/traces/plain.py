@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +11,7 @@ import orjson
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.records.line import repr_of
+from graphrag_eval_async.records.outputs import unwrapped
 
 MAX_DEPTH = 200
 """How deep a trace may nest; deeper parts are cut off as text."""
@@ -166,11 +166,8 @@ def output_of(message: dict[str, Any]) -> Any:
 
 
 def _has_rows(value: Any) -> bool:
-    """Whether a value, or JSON text of it, is results of SPARQL or a list of objects."""
-    value = text_of(value) if isinstance(value, list) else value
-    if isinstance(value, str):
-        with suppress(orjson.JSONDecodeError):
-            value = orjson.loads(value)
+    """Whether a value is results of SPARQL or a list of objects, in whichever form they are read."""
+    value = unwrapped(text_of(value) if isinstance(value, list) else value)
     if isinstance(value, list):
         return bool(value) and all(isinstance(each, dict) for each in value)
     return isinstance(value, dict) and "head" in value

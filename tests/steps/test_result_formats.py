@@ -72,7 +72,11 @@ async def score(reference: dict[str, Any], output: Any, *, config: Any = None, *
 async def test_every_format_against_every_other(ours: str, theirs: str) -> None:
     reference = step_of(ours, FORMATS[ours](TABLE, NAMES))
     turned = [row[::-1] for row in TABLE[::-1]]
-    assert (await score(reference, FORMATS[theirs](turned, "cba")))["steps_score"] == 1
+    text = FORMATS[theirs](turned, "cba")
+    for output in (text, {"result": text}, json.dumps({"result": text}), json.dumps(text)):
+        for media_type in (ours, f"{ours.upper()} ; charset=utf-8"):
+            step = reference | {"output_media_type": media_type}
+            assert (await score(step, output))["steps_score"] == 1, output
     wrong = [[*row] for row in TABLE]
     wrong[1][1] = {"type": "literal", "value": "220", "datatype": f"{XSD}integer"}
     assert (await score(reference, FORMATS[theirs](wrong, NAMES)))["steps_score"] == 0

@@ -173,6 +173,11 @@ def test_retrievers_and_commands_of_langchain() -> None:
         ([{"type": "text", "text": "1 row"}], [{"f": "F7"}], '[{"f":"F7"}]'),
         ("Feeder F7.", [{"id": "d1", "page_content": "Feeder F7.", "type": "Document"}], None),
         ("Feeder F7.", [{"lc": 1, "kwargs": {"id": "d1", "page_content": "Feeder F7."}}], None),
+        (
+            "1 row",
+            {"rows": json.loads(RESULTS)},
+            json.dumps({"rows": json.loads(RESULTS)}, separators=(",", ":")),
+        ),
         (RESULTS, {"head": "other"}, RESULTS),
         (RESULTS, {"rows": 1}, RESULTS),
         ("1 row", {"rows": 1}, "1 row"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.records.shapes import GRAPHS
+from graphrag_eval_async.records.shapes import GRAPHS, plain_type
 from graphrag_eval_async.steps.rdf.graph import Graph
 from graphrag_eval_async.steps.rdf.safety import check_json_ld, check_triple_terms, check_xml
 from graphrag_eval_async.steps.sparql.tables import without_fence
@@ -83,7 +83,7 @@ read_union = partial(read_dataset, ignore_graph_names=True)
 
 
 def _known(media_type: Any) -> str | None:
-    name = media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else None
+    name = plain_type(media_type)
     return name if name in GRAPHS else None
 
 

@@ -17,6 +17,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.records.outputs import unwrapped
 from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.steps.sparql.columns import Column, values_of
 
@@ -86,28 +87,14 @@ def read_document(output: Any) -> dict[str, Any]:
             document = loads(output)
         except orjson.JSONDecodeError as error:
             raise _malformed("", str(error)) from None
-    if isinstance(document, str) or (isinstance(document, dict) and len(document) == 1):
+    is_alone = isinstance(document, dict) and len(document) == 1 and "boolean" not in document
+    if is_alone or isinstance(document, str):
         inner = unwrapped(document)
-        if isinstance(inner, list) or (isinstance(inner, dict) and "head" in inner):
+        if not isinstance(inner, dict) or "head" in inner:
             document = inner
     if not isinstance(document, dict):
         raise _malformed("", f"expected an object, got {type(document).__name__}")
     return document
-
-
-def unwrapped(output: Any) -> Any:
-    """What JSON text of JSON, or an object with one key, holds; all else as it is, decoded."""
-    value = _decoded(output)
-    if isinstance(value, dict) and len(value) == 1:
-        [value] = value.values()
-    return _decoded(value)
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, str):
-        with suppress(orjson.JSONDecodeError):
-            return loads(value)
-    return value
 
 
 def results_in(output: Any) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -111,21 +110,6 @@ class SparqlStep:
             return "missing_columns"
         return "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
 
-    def hint(self, actual: ActualStep) -> str | None:
-        """Say if an expected IRI was found with http for https or the other way round, or with a prefix."""
-        reference, results = self.sides(actual)
-        actual.budget.spend(results.row_count * len(results.columns))
-        found = dict.fromkeys(text.strip("<>") for each in results.columns for text in each.texts if text)
-        by_iri = {_with_http(text): text for text in found}
-        by_local_name = {text.partition(":")[2]: text for text in found if ":" in text and "://" not in text}
-        expected = (text for column in reference.results.columns for text in column.texts)
-        for text in expected:
-            if text and "://" in text and text not in found:
-                other = by_iri.get(_with_http(text)) or by_local_name.get(re.split("[/#]", text)[-1])
-                if other:
-                    return f"{other[:200]} is {text[:200]} but for http or https, or a prefix"
-        return None
-
     def partial(self, actual: ActualStep) -> Partial:
         """What agrees, computed once for each actual step."""
         return actual.remember(self, lambda: compare_in_part(*self.sides(actual), actual.budget))
@@ -139,7 +123,3 @@ class SparqlStep:
 
     def diff(self, actual: ActualStep) -> list[Difference]:
         return Differences(self.partial(actual)).listed()
-
-
-def _with_http(text: str) -> str:
-    return text.replace("https://", "http://", 1)

@@ -16,9 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.outputs import unwrapped
 from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
-from graphrag_eval_async.steps.sparql.results import results_of, unwrapped
+from graphrag_eval_async.steps.sparql.results import results_of
 from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, number_type, read_tsv
 from graphrag_eval_async.steps.sparql.xml_results import read_xml
 
@@ -56,8 +57,8 @@ def read_table(output: Any) -> Table:
     """The table in an output that is not a JSON object.
 
     The first character decides which format is tried: `<` XML, `?` or `$` TSV unless the header has commas,
-    `|` Markdown, `[` a list of objects, `{` results as Python shows a dict, any other CSV. A list of objects
-    may be wrapped, as `unwrapped` says. The whole output must be the table, in a code fence or not; each
+    `|` Markdown, `[` a list of objects, `{` results as Python shows a dict, any other CSV. Any of them may
+    be wrapped, as `unwrapped` says. The whole output must be the table, in a code fence or not; each
     reader's docstring says what it requires. A boolean is the result of ASK.
     """
     if isinstance(output, bool):
@@ -66,8 +67,9 @@ def read_table(output: Any) -> Table:
         return Table(_read_objects(output), typed=False)
     text = without_fence(output.lstrip("\ufeff \t\r\n")) if isinstance(output, str) else ""
     first = text[:1]
-    if (first in ("{", '"') or isinstance(output, dict)) and isinstance(rows := unwrapped(output), list):
-        return Table(_read_objects(rows), typed=False)
+    inner = unwrapped(output) if first in ("{", '"') or isinstance(output, dict) else output
+    if not isinstance(inner, dict) and inner != output:
+        return read_table(inner)
     if first == "<":
         return Table(read_xml(text), typed=True)
     if first in ("?", "$") and "," not in text.partition("\n")[0]:
