@@ -198,9 +198,9 @@ def compare(
             - `per_template`: by template and metric, a row. The baseline says which template a question has;
             - `regressions` and `improvements`: ids of questions that were right and are not, and the reverse.
                 A response is right if it is no error, `steps_score` is 1, and `answer_f1` and
-                `ragas_answer_correctness` are at least 0.5, as far as the other side has these too. A
-                question is right if its first k samples all are; k is the number of samples of the side
-                with fewer;
+                `ragas_answer_correctness` are at least 0.5, as far as both sides have these; an absent
+                answer is wrong. A question is right if its first k samples all are; k is the number of
+                samples of the side with fewer;
             - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the
                 candidate is worse, worst first: `question_id`, `template_id`, `baseline`, `candidate` and
                 `difference`;

@@ -11,7 +11,7 @@ from graphrag_eval_async.inference.verdicts import lower_is_better
 from graphrag_eval_async.monitor.summary import CheckedGate
 from graphrag_eval_async.monitor.wording import change_of, missing, regressions
 from graphrag_eval_async.records.conditions import check_bound, to_float
-from graphrag_eval_async.records.metrics import range_of
+from graphrag_eval_async.records.metrics import ERROR_RATE, range_of
 from graphrag_eval_async.text import number
 
 
@@ -25,19 +25,19 @@ class MaxDrop:
     def check(self, comparison: RunningComparison, known: Iterable[str]) -> CheckedGate:
         """Return whether the gate holds, and why; `known` are the metrics on both sides."""
         name = f"--max-drop {self.metric}={number(self.most)}"
-        means, zeros, (lost, more_lost), (of, more_of) = comparison.drop(self.metric)
-        if means is None:
+        drop = comparison.drop(self.metric)
+        if (means := drop.means) is None:
             others = ", ".join(known) or "none"
             told = f"{self.metric}: no question has it on both sides; metrics on both sides: {others}"
             return CheckedGate(name, False, told)
         told = f"{self.metric} {change_of(means)}: may get worse by at most {number(self.most)}"
-        if any(zeros):
-            told += f"; errors count as 0, {zeros[0]} in the baseline and {zeros[1]} in the candidate"
+        if self.metric != ERROR_RATE and any(drop.errors):
+            told += f"; errors {'count as 0' if drop.fills else 'are left out'}, "
+            told += "{} in the baseline and {} in the candidate".format(*drop.errors)
         lower = lower_is_better(self.metric)
         holds = (means["difference"] if lower else -means["difference"]) <= self.most + 1e-12
-        if lacks := more_lost * of > lost * more_of:
-            told += f"; {more_lost} of {more_of} results lack {self.metric}, in the baseline {lost} of {of}"
-        return CheckedGate(name, holds and not lacks, told)
+        lacking = drop.lacking(self.metric)
+        return CheckedGate(name, holds and not lacking, told + lacking)
 
 
 def parse_max_drop(text: str) -> MaxDrop:
@@ -61,8 +61,8 @@ class RegressionGates:
             "--max-drop",
             parser=options.parser(parse_max_drop),
             metavar="METRIC=X",
-            help="Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics from "
-            "0 to 1, an error counts as 0. Repeatable.",
+            help="Fail if the mean of METRIC got worse by more than X, however uncertain. In scores up "
+            "to 1, an error counts as 0. Repeatable.",
             **options.REPEATABLE,
         ),
     ]
@@ -110,7 +110,9 @@ class RegressionGates:
             told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
             if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
                 told += f", but no question has any of these on both sides: {', '.join(RIGHT)}"
-            gates.append(CheckedGate("--max-regressions", count <= most and bool(decided), told))
+            lacking = "".join(comparison.drop(metric).lacking(metric) for metric in RIGHT)
+            holds = count <= most and bool(decided) and not lacking
+            gates.append(CheckedGate("--max-regressions", holds, told + lacking))
         if self.fail_on_regression:
             name, reasons = "--fail-on-regression", regressions(snapshot)
             gates += [CheckedGate(name, False, reason) for reason in reasons]

@@ -24,12 +24,11 @@ from graphrag_eval_async.inference.verdicts import (
     LiveSnapshot,
     decide_values,
     finished_rows,
-    is_fraction,
     lower_is_better,
     position,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_primary, is_score
-from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
+from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_primary, is_score, range_of
+from graphrag_eval_async.records.outcomes import OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 from graphrag_eval_async.text import plural
@@ -234,9 +233,9 @@ class RunningComparison:
         }
 
     def drop(self, metric: str) -> Drop:
-        """Return how a metric changed if errors count: as 0 in metrics from 0 to 1."""
-        fills = metric != ERROR_RATE and is_fraction(metric, self._fractions)
-        pairs, zeros, missing, results = [], [0, 0], [0, 0], [0, 0]
+        """Return how a metric changed if errors count: as 0 in scores up to 1."""
+        fills = metric != ERROR_RATE and (metric in self._fractions or range_of(metric)[1] == 1)
+        pairs, failed, missing, results = [], [0, 0], [0, 0], [0, 0]
         for question in filter(lambda question: question.is_shared, self._questions.values()):
             known, valueless = [own.get(metric) for own in question.sides()], question.valueless
             if known == [None, None] and not all(valueless[side, metric, True] for side in SIDES):
@@ -245,15 +244,15 @@ class RunningComparison:
                 rate, samples = mean_of(values[ERROR_RATE])
                 errors = valueless[side, metric, True] if self._include_errors else round(rate * samples)
                 lacking = samples - errors - (0 if own is None else mean_of(own)[1])
-                missing[place] += max(valueless[side, metric, False], lacking)
+                missing[place] += max(valueless[side, metric, False], 0 if metric in OF_SOME else lacking)
                 results[place] += samples
+                failed[place] += errors
                 if fills and errors:
-                    zeros[place] += errors
                     known[place] = (0, errors) if own is None else plus(own, (0, errors))
             if None not in known:
                 pairs.append(known)
         means = PairSums.of(pairs_of(*zip(*pairs, strict=True))).means() if pairs else None
-        return Drop(means, zeros, missing, results)
+        return Drop(means, failed, missing, results, fills)
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
         """Add tests for the primary metrics that both sides requested, whether they have values or not."""
@@ -273,20 +272,31 @@ class RunningComparison:
 
 
 def _rightness(seen: Evaluation) -> Rightness | None:
-    """Return whether a result is right by each metric of `RIGHT` that it has; None for an error."""
+    """Return whether a result is right by each metric of `RIGHT`; None for an error.
+
+    A metric that the agent left without a value, such as by giving no answer, is None. One without a value
+    for another reason, such as a failure of its judge, is absent.
+    """
     if seen.failed:
         return None
-    return {metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT}
+    own: Rightness = {metric: None for metric, kind in seen.tallies if metric in RIGHT and kind in OF_AGENT}
+    return own | {metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT}
 
 
 def _became_wrong(question: Question, sides: tuple[Side, Side]) -> bool:
     """Whether a question is right on the first of two sides and not on the second.
 
-    It is right if its first samples all are, by all metrics that these have on the first side. Of both sides,
-    as many samples count: more would all be right less often.
+    It is right if its first samples all are, by all metrics that are known of each sample, and of which the
+    first side has a value. Of both sides, as many samples count: more would all be right less often.
     """
     first, second = (question.first_samples(side) for side in sides)
-    known = {metric for sample in first for metric in sample or ()}
+    samples = [sample for sample in (*first, *second) if sample is not None]
+    known = {
+        metric
+        for metric in RIGHT
+        if all(metric in sample for sample in samples)
+        if any(sample and sample.get(metric) is not None for sample in first)
+    }
     first_is_right, second_is_right = (
         all(sample is not None and all(map(sample.get, known)) for sample in samples)
         for samples in (first, second)

@@ -37,8 +37,8 @@ Metrics: TypeAlias = "dict[str, float | Several]"
 """The values of a question on one side, by metric: one value, or several as their exact sum and number."""
 
 
-Rightness: TypeAlias = "dict[str, bool]"
-"""Whether a result is right, by metric."""
+Rightness: TypeAlias = "dict[str, bool | None]"
+"""Whether a result is right, by metric; None if the agent left it without a value."""
 
 
 def change_between(baseline: float, candidate: float) -> float:
@@ -162,12 +162,22 @@ def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several])
 
 
 class Drop(NamedTuple):
-    """How a metric changed, and of each side, how many of the `results` are `zeros` or have no value."""
+    """How a metric changed, and of each side, how many of the `results` are `errors` or have no value.
+
+    Errors count as 0 if it `fills` them, else they are left out.
+    """
 
     means: dict[str, float] | None
-    zeros: Sequence[int]
+    errors: Sequence[int]
     missing: Sequence[int]
     results: Sequence[int]
+    fills: bool
+
+    def lacking(self, metric: str) -> str:
+        """Return how many results lack a value if it is a larger share than in the baseline; else ""."""
+        (lost, more_lost), (of, more_of) = self.missing, self.results
+        told = f"; {more_lost} of {more_of} results lack {metric}, in the baseline {lost} of {of}"
+        return told if more_lost * of > lost * more_of else ""
 
 
 class PairSums(NamedTuple):

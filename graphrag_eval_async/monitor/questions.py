@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.inference.comparison import RIGHT
 from graphrag_eval_async.records.conditions import OPERATORS, Condition, rounded
-from graphrag_eval_async.records.outcomes import NO_ANSWER, NO_STEPS, REASON, RESPONSE_ERROR
+from graphrag_eval_async.records.outcomes import OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
 
@@ -22,9 +22,6 @@ Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 
 OF_RIGHT_QUESTIONS = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT.items())
 """The conditions of a question that `compare` calls right."""
-
-OF_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
-"""Why a score has no value, if that is the agent's doing; otherwise its judge failed."""
 
 NO_RESPONSE = "no_response"
 """The kind of a question without any result."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.verdicts import UNDECIDED
-from graphrag_eval_async.monitor.questions import OF_AGENT
 from graphrag_eval_async.records.metrics import (
     ERROR_RATE,
     counts_of,
@@ -15,7 +14,7 @@ from graphrag_eval_async.records.metrics import (
     mean_of_questions,
     own_interval,
 )
-from graphrag_eval_async.records.outcomes import NOT_RUN
+from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
 from graphrag_eval_async.text import interval_cell, name_cell, number, percent, plural
 
 if TYPE_CHECKING:

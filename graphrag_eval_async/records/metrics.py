@@ -85,6 +85,9 @@ JUDGED = (
 )
 """The built-in metrics that a judge computes, in the order in which aggregates show them."""
 
+OF_SOME = {value for metric in JUDGED if not metric.counts_unanswered for value in metric.values}
+"""Judged metrics that apply to some responses only, such as those with a retrieval step."""
+
 RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 """Metrics that responses contain: what answers consume, besides costs; less is better."""
 

@@ -29,6 +29,10 @@ EXECUTION_ERROR = "execution_error"
 
 RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
 NOT_RUN = "not_run"
+
+OF_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
+"""Why a score has no value, if that is the agent's doing; otherwise its judge failed."""
+
 OTHER, TEXT = "other", "text"
 
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {

@@ -234,6 +234,32 @@ FAILING = JUDGED[:12] + [
 UNJUDGED = JUDGED[:12] + [
     each | {"answer_f1": None, "answer_eval_error": "timeout: no reply"} for each in JUDGED[12:]
 ]
+GROUNDED = [each | {"faithfulness": 1.0} for each in JUDGED]
+UNGROUNDED = GROUNDED[:12] + [each | {"faithfulness_error": "timeout: no reply"} for each in JUDGED[12:]]
+ANSWERED = [each | {"actual_answer": "a", "reference_answer": "a"} for each in JUDGED]
+UNANSWERED = ANSWERED[:12] + [
+    each | {"actual_answer": None, "reference_answer": "a", "answer_f1": None} for each in JUDGED[12:]
+]
+
+
+@pytest.mark.parametrize("steps_alone", [[*JUDGED[:12], *TWENTY[12:]], UNJUDGED, TWENTY], ids=len)
+def test_missing_marks_are_neither_regressions_nor_improvements(
+    folder: Folder, capfd: pytest.CaptureFixture[str], steps_alone: list[Any]
+) -> None:
+    gate = ["--max-regressions", "0"]
+    assert run(*both(folder, JUDGED, steps_alone), *gate) == 1
+    out, err = capfd.readouterr()
+    assert "0 regressions, 0 improvements." in " ".join(out.split())
+    lost = sum("answer_f1" not in each or each["answer_f1"] is None for each in steps_alone)
+    told = f"0 regressions, at most 0 allowed; {lost} of 20 results lack answer_f1, in the baseline 0 of 20"
+    assert err == f"gate failed: {told}\n"
+    assert run(*both(folder, steps_alone, JUDGED), *gate) == 0
+    assert "0 regressions, 0 improvements." in " ".join(capfd.readouterr().out.split())
+    # Steps still decide, and so does the lack of an answer.
+    wrong = [each | {"steps_score": 0.5} for each in steps_alone]
+    assert len(compare(JUDGED, wrong)["regressions"]) == len(compare(wrong, JUDGED)["improvements"]) == 20
+    assert len(compare(ANSWERED, UNANSWERED)["regressions"]) == 8
+    assert len(compare(UNANSWERED, ANSWERED)["improvements"]) == 8
 
 
 @pytest.mark.parametrize(
@@ -263,13 +289,19 @@ UNJUDGED = JUDGED[:12] + [
             "0.6 -> 0.6, 0: may get worse by at most 0; errors count as 0",
         ),
         # In these, 0 would not be the worst value.
-        (JUDGED, FAILING, "elapsed_sec=0", 0, "elapsed_sec 2 -> 2, 0: may get worse by at most 0"),
         (
             JUDGED,
             FAILING,
-            "answer_relevance=0",
+            "elapsed_sec=0",
             0,
-            "answer_relevance 0.5 -> 0.5, 0: may get worse by at most 0",
+            "elapsed_sec 2 -> 2, 0: may get worse by at most 0; errors are left",
+        ),
+        (
+            JUDGED,
+            FAILING,
+            "answer_relevance=0.1",
+            1,
+            "answer_relevance 0.5 -> 0.3, -0.2: may get worse by at most 0.1; errors count as 0, 0 in the",
         ),
         (
             JUDGED,
@@ -279,6 +311,15 @@ UNJUDGED = JUDGED[:12] + [
             "answer_f1 1 -> 1, 0: may get worse by at most 0; 8 of 20 results",
         ),
         (JUDGED, UNJUDGED, "answer_f1=0", 1, "8 of 20 results lack answer_f1, in the baseline 0 of 20"),
+        # Without a retrieval step, faithfulness does not apply; a failure of its judge is another matter.
+        (
+            GROUNDED,
+            GROUNDED[:12] + JUDGED[12:],
+            "faithfulness=0",
+            0,
+            "faithfulness 1 -> 1, 0: may get worse by at most 0",
+        ),
+        (GROUNDED, UNGROUNDED, "faithfulness=0", 1, "8 of 20 results lack faithfulness, in the baseline 0"),
         (UNJUDGED, UNJUDGED, "answer_f1=0", 0, "answer_f1 1 -> 1, 0: may get worse by at most 0"),
         (JUDGED, UNJUDGED, "steps_score=0", 0, "steps_score 1 -> 1, 0: may get worse by at most 0"),
     ],
