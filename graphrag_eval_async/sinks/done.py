@@ -6,7 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections import defaultdict
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 Dedupe = Literal["position", "content"]
 Source = dict[str, Any]
 """The `source` of a result or reject: where its line came from."""
-
-SHA256_BYTES = 32
 
 BUCKETS = 1 << 14
 """Buckets are searched linearly; with a million lines, each has half a kilobyte."""
@@ -59,7 +57,7 @@ class Numbers:
 
 
 class Contents:
-    """A multiset of SHA-256 digests, whose occurrences are numbered from 1.
+    """A multiset of SHA-256 digests in hex, whose occurrences are numbered from 1.
 
     Nearly all digests occur once. Each of these takes 8 bytes, the process's own keyed hash of it: a million
     lines have a collision with a probability of 10^-8.
@@ -69,18 +67,18 @@ class Contents:
         self._once: defaultdict[int, bytearray] = defaultdict(bytearray)
         self._several: dict[int, Numbers] = {}
 
-    def __contains__(self, digest: bytes) -> bool:
-        key = hash(digest)
+    def __contains__(self, sha256: str) -> bool:
+        key = hash(sha256)
         return key in self._several or _stored(key) in self._once[key % BUCKETS]
 
-    def has(self, digest: bytes, number: int) -> bool:
+    def has(self, sha256: str, number: int) -> bool:
         """Whether the occurrence with this number is there."""
-        numbers = self._several.get(hash(digest))
-        return number in numbers if numbers is not None else number == 1 and digest in self
+        numbers = self._several.get(hash(sha256))
+        return number in numbers if numbers is not None else number == 1 and sha256 in self
 
-    def add(self, digest: bytes, number: int | None = None) -> int:
+    def add(self, sha256: str, number: int | None = None) -> int:
         """Add an occurrence that is missing, by default the lowest one, and return its number."""
-        key = hash(digest)
+        key = hash(sha256)
         numbers = self._several.get(key)
         if numbers is None:
             bucket, stored = self._once[key % BUCKETS], _stored(key)
@@ -104,50 +102,54 @@ class _File:
 
     Attributes:
         unfinished: offset of the last line if it had no newline when it was evaluated.
-        last: the last line done.
         skipped: bytes at the start that count as done without their lines having been read.
     """
 
     def __init__(self) -> None:
         self.unfinished: int | None = None
-        self.last: Position | None = None
         self.skipped = 0
+        self._last: tuple[str, str, int, int, str] | None = None  # A `Position`, but faster to create.
         # Start, end and number of lines of each; neighbours are merged.
-        self._stretches: list[tuple[int, int, int]] = []
+        self._stretches: list[list[int]] = []
 
     def __contains__(self, offset: int) -> bool:
         index = bisect_right(self._stretches, offset, key=itemgetter(0)) - 1
         return offset == self.unfinished or (index >= 0 and offset < self._stretches[index][1])
 
-    def add(self, line: Position, *, whole: bool) -> None:
+    def add(self, position: tuple[str, str, int, int, str], *, whole: bool) -> None:
         """Add a line, which may be present already."""
+        offset = position[2]
         if whole:
-            self._add(line.offset, line.offset + line.length + 1, 1)
+            self._add(offset, offset + position[3] + 1, 1)
         else:
-            self.unfinished = line.offset
-        if self.last is None or self.last.offset <= line.offset:
-            self.last = line
+            self.unfinished = offset
+        if self._last is None or self._last[2] <= offset:
+            self._last = position
 
     def _add(self, start: int, end: int, lines: int) -> None:
         stretches = self._stretches
         is_last = not stretches or stretches[-1][0] <= start  # The usual case.
         index = len(stretches) if is_last else bisect_right(stretches, start, key=itemgetter(0))
-        if index and stretches[index - 1][1] > start:
+        before = stretches[index - 1] if index else [-1, -1, 0]
+        if before[1] > start:
             return
-        if index and stretches[index - 1][1] == start:
-            index -= 1
-            start, _, before = stretches.pop(index)
-            lines += before
+        if before[1] == start:
+            before[1:] = end, before[2] + lines
+        else:
+            before = [start, end, lines]
+            stretches.insert(index, before)
+            index += 1
         if index < len(stretches) and stretches[index][0] == end:
-            _, end, after = stretches.pop(index)
-            lines += after
-        stretches.insert(index, (start, end, lines))
+            _, before[1], more = stretches.pop(index)
+            before[2] += more
 
     def skip(self, offset: int) -> None:
-        """Count the bytes before an offset as done, instead of those before a later one."""
+        """Count the bytes before an offset as done, instead of those before another one."""
         if self.skipped:
-            (_, end, lines), *rest = self._stretches
-            self._stretches = [(self.skipped, end, lines), *rest] if end > self.skipped else rest
+            if self._stretches[0][1] == self.skipped:
+                del self._stretches[0]
+            else:
+                self._stretches[0][0] = self.skipped
             self.skipped = 0
         if offset and not self.known().begin:
             self._add(0, offset, 0)
@@ -156,23 +158,30 @@ class _File:
     def known(self) -> Known:
         """Return the beginning that need not be read again."""
         start, end, lines = self._stretches[0] if self._stretches else (0, 0, 0)
-        return Known(end, lines + 1, self.last) if start == 0 else Known(0, 1, self.last)
+        last = None if self._last is None else Position(*self._last)
+        return Known(end, lines + 1, last) if start == 0 else Known(0, 1, last)
 
 
-class DoneLine(NamedTuple):
-    """A line that an earlier run has evaluated or rejected.
+class DoneLine(msgspec.Struct):
+    """A line that an earlier run has evaluated or rejected, from the `source` of its result or reject.
 
     Attributes:
-        sha256: digest of its content.
+        sha256: digest of its content, in hex.
+        offset: bytes of the source before the line.
+        length: its length in bytes.
         occurrence: which line with this content it is, from 1; None if only a part of the file was read.
-        position: its place in a file.
+        path: path of its file.
+        file: key of its file.
         whole: whether it had its newline.
     """
 
-    sha256: bytes
-    occurrence: int | None
-    position: Position | None
-    whole: bool
+    sha256: Annotated[str, msgspec.Meta(min_length=64, max_length=64)]
+    offset: Size
+    length: Size
+    occurrence: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    path: str | None = None
+    file: str | None = None
+    whole: bool = True
 
 
 class Done:
@@ -200,36 +209,34 @@ class Done:
         """Return the `source` of a line's result; None if the line is done."""
         sha256, file, offset = sha256_of(record), record.file, record.offset
         known = self._files[file.key] if file is not None and file.followed else None
-        content = sha256
-        if known is not None and known.unfinished == offset and isinstance(record, Line):
-            content = hashlib.sha256(record.data.rstrip()).digest()  # Its end may be CRLF.
-        if self._has(content, known, offset):
+        if self._has(record, sha256, known):
             self.skipped += 1
             return None
         length = record.length if isinstance(record, LongLine) else len(record.data)
-        whole = not isinstance(record, Line | LongLine) or record.whole
         source: Source = {
             **self._name(file),
             "line": record.number,
             "offset": offset,
             "length": length,
-            "sha256": sha256.hex(),
+            "sha256": sha256,
             "occurrence": self._contents.add(sha256),
         }
         if file is not None and file.is_part:
             del source["line"], source["occurrence"]
+        whole = not isinstance(record, Line | LongLine) or record.whole
         if not whole:
             source["whole"] = False
         if known is not None:
-            position = Position(source["path"], source["file"], offset, length, source["sha256"])
-            known.add(position, whole=whole)
+            known.add((source["path"], source["file"], offset, length, sha256), whole=whole)
         return source
 
-    def _has(self, sha256: bytes, known: _File | None, offset: int) -> bool:
+    def _has(self, record: Record, sha256: str, known: _File | None) -> bool:
+        if known is not None and known.unfinished == record.offset and isinstance(record, Line):
+            sha256 = hashlib.sha256(record.data.rstrip()).hexdigest()  # Its end may be CRLF.
         if self._by_content:
             return sha256 in self._contents
         if known is not None:
-            return offset in known and sha256 in self._contents
+            return record.offset in known and sha256 in self._contents
         return self._read is not None and self._contents.has(sha256, self._read.add(sha256))
 
     def _name(self, file: FileId | None) -> Mapping[str, str]:
@@ -241,22 +248,25 @@ class Done:
 
     def knows(self, identity: bytes) -> bool:
         """Whether `admit` would skip the next trace with this identity."""
-        sha256 = hashlib.sha256(identity).digest()
+        sha256 = hashlib.sha256(identity).hexdigest()
         if self._by_content:
             return sha256 in self._contents
         return self._read is not None and self._contents.has(sha256, 1) and not self._read.has(sha256, 1)
 
     def __contains__(self, line: DoneLine) -> bool:
         """Whether this very line was restored before."""
-        sha256, occurrence, position, _ = line
-        is_known = sha256 in self._contents if occurrence is None else self._contents.has(sha256, occurrence)
-        return is_known and (position is None or position.offset in self._files.get(position.file, ()))
+        if line.occurrence is None:
+            is_known = line.sha256 in self._contents
+        else:
+            is_known = self._contents.has(line.sha256, line.occurrence)
+        return is_known and (line.file is None or line.offset in self._files.get(line.file, ()))
 
     def restore(self, line: DoneLine) -> None:
         """Add a line of an earlier run that was not restored before."""
         self._contents.add(line.sha256, line.occurrence)
-        if line.position is not None:
-            self._files[line.position.file].add(line.position, whole=line.whole)
+        if line.file is not None and line.path is not None:
+            place = (line.path, line.file, line.offset, line.length, line.sha256)
+            self._files[line.file].add(place, whole=line.whole)
         if self._read is None:
             self._read = Contents()
 
@@ -272,36 +282,8 @@ class Done:
         return {key: file.known() for key, file in self._files.items()}
 
 
-class _Source(msgspec.Struct):
-    sha256: str
-    offset: Size
-    length: Size
-    occurrence: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    path: str | None = None
-    file: str | None = None
-    whole: bool = True
-
-
-def read_source(source: Any) -> DoneLine:
-    """Return the line described by the `source` of a result.
-
-    Raises:
-        ValueError: `source` does not describe a line.
-    """
-    line = msgspec.convert(source, _Source)
-    sha256 = bytes.fromhex(line.sha256)
-    if sha256.hex() != line.sha256 or len(sha256) != SHA256_BYTES:
-        raise ValueError("sha256: not a SHA-256 in lower-case hex")
-    position = None
-    if line.path is not None and line.file is not None:
-        position = Position(line.path, line.file, line.offset, line.length, line.sha256)
-    elif line.path != line.file:
-        raise ValueError("path and file: one of them is missing")
-    return DoneLine(sha256, line.occurrence, position, line.whole)
-
-
-def sha256_of(record: Record) -> bytes:
-    """Return the SHA-256 of a line, or of the identity of a trace."""
+def sha256_of(record: Record) -> str:
+    """Return the SHA-256 of a line, or of the identity of a trace, in hex."""
     if isinstance(record, LongLine):
-        return bytes.fromhex(record.sha256)
-    return hashlib.sha256(getattr(record, "identity", record.data)).digest()
+        return record.sha256
+    return hashlib.sha256(getattr(record, "identity", record.data)).hexdigest()

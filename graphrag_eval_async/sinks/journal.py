@@ -29,7 +29,7 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.sinks.append_file import PIECE_BYTES, AppendFile, drafted, sync_directory
-from graphrag_eval_async.sinks.done import Size, read_source
+from graphrag_eval_async.sinks.done import DoneLine, Size
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
 from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread, write_in_thread
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.sinks.done import Done, DoneLine
+    from graphrag_eval_async.sinks.done import Done
 
 R = TypeVar("R")
 
@@ -289,7 +289,7 @@ class OpenJournal:
             file.move(refused, f"{self.path}.damaged")
 
     def _restore_result(self, result: Any) -> bool:
-        line = read_source(result["source"])
+        line = msgspec.convert(result["source"], DoneLine)
         if self._retry_errors and result["status"] == "error":
             return False
         if line in self._done:
@@ -299,11 +299,11 @@ class OpenJournal:
         return True
 
     def _restore_reject(self, record: Any) -> bool:
-        line = read_source(record["source"])
+        line = msgspec.convert(record["source"], DoneLine)
         if self._retry_errors:
             return False
         if record["reason"] == "incomplete":  # The rest of the line may have come since.
-            self._incomplete.add(record["source"]["sha256"])
+            self._incomplete.add(line.sha256)
             return True
         if line in self._done:
             raise ValueError("the line is there already, here or among the results")

@@ -103,7 +103,7 @@ class UntilDecided:
     def __init__(self, until: Until) -> None:
         self._until = until
         self._deciding = Deciding(until)
-        self._restored: dict[bytes, dict[int, Sample | None]] = {}
+        self._restored: dict[str, dict[int, Sample | None]] = {}
         self._kept = self._out = 0
 
     def restore(self, line: DoneLine, result: dict[str, Any] | None) -> None:
