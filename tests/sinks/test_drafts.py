@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 from typing import TYPE_CHECKING
 
@@ -102,9 +101,3 @@ async def test_a_rewritten_file_keeps_its_mode(journal: Path, mode: int) -> None
     for path in paths:
         assert path.stat().st_ino != inodes[path]
         assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-async def test_reports_of_one_directory_do_not_disturb_each_other(tmp_path: Path) -> None:
-    texts = {tmp_path / f"report-{i}": f"{i}" * 1_000_000 for i in range(8)}
-    await asyncio.gather(*(write_report(path, text) for path, text in texts.items()))
-    assert {path: path.read_text() for path in tmp_path.iterdir()} == texts

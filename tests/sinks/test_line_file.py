@@ -31,24 +31,6 @@ def full_at_limit(limit: int = LIMIT) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_each_line_is_there_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"older and longer")
-    with LineFile(path) as lines:
-        assert path.read_bytes() == b""
-        lines.write(b"one\n")
-        assert path.read_bytes() == b"one\n"
-        lines.write(b"two\n")
-        assert path.read_bytes() == b"one\ntwo\n"
-
-
-def test_a_dash_is_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
-    for _ in range(2):
-        with LineFile("-") as lines:
-            lines.write(b"one\n")
-    assert capfd.readouterr().out == "one\none\n"
-
-
 def test_a_pipe_and_its_end(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -157,18 +139,6 @@ def test_what_write_waits_with(pipe: Pipe) -> None:
             lines.write(LINE)
         assert waited == [lines._descriptor] * 3
         assert LINE.startswith(bytes(content) + pipe.read())
-
-
-async def test_a_line_for_nobody() -> None:
-    with LineFile(os.devnull) as lines:
-        await lines.send(LINE)
-
-
-async def test_sending_to_a_regular_file(tmp_path: Path) -> None:
-    with LineFile(tmp_path / "lines") as lines:
-        await lines.send(LINE)
-        await lines.send(b"two\n")
-        assert (tmp_path / "lines").read_bytes() == LINE + b"two\n"
 
 
 async def test_a_large_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:

@@ -13,21 +13,18 @@ import orjson
 import pytest
 
 from graphrag_eval_async import (
-    Evaluator,
     Journal,
-    JournalError,
     JournalMismatch,
     RejectedResponse,
     UsageError,
     evaluate_stream,
 )
 from tests.cases import each
-from tests.conftest import heavy, leaving_nothing
+from tests.conftest import leaving_nothing
 from tests.deadlines import in_time
 from tests.journals import (
     CONFIG,
     COST,
-    PRICES,
     REFERENCE,
     TEMPLATES,
     Gates,
@@ -91,31 +88,6 @@ def test_rejects_beside_the_journal(tmp_path: Path) -> None:
     source = {"line": 1, "offset": 0, "length": 21, "sha256": reject.sha256, "occurrence": 1}
     assert record["source"] == source
     assert (record["reason"], record["content"]) == ("unknown_question_id", '{"question_id": "q9"}')
-
-
-def test_the_rejects_may_be_elsewhere(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "results.jsonl", rejects=tmp_path / "others.jsonl")
-    for _ in range(2):
-        _, stream = complete(LINES, journal)
-        assert stream.rejects.total == 4
-    assert len(lines_of(tmp_path / "others.jsonl")) == 4
-    assert not (tmp_path / "results.jsonl.rejects").exists()
-
-
-def test_empty_stream(tmp_path: Path) -> None:
-    for _ in range(2):
-        assert complete([], tmp_path / "results.jsonl")[0] == []
-    assert (tmp_path / "results.jsonl").read_bytes() == b""
-    assert complete(LINES, tmp_path / "results.jsonl")[0]
-
-
-def test_results_that_are_scored_in_threads(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    sources = [heavy(number % 3) for number in range(6)]
-    first, _ = complete(sources[:3], path)
-    second, _ = complete(sources, path)
-    assert [len(first), len(second)] == [3, 3]
-    assert names_of(path) == names([orjson.dumps(source) for source in sources])
 
 
 # Going on
@@ -191,19 +163,6 @@ async def test_started_again_with_the_same_source(
         assert bits(stream.aggregates) == bits(undisturbed.aggregates)
 
 
-@pytest.mark.parametrize("kind", ["path", "bytes", "a reader"])
-async def test_a_source_of_another_kind(tmp_path: Path, kind: str) -> None:
-    """The same lines are recognised wherever they come from; objects are other text."""
-    source, path = tmp_path / "responses.jsonl", tmp_path / "results.jsonl"
-    source.write_bytes(TEXT)
-    async with stream_of(SOURCES[kind](source), path) as stream:
-        await collect(stream)
-    for make in SOURCES.values():
-        async with stream_of(make(source), path) as stream:
-            assert await collect(stream) == []
-            assert stream.skipped == len(LINES)
-
-
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("ordered", [False, True])
 def test_any_part_of_the_results_was_there(tmp_path: Path, seed: int, ordered: bool) -> None:
@@ -235,13 +194,6 @@ def test_any_part_of_the_results_was_there(tmp_path: Path, seed: int, ordered: b
     assert sorted(lines_of(path)) == lines
     assert bits(stream.aggregates) == aggregates
     assert stream.usage.dollars == pytest.approx(JUDGED * COST)
-
-
-def test_more_lines_than_before(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    for count in (5, 12, 12, 30):
-        complete(LINES[:count], path)
-        assert names_of(path) == names(LINES[:count])
 
 
 def test_true_duplicates_are_samples(tmp_path: Path) -> None:
@@ -313,20 +265,6 @@ def test_by_content_a_line_comes_once(tmp_path: Path) -> None:
     assert len(lines_of(path)) == 2
 
 
-def test_by_content_a_reject_comes_once(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    for _ in range(2):
-        _, stream = complete([b"{", b"{"], path, dedupe="content")
-        assert stream.rejects.total == len(lines_of(f"{path}.rejects")) == 1
-
-
-def test_without_a_journal_all_lines_are_evaluated() -> None:
-    results, stream = complete([orjson.dumps(response(1))] * 3, None)
-    assert len(results) == 3
-    assert (stream.skipped, stream.journal) == (0, None)
-    assert "source" not in results[0]
-
-
 @pytest.mark.parametrize(
     ("options", "name"),
     [
@@ -383,28 +321,12 @@ def changed(question: int = 0, **more: Any) -> list[dict[str, Any]]:
 
 
 MISMATCHES: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "a question": (judged() | {"reference": changed(question_text="How?")}, ["reference"]),
     "an answer": (judged() | {"reference": changed(4, reference_answer="No.")}, ["reference"]),
-    "one more": (
-        judged() | {"reference": [*TEMPLATES, {"template_id": "u", "questions": []}]},
-        ["reference"],
-    ),
     "a prompt": (
         judged(answer_correctness={"prompt": "{question} {reference_answer} {actual_answer}"}),
         ["configuration"],
     ),
-    "a metric": (
-        judged(
-            custom_evaluations=[
-                {"name": "c", "inputs": ["question"], "instructions": "?", "outputs": {"d": "e"}}
-            ]
-        ),
-        ["configuration"],
-    ),
     "no judge": ({}, ["configuration"]),
-    "another judge": ({"config": CONFIG, "judge": Other()}, ["configuration"]),
-    "all groups": (judged() | {"steps_groups": "all"}, ["configuration"]),
-    "a comparator": (judged() | {"comparators": {"calculator": min}}, ["configuration"]),
     "deduplication": (judged() | {"dedupe": "content"}, ["dedupe"]),
     "the longest line": (judged() | {"max_line_bytes": 1000}, ["max_line_bytes"]),
     "both": ({"reference": changed(question_text="How?")}, ["reference", "configuration"]),
@@ -412,11 +334,8 @@ MISMATCHES: dict[str, tuple[dict[str, Any], list[str]]] = {
 MATCHES: dict[str, dict[str, Any]] = {
     "limits": llm(limits={"max_concurrency": 1, "budget_usd": 5.0}),
     "a price": llm(pricing={"input_usd_per_million": 2.0, "output_usd_per_million": 2.0}),
-    "what is fatal": judged() | {"on_fatal": "continue"},
     "the order": judged() | {"ordered": True},
-    "what is in flight": judged() | {"max_in_flight": 1},
     "the stages": judged() | {"stages": True},
-    "the groups, as they are": judged() | {"steps_groups": "last"},
     "a reference that is equal": judged() | {"reference": changed()},
 }
 
@@ -461,36 +380,6 @@ def test_other_conditions(tmp_path: Path, options: dict[str, Any], names: list[s
     assert len(run["earlier"]) == 1
 
 
-MODEL = {"provider": "openai", "model": "m", "api_key": "a", "base_url": "http://localhost:1"}
-
-
-def fingerprints_of(generation: dict[str, Any] | None = None, **more: Any) -> dict[str, str]:
-    settings = {
-        "llm": {"generation": MODEL | (generation or {}), "pricing": PRICES} | more,
-        "answer_correctness": {},
-    }
-    return Evaluator(TEMPLATES, config=settings).fingerprints()
-
-
-@each(
-    ("options", "same"),
-    [
-        ({"generation": {"api_key": "b"}}, True),
-        ({"limits": {"max_concurrency": 3}}, True),
-        ({"cache": "calls.sqlite"}, True),
-        ({"pricing": PRICES | {"embedding_usd_per_million": 1.0}}, True),
-        ({"generation": {"model": "n"}}, False),
-        ({"generation": {"temperature": 0.5}}, False),
-        ({"generation": {"max_tokens": 5}}, False),
-        ({"generation": {"parameters": {"seed": 1}}}, False),
-    ],
-)
-def test_fingerprint_of_a_model(options: dict[str, Any], same: bool) -> None:
-    before, after = fingerprints_of(), fingerprints_of(**options)
-    assert (after["configuration"] == before["configuration"]) == same
-    assert after["reference"] == before["reference"]
-
-
 def test_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "results.jsonl"
     begun(path)
@@ -509,13 +398,6 @@ def test_conditions_that_change_no_result(tmp_path: Path, options: dict[str, Any
     assert go_on(path, options).journal.restored == 4
 
 
-def test_a_journal_without_results_is_begun_anew(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    complete([], path, **judged())
-    assert go_on(path, {}).journal.restored == 0
-    assert go_on(path, {}).journal.restored == 5
-
-
 @pytest.mark.parametrize("content", [b'{"question_id": "q0"}\n', b"text", b"\n"])
 def test_not_a_journal(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "results.jsonl"
@@ -524,36 +406,6 @@ def test_not_a_journal(tmp_path: Path, content: bytes) -> None:
         begun(path)
     assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{",
-        b"[]",
-        b"{}",
-        b'{"fingerprints": 1, "origins": {}}',
-        b'{"fingerprints": {}, "origins": []}',
-        b'{"fingerprints": {}, "origins": {"key": -1}}',
-        b'{"fingerprints": {}, "origins": {"key": 9223372036854775808}}',
-        b'{"fingerprints": {}, "origins": {"key": 1e400}}',
-        b'{"fingerprints": {}, "origins": {}, "earlier": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    ],
-    ids=lambda content: content[:60],
-)
-@pytest.mark.parametrize("force", [False, True])
-def test_foreign_file_beside_the_journal(tmp_path: Path, content: bytes, force: bool) -> None:
-    path = tmp_path / "results.jsonl"
-    begun(path)
-    (tmp_path / "results.jsonl.run").write_bytes(content)
-    with pytest.raises(JournalMismatch, match=r"not the \.run file of a journal"):
-        begun(Journal(path, force=force))  # type: ignore[arg-type]
-
-
-def test_directory_beside_the_journal(tmp_path: Path) -> None:
-    (tmp_path / "results.jsonl.run").mkdir()
-    with pytest.raises(JournalError, match=r"results\.jsonl\.run: cannot be written: Is a directory"):
-        begun(tmp_path / "results.jsonl")
 
 
 # Judges
@@ -581,17 +433,6 @@ def test_the_budget_is_that_of_all_runs(tmp_path: Path) -> None:
     assert stream.usage.attempts == 2
     assert stream.usage.dollars == pytest.approx(5 * COST)
     assert Counter("answer_eval_error" in result for result in results) == {False: 2, True: 15}
-
-
-def test_a_budget_that_is_spent_asks_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    unique = [orjson.dumps(response(number)) for number in range(8)]
-    complete(unique[:4], path, **judged())
-    results, stream = complete(unique, path, **llm(limits={"budget_usd": 4 * COST}))
-    assert stream.usage.attempts == 0
-    assert [result["answer_eval_error"] for result in results] == [
-        "budget: the budget of 0.0012 US dollars is spent"
-    ] * 4
 
 
 def test_stages(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import product
 from pathlib import Path
@@ -24,14 +23,13 @@ from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import append_file
 from graphrag_eval_async.sinks.journal import seal
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import WAIT_SECONDS, in_time, join, killing, running, until, wait
+from tests.deadlines import WAIT_SECONDS, join, killing, running, until, wait
 from tests.journals import (
     CONFIG,
     Gates,
     Judge,
     bits,
     collect,
-    complete,
     lines_of,
     names,
     names_of,
@@ -197,15 +195,6 @@ async def test_unopenable_files(path: Path, suffix: str, make: Callable[[Path], 
         assert len(await collect(stream_of(LINES, path))) > 20
 
 
-async def test_a_journal_behind_a_symbolic_link(path: Path) -> None:
-    path.symlink_to("target.jsonl")
-    for count in (10, 30):
-        async with stream_of(LINES[:count], path) as stream:
-            await collect(stream)
-    assert path.is_symlink()
-    assert names_of(path) == names(LINES)
-
-
 # Writing
 
 
@@ -239,24 +228,6 @@ async def test_full_disk(path: Path, faults: Faults, room: int, ordered: bool) -
         assert bits(again.aggregates) == bits(undisturbed.aggregates)
 
 
-async def test_a_write_that_fails_with_judges_at_work(path: Path, faults: Faults) -> None:
-    gates = Gates()
-    async with leaving_no_trace():
-        unique = [orjson.dumps(response(number)) for number in range(5)]
-        stream = stream_of(unique, path, config=CONFIG, judge=Judge(gates))
-        gates.open("answer-3")
-        assert (await anext(stream))["response_id"] == "r3"
-        faults.errors["write"] = errno.EIO
-        gates.open("answer-1")
-        results, error = await outcome(stream)
-        assert (results, str(error)) == ([], f"{path}: cannot be written: Input/output error")
-        faults.errors.clear()
-        gates.open(*(f"answer-{number}" for number in range(5)))
-        async with stream_of(unique, path, config=CONFIG, judge=Judge(gates)) as again:
-            assert len(await collect(again)) == 4
-        assert names_of(path) == names(unique)
-
-
 async def test_a_reject_that_cannot_be_written(path: Path, faults: Faults) -> None:
     faults.room = 0
     async with leaving_no_trace():
@@ -279,14 +250,6 @@ async def test_a_disk_that_forgets(path: Path, faults: Faults, fsync: Any) -> No
         async with stream_of(LINES, path) as again:
             await collect(again)
         assert names_of(path) == names(LINES)
-
-
-async def test_a_disk_that_forgets_at_the_end(path: Path, faults: Faults) -> None:
-    async with leaving_no_trace():
-        faults.errors["fdatasync"] = errno.EIO
-        results, error = await outcome(stream_of(LINES, Journal(path, fsync_interval=1e6)))
-        assert len(results) == len(lines_of(path)) == 26
-        assert isinstance(error, JournalError)
 
 
 # What is on the disk, and when
@@ -337,19 +300,6 @@ async def test_no_result_comes_before_it_is_in_the_journal(
     size = 0 if fsync == "never" else path.stat().st_size
     assert disk.sizes.get(path.stat().st_ino, 0) == size
     assert fsync != "interval" or disk.counts["fdatasync"] == 2  # One for each of the files, at the end.
-
-
-async def test_threads_that_all_wait_for_results(path: Path) -> None:
-    """As those of a harness may, in each of which an agent wants to know how it did."""
-    loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1) as threads:
-        loop.set_default_executor(threads)
-        done = threading.Event()
-        waiting = loop.run_in_executor(None, done.wait)
-        async with stream_of(LINES, path) as stream:
-            assert len(await collect(stream)) == 26
-        done.set()
-        await waiting
 
 
 async def test_an_interval_after_which_all_is_on_the_disk(
@@ -483,25 +433,6 @@ async def test_closing_waits_for_the_disk(path: Path, faults: Faults) -> None:
         assert (await try_again(path))[1] is None
 
 
-async def test_a_stream_that_is_never_asked_opens_nothing(path: Path) -> None:
-    async with leaving_no_trace():
-        async with stream_of(Source(LINES)(), path) as stream:
-            assert stream.journal is None
-        stream_of(Source(LINES)(), path)
-    assert not path.exists()
-
-
-async def test_stopping_before_the_journal_is_open(path: Path) -> None:
-    async with leaving_no_trace():
-        source = Source(LINES)
-        stream = stream_of(source(), path)
-        waiting = asyncio.ensure_future(anext(stream, None))
-        await asyncio.sleep(0)
-        stream.stop()
-        assert await waiting is None
-        assert (await try_again(path))[1] is None
-
-
 @pytest.mark.parametrize("turns", range(12))
 async def test_leaving_while_the_journal_is_read(path: Path, turns: int) -> None:
     await try_again(path)
@@ -537,17 +468,3 @@ async def test_a_journal_that_cannot_be_read_to_its_end(path: Path, faults: Faul
     faults.errors.clear()
     assert (await try_again(path))[0] == []
     assert path.read_bytes() == before
-
-
-def test_nothing_is_left_when_the_loop_ends(path: Path) -> None:
-    kept = []
-
-    async def main() -> None:
-        stream = stream_of(Source(LINES)(), path)
-        await anext(stream)
-        kept.append(stream)
-
-    asyncio.run(in_time(main)(), debug=True)
-    kept.clear()
-    complete(LINES, path)
-    assert names_of(path) == names(LINES)
