@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.steps import prepare_step, score_steps
+import orjson
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps import check_step, prepare_step, score_steps
 from tests.cpu import affordable
 from tests.fuzz.seeds import repeat, sizes, spoil
 
@@ -76,3 +79,32 @@ def check(rng: random.Random) -> None:
 @sizes
 def test_any_output_is_scored(count: int) -> None:
     repeat(check, count)
+
+
+def is_valid(output: Any, required: list[str]) -> bool:
+    step = {"name": "q", "output": output, "output_media_type": MEDIA_TYPE, "required_columns": required}
+    try:
+        check_step(step)
+    except MalformedStep:
+        return False
+    return True
+
+
+@sizes
+def test_text_and_objects_are_checked_alike(count: int) -> None:
+    """Text is checked more quickly, and after some tables with the same columns more quickly still."""
+
+    def check(rng: random.Random) -> None:
+        found = table(rng)
+        required = [*found["head"]["vars"][: rng.randint(0, 5)], *rng.choice([[], [], ["v2"]])]
+        if rng.random() < 0.5:
+            found = spoil(found, rng, times=rng.randint(1, 2))
+        text = json.dumps(found, default=str)
+        try:
+            document = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(document, dict):
+            assert is_valid(text, required) == is_valid(document, required), text
+
+    repeat(check, 3 * count)

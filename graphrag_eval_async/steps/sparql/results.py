@@ -13,7 +13,6 @@ from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
@@ -31,7 +30,7 @@ _PLAIN = {str, type(None)}
 # Tables with more cells than this per bound cell are checked for variables that are never bound.
 _WORTH_A_LOOK = 4
 # A larger table with more cells than this per bound cell is refused.
-_FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
+FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
 
 
 @dataclass(slots=True, eq=False)
@@ -124,51 +123,6 @@ def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return False
 
 
-class _Term(msgspec.Struct, gc=False):
-    value: str
-    datatype: str | None = None
-
-
-class _Head(msgspec.Struct, gc=False):
-    vars: list[str]
-
-
-class _Results(msgspec.Struct, gc=False):
-    bindings: list[dict[str, _Term]]
-
-
-class _Document(msgspec.Struct, gc=False):
-    head: _Head
-    results: _Results
-    boolean: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-_decode = msgspec.json.Decoder(_Document).decode
-
-
-def are_plain(output: Any, required: Collection[str]) -> bool:
-    """Whether text is SPARQL results with the required columns and nothing wrong or unusual.
-
-    Much quicker than reading them; of what is not plain, reading tells whether it is right, and what is not.
-    """
-    if type(output) is not str:
-        return False
-    try:
-        document = _decode(output)
-    except (ValueError, RecursionError):
-        return False
-    rows, listed = document.results.bindings, document.head.vars
-    variables = frozenset(listed)
-    return (
-        document.boolean is msgspec.UNSET
-        and len(variables) == len(listed)
-        and len(frozenset(required)) == len(required)
-        and variables.issuperset(required)
-        and len(variables) * len(rows) <= _FEW_CELLS
-        and all(map(variables.issuperset, rows))
-    )
-
-
 def results_of(document: dict[str, Any]) -> SparqlResults:
     """The results in a document.
 
@@ -241,7 +195,7 @@ def _without_unbound(
 ) -> Collection[str]:
     used = set().union(*map(dict.keys, rows))
     names = [name for name in variables if name in used]
-    if len(names) * len(rows) > max(_FEW_CELLS, bound * _CELLS_PER_BOUND):
+    if len(names) * len(rows) > max(FEW_CELLS, bound * _CELLS_PER_BOUND):
         raise ComparisonBudgetExceeded(
             f"{len(names)} columns of {len(rows)} rows: too sparse, only {bound} bound cells"
         )
