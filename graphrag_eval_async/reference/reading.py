@@ -376,7 +376,7 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
         raise _Problem(f"{where}.{missing[1]}: missing")
     expected = _EXPECTED.match(what)
     if expected is None:  # The only key with a choice is `score`.
-        raise _Problem(f"{where}: expected exact or f1")
+        raise _Problem(f"{where}: must be absent, exact or f1")
     if expected[2] is None:
         raise _Problem(f"{where}: is empty")
     hint = "; put it in quotes" if expected[1] == "str" and expected[2] in {"int", "float", "bool"} else ""

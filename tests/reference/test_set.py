@@ -120,7 +120,7 @@ def test_every_source_gives_the_same(tmp_path: Path) -> None:
         (of_step(output_media_type=5), f"{STEP}.output_media_type: expected a string, got an integer"),
         (of_step(ordered="no"), f"{STEP}.ordered: expected a boolean, got a string"),
         (of_step(args=[]), f"{STEP}.args: expected a mapping, got a list"),
-        (of_step(score="high"), f"{STEP}.score: expected exact or f1"),
+        (of_step(score="high"), f"{STEP}.score: must be absent, exact or f1"),
         (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
         (
             of_step(required_columns=["a", 1]),
