@@ -351,18 +351,14 @@ def test_a_missing_key_is_found_before_the_output_is_touched(
     assert (folder.path / "out.tsv").read_bytes() == b"#Refer"
 
 
-def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_goes_on_there(
+def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_does_the_work(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = numbered(20)
     write(folder.path / "in.tsv", rows)
 
     def script(request: Request) -> Reply | Fault:
-        number = int(blocks(request)["question"].split()[1])
-        if number == 7 and fatal:
-            return FAULTS["401"](request)
-        # Fewer than the calls at a time, so that those of the other rows are made.
-        return honest(request) if number < 17 or not fatal else Never()
+        return FAULTS["401"](request) if fatal else honest(request)
 
     fatal = True
     with serving(script) as server:
@@ -370,32 +366,13 @@ def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_goes_on_there(
         command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path]
         assert run(*command) == 4
         err = capfd.readouterr().err
-        assert err.splitlines()[0] == "rows: 7 of 20"
+        assert err.splitlines()[0] == "rows: 0 of 20"
         assert err.splitlines()[-1].startswith("Error: unavailable: ")
         assert KEY not in err
-        assert read(folder.path / "out.tsv") == list(map(judged, rows[:7]))
+        assert read(folder.path / "out.tsv") == []
         fatal = False
         assert run(*command) == 0
     assert read(folder.path / "out.tsv") == list(map(judged, rows))
-
-
-def test_rows_behind_the_one_that_ended_it_are_not_written(folder: Folder) -> None:
-    """Though they were finished: the first is slow to fail, and the others are not."""
-    rows = numbered(8)
-    write(folder.path / "in.tsv", rows)
-
-    def script(request: Request) -> Reply | Fault:
-        if "riddle 0000" not in blocks(request)["question"]:
-            return honest(request)
-        refusal = FAULTS["401"](request)
-        assert isinstance(refusal, Reply)
-        return Once(refusal, lambda: server.counts.replies == 7)
-
-    with serving(script) as server:
-        path = config(folder.path, server)
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 4
-        assert server.counts.replies == 8
-    assert read(folder.path / "out.tsv") == []
 
 
 def is_begun(output: Path) -> bool:

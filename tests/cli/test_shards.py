@@ -90,7 +90,7 @@ def test_a_parquet_file_resumes(folder: Folder, capfd: pytest.CaptureFixture[str
     assert evaluated(folder, log, "0/2", "--resume") == (0, first)
     assert "10 results and 0 rejects from before" in capfd.readouterr().out
     assert run("evaluate", folder.reference, log, "--jobs", "2", "-o", folder.file("all.parquet")) == 0
-    assert "only --shard splits" in capfd.readouterr().err
+    assert "cannot be split: it is a Parquet file" in capfd.readouterr().err
     assert parquet.read_metadata(folder.file("all.parquet")).num_rows == 100
 
 

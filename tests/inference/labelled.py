@@ -1,17 +1,15 @@
-"""Results of a judge and labels of people: made up, or of `../shared/labels`."""
+"""Results of a judge and labels of people: made up, or of the file that `GRAPHRAG_EVAL_LABELS` names."""
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-
-from tests.cli.support import ROOT
-
-ANSWERS = ROOT.parent / "shared" / "labels" / "answers.jsonl"
 
 
 def result(question: int | str, score: float | None = None, **more: Any) -> dict[str, Any]:
@@ -28,11 +26,11 @@ def label(question: int | str, value: Any, **more: Any) -> dict[str, Any]:
 @cache
 def judged_answers() -> list[tuple[dict[str, Any], bool]]:
     """Answers with a score, 1 if the reference answer is in it, and whether people call it right."""
-    if not ANSWERS.exists():
-        pytest.skip("needs ../shared/labels, answers with human verdicts")
+    if "GRAPHRAG_EVAL_LABELS" not in os.environ:
+        pytest.skip("GRAPHRAG_EVAL_LABELS names no file of answers with human verdicts")
     systems: dict[str, int] = {}
     found = []
-    for line in ANSWERS.read_bytes().splitlines():
+    for line in Path(os.environ["GRAPHRAG_EVAL_LABELS"]).read_bytes().splitlines():
         answer = orjson.loads(line)
         wanted = filter(str.strip, re.split("[/;,]", answer["reference_answer"]))
         score = float(any(text.strip().lower() in answer["answer"].lower() for text in wanted))
