@@ -53,13 +53,14 @@ def is_empty(output: Any) -> bool:
 
 def unwrapped(output: Any) -> Any:
     """What JSON text of JSON, or an object with one key, holds; all else as it is, decoded."""
-    value = _decoded(output)
+    value = decoded(output)
     if isinstance(value, dict) and len(value) == 1:
         [value] = value.values()
-    return _decoded(value)
+    return decoded(value)
 
 
-def _decoded(value: Any) -> Any:
+def decoded(value: Any) -> Any:
+    """What JSON text holds; all else as it is."""
     if isinstance(value, str):
         with suppress(orjson.JSONDecodeError):
             return loads(value)

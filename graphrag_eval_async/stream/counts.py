@@ -68,14 +68,14 @@ class Counts:
         self._left -= 1
         if not self._left:
             self.add = self._aggregates.add
-            self.warn_of_names()
+            self.warn_of_names("so far, ")
 
-    def warn_of_names(self) -> None:
+    def warn_of_names(self, when: str = "") -> None:
         """Warn once if the agent's tools seem to have other names than the reference steps."""
         told = self._reference and misnamed_steps(self._reference, self._aggregates._step_names())
         if told:
             self._reference = None
-            warn_or_log(told)
+            warn_or_log(when + told)
 
     def warn_of_rejects(self) -> None:
         """Warn once of rejects that the caller has not looked at; log them if warnings are errors."""

@@ -10,6 +10,7 @@ from graphrag_eval_async.traces.plain import (
     said,
     seconds_between,
     text_of,
+    whole_answer,
 )
 from graphrag_eval_async.traces.trace import Trace, calls_of, convert, end
 
@@ -48,7 +49,8 @@ def read(history: Any, trace: Trace) -> None:
     if isinstance(history, dict):
         responses = history.get("model_responses")  # Of a `RunState`.
         responses = responses if isinstance(responses, list) else []
-        for holder in (history, history.get("response"), history.get("output"), *responses):
+        answers = (whole_answer(history.get(key)) for key in ("response", "output", "completion"))
+        for holder in (history, *answers, *responses):
             if isinstance(holder, dict):
                 _count(holder.get("usage"), trace)
 

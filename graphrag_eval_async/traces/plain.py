@@ -11,7 +11,7 @@ import orjson
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.records.line import repr_of
-from graphrag_eval_async.records.outputs import unwrapped
+from graphrag_eval_async.records.outputs import decoded, unwrapped
 
 MAX_DEPTH = 200
 """How deep a trace may nest; deeper parts are cut off as text."""
@@ -29,7 +29,7 @@ def history_of(value: Any) -> Any:
 
 _HALVES = (
     ("messages", "original_input", "request", "all_messages", "_state", "store", "input", "events", "items"),
-    ("generated_items", "output", "response", "choices"),
+    ("generated_items", "output", "response", "completion", "choices"),
 )
 _OF_MESSAGES = {"role", "type", "parts"}
 
@@ -38,11 +38,26 @@ def halves(history: Any) -> list[str | None]:
     """The two keys of an object with what was asked for and what came back; one may be absent, or text."""
     found = history if isinstance(history, dict) else {}
     lists = [next((key for key in keys if _items(found.get(key))), None) for keys in _HALVES]
-    texts = [next((key for key in keys if isinstance(found.get(key), str)), None) for keys in _HALVES]
+    texts = [next((key for key in keys if text_in(found.get(key)) is not None), None) for keys in _HALVES]
     return [one or other for one, other in zip(lists, texts, strict=True)] if any(lists) else lists
 
 
+def text_in(half: Any) -> str | None:
+    """What a half says that is text, or has nothing but a `content`; None if it is something else."""
+    half = whole_answer(half)
+    if isinstance(half, dict) and not _OF_MESSAGES & half.keys():
+        return said(half.get("content")) or None
+    return half if isinstance(half, str) else None
+
+
+def whole_answer(value: Any) -> Any:
+    """An answer of an API, decoded if it is JSON text; all else as it is."""
+    answer = decoded(value) if isinstance(value, str) and '"object"' in value else None
+    return answer if isinstance(answer, dict) and "object" in answer else value
+
+
 def _items(value: Any) -> list[Any]:
+    value = whole_answer(value)
     if isinstance(value, dict):
         found = [each for keys in _HALVES for key in keys if isinstance(each := value.get(key), list)]
         return found[0] if found else [value] if _OF_MESSAGES & value.keys() else []

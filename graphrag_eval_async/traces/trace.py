@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
-from graphrag_eval_async.traces.plain import MAX_DEPTH, halves, history_of, said, shown, text_of
+from graphrag_eval_async.traces.plain import MAX_DEPTH, halves, history_of, said, shown, text_in, text_of
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
@@ -207,11 +207,11 @@ def convert(
     value = history_of(history)
     trace = Trace(name, options.get("turn", "last"))
     given, made = halves(value)
-    if given is not None and isinstance(value[given], str):
-        trace.ask(value[given])
+    if given is not None and (asked := text_in(value[given])) is not None:
+        trace.ask(asked)
     read(value, trace)
-    if made is not None and isinstance(value[made], str):
-        trace.reply(value[made])
+    if made is not None:
+        trace.reply(text_in(value[made]))
     is_read = trace.found or trace.question or trace.answer or trace.more
     if value and not is_read and not trace.finished():
         raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")

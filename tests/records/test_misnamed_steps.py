@@ -91,6 +91,7 @@ async def test_a_stream_warns_once_and_early() -> None:
     [warning] = caught
     assert warning.category is GraphragEvalWarning
     text, line = str(warning.message).split("\n")
+    assert text.startswith("so far, no step of the agent is named like")
     assert "these reference steps: sparql_query; its other tools: respond, run_sparql." in text
     aliases = yaml.safe_load(line)["aliases"]
     assert aliases == {"sparql_query": ["run_sparql"]}

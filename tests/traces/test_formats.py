@@ -133,6 +133,17 @@ def test_a_history_in_two_halves_is_the_same(data: st.DataObject) -> None:
             "messages": CHAT[:-1],
             "response": {"object": "chat.completion", "choices": [{"message": CHAT[-1]}]},
         },
+        {
+            "messages": CHAT[:-1],
+            "completion": {"object": "chat.completion", "choices": [{"message": CHAT[-1]}]},
+        },
+        {
+            "messages": CHAT[:-1],
+            "response": json.dumps({"object": "chat.completion", "choices": [{"message": CHAT[-1]}]}),
+        },
+        {"messages": CHAT[:-1], "output": {"content": ANSWER}},
+        {"messages": ANTHROPIC[:-1], "output": {"content": [{"type": "text", "text": ANSWER}]}},
+        {"input": {"content": QUESTION}, "output": json.dumps({"object": "response", "output": ITEMS[1:]})},
         {"request": {"messages": CHAT[:-1]}, "response": CHAT[-1]},
         {"messages": CHAT[:-1], "output": ANSWER},
         {"input": QUESTION, "output": ITEMS[1:]},
