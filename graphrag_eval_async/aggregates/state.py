@@ -144,7 +144,11 @@ def _checked_body(data: bytes) -> memoryview:
     if magic != _MAGIC:
         raise AggregationError("serialised aggregates: unknown header")
     if version != _VERSION:
-        raise AggregationError(f"serialised aggregates: version {version}, expected {_VERSION}")
+        raise AggregationError(
+            "serialised aggregates: written by another version of the library "
+            f"(format {version}, this one reads {_VERSION}); make them again with "
+            "`graphrag-eval-async aggregate RESULTS --aggregates FILE`, or evaluate again"
+        )
     body = memoryview(data)[_HEADER.size :]
     if zlib.crc32(body) != checksum:
         raise AggregationError("serialised aggregates: corrupt, the checksum differs")

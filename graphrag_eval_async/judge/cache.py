@@ -214,7 +214,7 @@ def _check_file(path: Path) -> None:
         raise ValueError("its directory is not writable")
     if not path.exists():
         return
-    foreign = "not a cache of judge calls, or one of another version; the file was not changed"
+    foreign = "not a cache of judge calls; the file was not changed"
     if not path.is_file():
         raise ValueError(foreign)
     if not os.access(path, os.W_OK):
@@ -222,6 +222,10 @@ def _check_file(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(100)
     ids = [int.from_bytes(header[start : start + 4]) for start in (68, 60)]
-    is_ours = header.startswith(b"SQLite format 3\0") and ids == [APPLICATION_ID, SCHEMA_VERSION]
-    if header and not is_ours:
+    if header and not (header.startswith(b"SQLite format 3\0") and ids[0] == APPLICATION_ID):
         raise ValueError(foreign)
+    if header and ids[1] != SCHEMA_VERSION:
+        raise ValueError(
+            f"written by another version of the library (format {ids[1]}, this one reads {SCHEMA_VERSION}); "
+            "delete the file: `graphrag-eval-async evaluate` fills it again"
+        )

@@ -204,7 +204,8 @@ class OpenJournal:
         has_rejects = not fresh and os.path.exists(rejects) and os.path.getsize(rejects) > 0
         before, now = self.conditions.fingerprints, {"format": FORMAT, **self._fingerprints()}
         if before != now:
-            if (begun := results.size > 0 or has_rejects) and not options.force:
+            begun = results.size > 0 or has_rejects
+            if begun and not (options.force and before.get("format", FORMAT) == FORMAT):
                 raise _mismatch(self.path, before, now)
             self.conditions.fingerprints = now
             self.conditions.earlier = [*self.conditions.earlier, before] if begun and before else []
@@ -402,6 +403,12 @@ def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -
         return JournalMismatch(
             f"{journal}: not empty, but its file {journal}.run is missing; "
             "use another file, or resume with --resume=force, in Python Journal(..., force=True)"
+        )
+    if before.get("format", FORMAT) != FORMAT:
+        return JournalMismatch(
+            f"{journal}: written by another version of the library (format {before['format']}, this one "
+            f"reads {FORMAT}); evaluate again into a new file",
+            ["format"],
         )
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     shown = [

@@ -120,6 +120,13 @@ def test_the_hand_made_state_is_sound() -> None:
     assert str(wide["micro"]["elapsed_sec"]["median"]) == "1.0"
 
 
+def test_another_version_is_named_with_the_cure() -> None:
+    with pytest.raises(
+        AggregationError, match=r"\(format 2, this one reads 7\); .* `graphrag-eval-async agg"
+    ):
+        RunningAggregates.from_bytes(sealed(DATA[HEADER.size :], version=2))
+
+
 @each(
     "data",
     [

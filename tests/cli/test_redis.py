@@ -137,3 +137,20 @@ def test_what_does_not_go_together(
     told = capfd.readouterr().err
     assert problem in " ".join(told.split())
     assert "secretword" not in told
+
+
+def test_aggregates_of_another_version(
+    server: RedisServer, folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fill(server, responses(3))
+    stream = f"{server.url}/responses?group=eval"
+    assert run("evaluate", folder.reference, f"{stream}&drain=yes") == 0
+    with client(server) as at:
+        [key] = at.keys("*:changes:0")
+        change = at.lindex(key, 0)
+        at.lset(key, 0, change[:4] + b"\0\2" + change[6:])
+    capfd.readouterr()
+    assert run("aggregate", stream, "--reference", folder.reference) == 4
+    told = " ".join(capfd.readouterr().err.split())
+    assert f"{server.url}/0/responses?group=eval: " in told
+    assert "another version of the library (format 2, " in told

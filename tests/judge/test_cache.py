@@ -119,6 +119,12 @@ def make_foreign(path: Path, kind: str) -> None:
         path.with_name(path.name + "-wal").write_bytes(log)
 
 
+async def test_another_version_is_named_with_the_cure(tmp_path: Path) -> None:
+    make_foreign(tmp_path / "cache", "version")
+    with pytest.raises(ConfigError, match=r"format 99, this one reads 2.*; delete the file"):
+        await CallCache.open(tmp_path / "cache")
+
+
 @pytest.mark.parametrize("kind", ["text", "byte", "table", "ids", "version", "header", "unrepaired"])
 async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "cache"

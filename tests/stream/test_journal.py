@@ -340,7 +340,7 @@ MATCHES: dict[str, dict[str, Any]] = {
 }
 
 
-def begun(path: Path) -> None:
+def begun(path: Path | Journal) -> None:
     complete(LINES[:5], path, **judged())
 
 
@@ -389,6 +389,18 @@ def test_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(JournalMismatch, match=r"another version \(\d+, now 99\); ") as caught:
         begun(path)
     assert caught.value.differences == ("version",)
+
+
+def test_another_format_cannot_be_forced(tmp_path: Path) -> None:
+    path, run = tmp_path / "results.jsonl", tmp_path / "results.jsonl.run"
+    begun(path)
+    run.write_text(run.read_text().replace('"format": "2"', '"format": "1"'))
+    before = path.read_bytes()
+    for force in (False, True):
+        with pytest.raises(JournalMismatch, match=r"format 1, this one reads 2.* into a new file") as caught:
+            begun(Journal(path, force=force))
+        assert "--resume=force" not in str(caught.value)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("options", MATCHES.values(), ids=MATCHES)

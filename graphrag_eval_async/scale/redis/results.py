@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import orjson
 
-from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records import Rejects
@@ -189,7 +189,10 @@ class RedisRun:
             scripts.STATE, [keys.results, keys.counts, *keys.changes], []
         )
         if changes:
-            merged = await run_in_thread(partial(merge, changes))
+            try:
+                merged = await run_in_thread(partial(merge, changes))
+            except AggregationError as error:
+                raise SourceError(f"{self}: {error}") from error
             merged.order_templates(self.reference.templates)
             self.aggregates = merged
         self._counted = int(fields_of(counts).get(b"results", 0))
