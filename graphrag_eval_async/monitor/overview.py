@@ -9,7 +9,6 @@ from graphrag_eval_async.monitor.captions import agreement_facts, judge_facts, r
 from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.charts import charts_of, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
-from graphrag_eval_async.monitor.questions import OF_AGENT
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.monitor.wording import (
     RESOURCE_HEADINGS,
@@ -26,6 +25,7 @@ from graphrag_eval_async.records.metrics import (
     metric_position,
     own_interval,
 )
+from graphrag_eval_async.records.outcomes import OF_AGENT
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import counts, plural
 
