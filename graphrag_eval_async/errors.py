@@ -254,7 +254,7 @@ class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
 
 def in_utf8(text: str) -> str:
     """`text` with its lone surrogates, which no result and no file can hold, spelt out."""
-    return text.encode(errors="backslashreplace").decode()
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def describe_exception(error: BaseException) -> str:

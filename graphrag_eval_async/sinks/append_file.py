@@ -88,8 +88,7 @@ class AppendFile:
         return False
 
     def _error(self, done: str, error: Exception) -> JournalError:
-        reason = (isinstance(error, OSError) and error.strerror) or error
-        return JournalError(f"{self.path}: cannot be {done}: {reason}")
+        return JournalError(f"{self.path}: cannot be {done}: {getattr(error, 'strerror', None) or error}")
 
     def read(self, offset: int, size: int) -> bytes:
         """Read at most `size` bytes from `offset`."""

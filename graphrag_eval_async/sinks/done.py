@@ -16,7 +16,7 @@ from graphrag_eval_async.records import Known, Line, LongLine, Position
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.records import FileId, Record
+    from graphrag_eval_async.records import Record
 
 Dedupe = Literal["position", "content"]
 Source = dict[str, Any]
@@ -113,8 +113,10 @@ class _File:
         self._stretches: list[list[int]] = []
 
     def __contains__(self, offset: int) -> bool:
+        if offset < self.skipped or offset == self.unfinished:
+            return True
         index = bisect_right(self._stretches, offset, key=itemgetter(0)) - 1
-        return offset == self.unfinished or (index >= 0 and offset < self._stretches[index][1])
+        return index >= 0 and offset < self._stretches[index][1]
 
     def add(self, position: tuple[str, str, int, int, str], *, whole: bool) -> None:
         """Add a line, which may be present already."""
@@ -143,23 +145,14 @@ class _File:
             _, before[1], more = stretches.pop(index)
             before[2] += more
 
-    def skip(self, offset: int) -> None:
-        """Count the bytes before an offset as done, instead of those before another one."""
-        if self.skipped:
-            if self._stretches[0][1] == self.skipped:
-                del self._stretches[0]
-            else:
-                self._stretches[0][0] = self.skipped
-            self.skipped = 0
-        if offset and not self.known().begin:
-            self._add(0, offset, 0)
-            self.skipped = offset
-
     def known(self) -> Known:
         """Return the beginning that need not be read again."""
-        start, end, lines = self._stretches[0] if self._stretches else (0, 0, 0)
-        last = None if self._last is None else Position(*self._last)
-        return Known(end, lines + 1, last) if start == 0 else Known(0, 1, last)
+        begin, number = self.skipped, 1
+        for start, end, lines in self._stretches:
+            if start > begin:
+                break
+            begin, number = max(begin, end), number + lines
+        return Known(begin, number, None if self._last is None else Position(*self._last))
 
 
 class DoneLine(msgspec.Struct):
@@ -202,8 +195,6 @@ class Done:
         self._contents = Contents()
         self._files: defaultdict[str, _File] = defaultdict(_File)
         self._read: Contents | None = None  # By this run; None without earlier runs.
-        self._file: FileId | None = None
-        self._names: Mapping[str, str] = {}
 
     def admit(self, record: Record) -> Source | None:
         """Return the `source` of a line's result; None if the line is done."""
@@ -214,7 +205,7 @@ class Done:
             return None
         length = record.length if isinstance(record, LongLine) else len(record.data)
         source: Source = {
-            **self._name(file),
+            **({} if file is None else {"path": in_utf8(file.path), "file": file.key}),
             "line": record.number,
             "offset": offset,
             "length": length,
@@ -238,13 +229,6 @@ class Done:
         if known is not None:
             return record.offset in known and sha256 in self._contents
         return self._read is not None and self._contents.has(sha256, self._read.add(sha256))
-
-    def _name(self, file: FileId | None) -> Mapping[str, str]:
-        """Return a source's keys for the file; cached for consecutive lines of one file."""
-        if file is not self._file:
-            self._file = file
-            self._names = {} if file is None else {"path": in_utf8(file.path), "file": file.key}
-        return self._names
 
     def knows(self, identity: bytes) -> bool:
         """Whether `admit` would skip the next trace with this identity."""
@@ -275,7 +259,7 @@ class Done:
         for key, offset in origins.items():
             file = self._files[key]
             if not file.skipped or offset < file.skipped:
-                file.skip(offset)
+                file.skipped = offset
 
     def files(self) -> dict[str, Known]:
         """Return the beginning of each followed file that need not be read again, by the file's key."""

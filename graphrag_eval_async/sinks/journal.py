@@ -13,7 +13,7 @@ from io import BytesIO
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 import msgspec
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.done import Done
-
-R = TypeVar("R")
 
 LOGGER = logging.getLogger("graphrag_eval_async.journal")
 
@@ -126,16 +124,6 @@ class Conditions(msgspec.Struct, kw_only=True):
     followed: bool = False  # Whether files were followed.
 
 
-class Restoring(Protocol):
-    """Counts the lines of earlier runs."""
-
-    def restore_result(self, line: DoneLine, result: dict[str, Any]) -> None:
-        """Count a result; raise a ValueError, KeyError, TypeError or AggregationError if it is none."""
-
-    def restore_reject(self, line: DoneLine, reason: Any) -> None:
-        """Count a reject; raise one of these if it is none."""
-
-
 class OpenJournal:
     """The journal of one stream: restores earlier results, then appends those of this run.
 
@@ -152,20 +140,24 @@ class OpenJournal:
         self,
         options: Journal,
         done: Done,
-        restoring: Restoring,
+        count_result: Callable[[DoneLine, dict[str, Any]], object],
+        count_reject: Callable[[DoneLine, Any], object],
         fingerprints: Callable[[], Mapping[str, str]],
         *,
         retry_errors: bool = False,
     ) -> None:
         """Prepare to `open` the files; nothing is read yet.
 
-        With `retry_errors`, the failed results and the rejects of earlier runs are set aside.
+        `count_result` is called with each result of an earlier run, and `count_reject` with the reason of
+        each reject; they raise a ValueError, KeyError, TypeError or AggregationError if it is none. With
+        `retry_errors`, the failed results and the rejects are set aside.
         """
         self.path = os.fspath(options.path)
         self.is_restored = False
         self.restored = self.rejected = self.damaged = 0
         self.conditions = Conditions(fingerprints={}, origins={})
-        self._options, self._done, self._restoring = options, done, restoring
+        self._options, self._done = options, done
+        self._count_result, self._count_reject = count_result, count_reject
         self._fingerprints, self._retry_errors = fingerprints, retry_errors
         self._incomplete: set[str] = set()
         self._files: list[AppendFile] = []
@@ -295,7 +287,7 @@ class OpenJournal:
             return False
         if line in self._done:
             raise ValueError("the result of that line is there already")
-        self._restoring.restore_result(line, result)
+        self._count_result(line, result)
         self._done.restore(line)
         return True
 
@@ -308,7 +300,7 @@ class OpenJournal:
             return True
         if line in self._done:
             raise ValueError("the line is there already, here or among the results")
-        self._restoring.restore_reject(line, record["reason"])
+        self._count_reject(line, record["reason"])
         self._done.restore(line)
         return True
 

@@ -96,7 +96,14 @@ class EvaluationStream:
         if journal is not None and done is not None:
             fingerprints = partial(_fingerprints, evaluator, responses, options)
             retry_errors = isinstance(responses, Agent) and responses.retry_errors
-            self._journal = OpenJournal(journal, done, self._counts, fingerprints, retry_errors=retry_errors)
+            self._journal = OpenJournal(
+                journal,
+                done,
+                self._counts.restore_result,
+                self._counts.restore_reject,
+                fingerprints,
+                retry_errors=retry_errors,
+            )
         kept = queue or self._journal
         execution = evaluator.execution_session()
         questions = Questions(responses, evaluator, options) if isinstance(responses, Agent) else None
