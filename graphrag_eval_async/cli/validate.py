@@ -5,16 +5,19 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 from warnings import catch_warnings
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import open_output
+from graphrag_eval_async.cli.files import file_path, open_output
 from graphrag_eval_async.cli.report import end
+from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.records import Reject, Rejects
+from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.reference import NoReference, Reference, load_reference, misnamed_steps
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
@@ -46,6 +49,16 @@ class Validate:
     question_id: options.QuestionId = None
     failed: options.Failed
     step_name: options.StepNames
+    config: Annotated[
+        str | None,
+        options.input_option(
+            "--config",
+            "-c",
+            parser=options.parser(partial(file_path, what="the configuration")),
+            metavar="FILE",
+            help="Configuration whose key `aliases` has other names of steps.",
+        ),
+    ] = None
     max_line_bytes: options.MaxLineBytes = MAX_LINE_BYTES
 
     def run(self, interrupts: Interrupts) -> Exit:
@@ -106,6 +119,9 @@ class Validate:
             self.format, self.select, self.question_id, self.failed, self.step_name
         )
         read = Evaluator(reference, format=format_).reader(self.max_line_bytes)
+        aliases = load_part(self.config, "aliases").aliases if self.config is not None else {}
+        known = reference.step_names
+        meant = step_names(names_by_alias(aliases, known), known)
         source = open_source(path, max_line_bytes=self.max_line_bytes, documents=format_ is None)
         if format_ is not None:
             source = grouped(source, format_, reference, is_live=False)
@@ -120,6 +136,7 @@ class Validate:
                     else:
                         answered[response.question_id] += 1
                         if question := reference.questions.get(response.question_id):
+                            rename_steps(response, known, meant)
                             steps = response.fields.get("actual_steps", ())
                             named = (step["name"] for step in steps if step.get("name") is not None)
                             names[question.template_id].update(named)

@@ -95,18 +95,21 @@ def load_config(
 
 
 def load_primary(path: str) -> tuple[str, ...] | None:
-    """The key `primary` of a configuration file; nothing else that comparisons need is in it.
+    """The key `primary` of a configuration file; raises what `load_part` does."""
+    return load_part(path, "primary", "custom_evaluations").primary
 
-    So an environment variable with the key of a judge need not be set.
+
+def load_part(path: str, *keys: str) -> Config:
+    """Some keys of a configuration file, so that no environment variable with the key of a judge need be set.
 
     Raises:
-        ConfigError: it cannot be read, or the key is invalid.
+        ConfigError: it cannot be read, or one of the keys is invalid.
     """
     given = _read(path)
     if isinstance(given, Mapping):
-        given = {key: given[key] for key in ("primary", "custom_evaluations") if key in given}
+        given = {key: given[key] for key in keys if key in given}
     try:
-        return load_config(given, judge=True).primary
+        return load_config(given, judge=True)
     except ConfigError as error:
         raise ConfigError(error.problems, path) from None
 

@@ -135,6 +135,14 @@ def test_names_of_steps(folder: Folder, capfd: pytest.CaptureFixture[str]) -> No
     assert line in capfd.readouterr().out.splitlines()
     assert run("validate", folder.reference, named("find_it"), "--strict") == 2
     assert line in capfd.readouterr().out.splitlines()
+    config = folder.write(
+        "config.yaml", line.encode() + b"\nllm: {generation: {api_key: '${NO_SUCH_VARIABLE}'}}\n"
+    )
+    assert run("validate", folder.reference, named("find_it"), "--strict", "--config", config) == 0
+    assert "warning" not in capfd.readouterr().out
+    config = folder.write("config.yaml", b"aliases: 5\n")
+    assert run("validate", folder.reference, named("find_it"), "-c", config) == 2
+    assert "aliases: expected" in capfd.readouterr().err
 
 
 def test_warnings_as_errors_are_wrong_usage(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
