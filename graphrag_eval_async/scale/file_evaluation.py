@@ -21,7 +21,7 @@ from graphrag_eval_async.scale.ranges import unsplittable
 from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
-from graphrag_eval_async.sources.listing import as_paths
+from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import Shard, as_shard, windows
 from graphrag_eval_async.stream import MAX_LINE_BYTES, EvaluationStream

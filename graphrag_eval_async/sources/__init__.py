@@ -14,10 +14,9 @@ from anyio.streams.text import TextReceiveStream
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.sources.files import PIECE_BYTES
-from graphrag_eval_async.sources.following import Follower, follow_jsonl
+from graphrag_eval_async.sources.follow import Follower, Lag, follow_jsonl
 from graphrag_eval_async.sources.lines import Splitter, cut, is_blank, long_line, objects_of, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
-from graphrag_eval_async.sources.waiting import Lag
 
 __all__ = [
     "Follower",

@@ -19,10 +19,9 @@ from graphrag_eval_async.sources.files import (
     read_pieces,
     unreadable,
 )
-from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of, split_lines
-from graphrag_eval_async.sources.listing import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.parquet import is_parquet, rows_of
+from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits, key_of
 from graphrag_eval_async.sources.remote import RANGE_BYTES, RemoteFile, is_address, list_remote
 from graphrag_eval_async.sources.shards import Window, as_shard, cannot_be_cut, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines
@@ -265,7 +264,7 @@ def _is_member(name: str) -> bool:
 def _id_of(file: BinaryIO, path: str, *, is_part: bool) -> FileId | None:
     """None for a pipe, and for standard input, which may begin anywhere in its file."""
     if isinstance(remote := getattr(file, "raw", None), RemoteFile):
-        return FileId(remote.name, generation_key(remote.key, 0), is_part=is_part)
+        return FileId(remote.name, f"{remote.key}-0", is_part=is_part)
     if path == "-" or not is_regular(file):
         return None
-    return FileId(path, generation_key(identify(file.fileno()).root, 0), is_part=is_part)
+    return FileId(path, key_of(os.fstat(file.fileno())), is_part=is_part)

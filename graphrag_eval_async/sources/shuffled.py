@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, LongLine
 from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread, open_binary, unreadable
-from graphrag_eval_async.sources.identity import generation_key, identify
 from graphrag_eval_async.sources.lines import Splitter
+from graphrag_eval_async.sources.paths import key_of
 from graphrag_eval_async.sources.remote import shown
 from graphrag_eval_async.sources.shards import cannot_be_cut
 
@@ -62,9 +62,9 @@ class ShuffledLines:
         if problem := await in_thread(cannot_be_cut, path):
             raise SourceError(f"{shown(path)}: cannot be shuffled: {problem}")
         with open_binary(path) as file:
-            identity = identify(file.fileno())
-            id_ = FileId(path, generation_key(identity.root, 0))
-            self._files.append(_File(id_, identity.place, len(self._starts)))
+            status = os.fstat(file.fileno())
+            id_ = FileId(path, key_of(status))
+            self._files.append(_File(id_, (status.st_dev, status.st_ino), len(self._starts)))
             self._starts.append(0)
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)

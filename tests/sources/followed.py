@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records import Known, LongLine
-from graphrag_eval_async.sources.identity import Access
-from graphrag_eval_async.sources.tails import Tails
+from graphrag_eval_async.sources.logs import Logs
+from graphrag_eval_async.sources.paths import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from graphrag_eval_async.records import Position, Record
-    from graphrag_eval_async.sources.checkpoints import FollowState
-    from graphrag_eval_async.sources.tail import Event
+    from graphrag_eval_async.records import Position
 
 LINE_BYTES = 1 << 20
 POLL = 0.05
@@ -38,47 +37,49 @@ class Reader:
         limit: int = LINE_BYTES,
         now: float = 0.0,
         patterns: Sequence[str] = (),
-        ignore_older: float | None = None,
+        ignore_older: float = inf,
     ) -> None:
         self.now = now
-        self.limit = limit
         self.lines: list[Any] = []
-        access = Access(patterns, ignore_older)
-        self.tails = Tails([os.fspath(path) for path in paths], access, rotate_wait=rotate_wait)
+        followed = Paths([os.fspath(path) for path in paths], patterns)
+        self.logs = Logs(followed, ignore_older=ignore_older, rotate_wait=rotate_wait)
+        self.logs.max_line_bytes = limit
         excluded = [os.fspath(path) for path in exclude]
         is_first = not known if is_first is None else is_first
         self.origins: dict[str, int] = {}
         self.copies: dict[str, str] = dict(copies or {})
-        self._keep(
-            self.tails.begin(
-                known or {}, start, excluded, now=self.now, is_first=is_first, copies=self.copies
-            )
-        )
+        self.logs.begin(known or {}, start, excluded, now=now, is_first=is_first, copies=self.copies)
+        self._keep()
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.tails.close()
+        self.logs.close()
 
     def poll(self, *, at_once: bool = False) -> list[Any]:
         """The lines that one look finds, with all that can be read then."""
         self.now += POLL
-        self.tails.look(self.now, at_once=at_once)
+        self.logs.look(self.now, at_once=at_once)
         lines = self.drain()
-        self._keep(self.tails.registry.checkpoints.changes())
+        self._keep()
         return lines
 
-    def _keep(self, kept: FollowState | None) -> None:
+    def _keep(self) -> None:
         """As a journal does."""
-        if kept is not None:
-            self.origins |= kept.origins
-            self.copies = dict(kept.copies)
+        if changes := self.logs.changes():
+            self.origins |= changes[0]
+            self.copies = dict(changes[1])
 
     def drain(self) -> list[Any]:
-        lines = self._split(self.tails.read())
-        while self.tails.unread:
-            lines += self._split(self.tails.read())
+        lines = self.read()
+        while self.logs.left:
+            lines += self.read()
+        return lines
+
+    def read(self) -> list[Any]:
+        lines = [line for chunk in self.logs.read() for line in chunk.lines]
+        self.lines += lines
         return lines
 
     def texts(self) -> list[str]:
@@ -90,14 +91,10 @@ class Reader:
         self.now += seconds
 
     def end(self) -> list[Any]:
-        return self.poll(at_once=True) + self._split(self.tails.end())
-
-    def _split(self, events: list[Event]) -> list[Any]:
-        lines: list[Record] = []
-        for event in events:
-            lines += event.lines(self.limit)
-        self.lines += lines
-        return lines
+        lines = self.poll(at_once=True)
+        last = self.logs.end()
+        self.lines += last
+        return lines + last
 
     def known(self) -> dict[str, Known]:
         """What a journal would say of the lines that were delivered, and of where the reading began."""

@@ -9,7 +9,7 @@ import pytest
 
 from graphrag_eval_async.records import Known, Position
 from tests.sources.followed import Reader, append, text, tick
-from tests.sources.test_tails import copytruncate, rotate
+from tests.sources.test_logs import rotate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,22 +46,6 @@ def test_it_resumes_where_it_stopped(log: Path) -> None:
     assert fresh(run(log, second)) == []
 
 
-def test_files_rotated_meanwhile(log: Path) -> None:
-    log.write_text("1\n")
-    first = run(log)
-    append(log, "2\n")
-    rotate(log)
-    log.write_text("3\n")
-    rotate(log)
-    log.write_text("4\n")
-    second = run(log, first)
-    assert fresh(second) == ["2", "3", "4"]
-    third = run(log, second)
-    assert fresh(third) == []
-    append(log.with_name("log.jsonl.1"), "late\n")
-    assert fresh(run(log, third)) == ["late"]
-
-
 @pytest.mark.parametrize("content", ["", "a\n", "1\n2\nx\n", "longer\nthan\nit\nwas\n"])
 def test_files_truncated_meanwhile(log: Path, content: str) -> None:
     log.write_text("1\n2\n3\n")
@@ -82,14 +66,6 @@ def keys(reader: Reader) -> set[str]:
     return {line.file.key for line in reader.lines}
 
 
-def test_truncated_to_a_part_of_a_line_that_stays(log: Path) -> None:
-    log.write_text("1\n2\n")
-    first = run(log)
-    os.truncate(log, 3)
-    append(log, "\n3\n")
-    assert fresh(run(log, first)) == ["3"]  # The very bytes that were read; nobody could tell.
-
-
 @pytest.mark.parametrize("first_line", ["same\n", "same\nother\n"])
 def test_a_reused_inode_number(log: Path, first_line: str) -> None:
     log.write_text("same\nlines\n")
@@ -108,65 +84,7 @@ def test_a_reused_inode_number(log: Path, first_line: str) -> None:
     assert len(keys(second)) == 2
 
 
-@pytest.mark.parametrize("place", ["file", "directory"])
-@pytest.mark.parametrize("before", [[], ["before"]])
-def test_copies_of_truncated_files(log: Path, place: str, before: list[str]) -> None:
-    path = log if place == "file" else log.parent
-    log.write_text("1\n")
-    reader = run(path)
-    assert fresh(reader) == ["1"]
-    for round_ in range(3):
-        append(log, *(f"{text} {round_}\n" for text in before))
-        copytruncate(log)
-        append(log, f"after {round_}\n")
-        reader = run(path, reader)
-        assert fresh(reader) == [*(f"{text} {round_}" for text in before), f"after {round_}"]
-    assert fresh(run(path, reader)) == []
-
-
 MEMBERS = ["log-20260101.jsonl", "log.1.jsonl"]
-
-
-@pytest.mark.parametrize("name", [*MEMBERS, "log.jsonl.1", "log.jsonl-20260101"])
-@pytest.mark.parametrize("place", ["", "*.jsonl", "log*"])
-def test_copies_that_are_members_themselves(log: Path, place: str, name: str) -> None:
-    path = log.parent / place
-    log.write_text("1\n2\n")
-    log.with_name("a.jsonl").write_text("a\n")
-    first = run(path)
-    append(log, "3\n")
-    shutil.copyfile(log, log.with_name(name))
-    log.write_text("4\n")
-    second = run(path, first)
-    assert sorted(fresh(second)) == ["3", "4"]
-    assert fresh(run(path, second)) == []
-
-
-@pytest.mark.parametrize("name", [*MEMBERS, "log.jsonl.1"])
-@pytest.mark.parametrize("place", ["log.jsonl", "."])
-def test_copies_of_files_that_were_truncated_and_deleted(log: Path, place: str, name: str) -> None:
-    path = log.parent / place
-    log.write_text("1\n2\n")
-    first = run(path)
-    append(log, "3\n")
-    log.rename(log.with_name("away"))
-    shutil.copyfile(log.with_name("away"), log.with_name(name))
-    second = run(path, first)
-    assert fresh(second) == ["3"]
-    log.write_text("4\n")
-    assert fresh(run(path, second)) == ["4"]
-
-
-@pytest.mark.parametrize("name", MEMBERS)
-@pytest.mark.parametrize("more", ["", "3\n"])
-def test_copies_that_are_members_of_unchanged_files(log: Path, name: str, more: str) -> None:
-    log.write_text("1\n2\n")
-    first = run(log.parent)
-    shutil.copyfile(log, log.with_name(name))
-    append(log, more)
-    second = run(log.parent, first)
-    assert fresh(second) == more.split()
-    assert fresh(run(log.parent, second)) == []
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -218,41 +136,6 @@ def test_copies_of_lines_read_earlier_but_not_journaled(
     assert fresh(run(path, second)) == []
 
 
-@pytest.mark.parametrize("journaled", range(4))
-@pytest.mark.parametrize("left", [False, True])
-def test_copies_of_lines_read_now_but_not_journaled(log: Path, left: bool, journaled: int) -> None:
-    """The same of a file that goes on, or is gone."""
-    log.write_text("1\n2\n")
-    with Reader(log.parent) as reader:
-        reader.poll()
-        shutil.copyfile(log, log.with_name(MEMBERS[0]))
-        assert reader.poll() == []
-        append(log, "3\n")
-        assert reader.texts() == ["3"]
-    del reader.lines[journaled:]
-    if not left:
-        log.unlink()
-    second = run(log.parent, reader)
-    assert fresh(second) == ["1", "2", "3" if left else "2"][journaled : 3 if left else 2]
-    assert fresh(run(log.parent, second)) == []
-
-
-def test_the_key_of_a_copy_is_not_reused(log: Path) -> None:
-    log.write_text("1\n2\n")
-    with Reader(log) as reader:
-        reader.poll()
-        shutil.copyfile(log, log.with_name("log.jsonl.bak"))
-        reader.poll()
-    reader.lines.clear()
-    log.write_text("3\n")
-    second = run(log, reader, is_first=False)
-    assert sorted(fresh(second)) == ["1", "2", "3"]
-    second.lines = [line for line in second.lines if text(line) == "3"]
-    third = run(log, second)
-    assert fresh(third) == ["1", "2"]
-    assert fresh(run(log, third)) == []
-
-
 @pytest.mark.parametrize("name", MEMBERS)
 def test_a_copy_and_its_original_that_was_renamed(log: Path, name: str) -> None:
     log.write_text("1\n2\n")
@@ -267,21 +150,6 @@ def test_a_copy_and_its_original_that_was_renamed(log: Path, name: str) -> None:
     assert fresh(run(log.parent, second)) == []
 
 
-@pytest.mark.parametrize("place", ["log.jsonl", "."])
-def test_a_copy_that_is_overwritten_by_the_next(log: Path, place: str) -> None:
-    path = log.parent / place
-    copy = log.with_name("log.jsonl.1")
-    reader = None
-    for round_ in range(4):
-        append(log, f"{round_} a\n")
-        reader = run(path, reader)
-        append(log, f"{round_} b\n")
-        shutil.copyfile(log, copy)
-        os.truncate(log, 0)
-        reader = run(path, reader)
-        assert fresh(reader) == [f"{round_} b"]
-
-
 def test_the_end(log: Path) -> None:
     log.write_text("1\n2\nhalf")
     with Reader(log, start="end") as reader:
@@ -294,13 +162,6 @@ def test_the_end(log: Path) -> None:
         rotate(log)
         log.write_text("4\n")
         assert sorted(reader.texts()) == ["4", "old"]
-
-
-def test_the_end_of_a_file_that_does_not_exist_yet(log: Path) -> None:
-    with Reader(log, log.with_name("none"), start="end") as reader:
-        log.write_text("1\n")
-        assert reader.texts() == ["1"]
-        assert reader.origins == {}
 
 
 def test_an_unfinished_line_at_the_start_is_skipped_until_complete(log: Path) -> None:
@@ -332,37 +193,6 @@ def test_the_end_is_kept(log: Path) -> None:
     assert fresh(run(log, third, start="end")) == []
     with Reader(log, known=third.known()) as reader:
         assert reader.end() == []
-
-
-def test_skipped_and_then_truncated(log: Path) -> None:
-    log.write_text("1\n2\n")
-    first = run(log, start="end")
-    log.write_text("3\n")
-    second = run(log, first, start="end")
-    assert fresh(second) == ["3"]
-    log.write_text("4\n5\n6\n")
-    assert fresh(run(log, second, start="end")) == ["4", "5", "6"]
-
-
-def test_a_last_line_without_a_newline_is_read_again(log: Path) -> None:
-    log.write_text("1\nhalf")
-    with Reader(log) as first:
-        assert [text(line) for line in first.end()] == ["1", "half..."]
-    with Reader(log, known=first.known()) as second:
-        assert [text(line) for line in second.end()] == ["half..."]
-        assert second.lines[0] == first.lines[1]
-    append(log, " done\n")
-    with Reader(log, known=first.known()) as third:
-        assert [(line.number, text(line)) for line in third.end()] == [(2, "half done")]
-
-
-def test_a_long_last_line_without_a_newline_is_read_again(log: Path) -> None:
-    log.write_text("1\n" + "x" * 20)
-    with Reader(log, limit=10) as first:
-        assert [text(line) for line in first.end()] == ["1", "<20 bytes>..."]
-    append(log, "xxx\n2\n")
-    with Reader(log, limit=10, known=first.known()) as second:
-        assert [(line.number, text(line)) for line in second.end()] == [(2, "<23 bytes>"), (3, "2")]
 
 
 def test_a_finished_file_that_grows_again(log: Path) -> None:
@@ -408,28 +238,6 @@ def test_start_after_a_line_of_a_rotated_file(log: Path) -> None:
         assert reader.texts() == ["2", "3", "4"]
 
 
-def test_start_after_a_line_of_a_file_that_was_truncated(log: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log.write_text("1\n2\n")
-    with Reader(log) as reader:
-        position = reader.poll()[1].position
-    log.write_text("3\n4\n5\n")
-    rotated = log.with_name("log.jsonl.1")
-    rotated.write_text("old\n")
-    with Reader(log, start=position) as reader:
-        assert reader.texts() == ["3", "4", "5"]
-        assert keys(reader) == {position.file.removesuffix("0") + "1"}
-    assert "line to start after not found; reading from the start" in caplog.text
-
-
-def test_start_after_a_line_of_one_file_of_a_directory(tmp_path: Path) -> None:
-    for name in "abc":
-        (tmp_path / f"{name}.jsonl").write_text(f"{name}1\n{name}2\n")
-    with Reader(tmp_path) as reader:
-        positions = {text(line): line.position for line in reader.poll()}
-    with Reader(tmp_path, start=positions["b1"]) as reader:
-        assert sorted(reader.texts()) == ["a1", "a2", "b2", "c1", "c2"]
-
-
 def test_start_after_a_line_that_is_also_in_another_file(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text(f"same\n{name}\n")
@@ -449,21 +257,3 @@ def test_keys_that_were_never_given(log: Path, key: str) -> None:
     log.write_text("1\n")
     with Reader(log, known={key: Known(2, 2, position("0", key=key))}) as reader:
         assert reader.texts() == ["1"]
-
-
-def test_file_systems_without_times_of_birth(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.identity._statx", lambda: None)
-    log.write_text("1\n2\n")
-    first = run(log)
-    assert [key.split("-")[1:] for key in keys(first)] == [["0", "0"]]
-    append(log, "3\n")
-    second = run(log, first)
-    assert fresh(second) == ["3"]
-    log.write_text("1\n4\n")
-    third = run(log, second)
-    assert fresh(third) == ["1", "4"]
-    log.unlink()
-    log.write_text("5\n")
-    last = run(log, third)
-    assert fresh(last) == ["5"]
-    assert len(keys(last)) == 3

@@ -44,8 +44,8 @@ from graphrag_eval_async.scale.redis.results import RedisRun, Run
 from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
+from graphrag_eval_async.sources.paths import former_names
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
-from graphrag_eval_async.sources.rotation import former_names
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP

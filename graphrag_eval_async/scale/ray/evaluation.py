@@ -32,7 +32,7 @@ from graphrag_eval_async.scale.ray.parts import (
 )
 from graphrag_eval_async.scale.ray.reading import BATCH_ROWS, ReadPieces, ReadRows, pieces
 from graphrag_eval_async.scale.ray.worker import EvaluateBatches, Task, unpack
-from graphrag_eval_async.sources.listing import as_paths
+from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.remote import is_address, shown
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES

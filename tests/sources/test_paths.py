@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources.identity import generation_key, identify, split_key
-from graphrag_eval_async.sources.listing import as_paths, rotated_from
+from graphrag_eval_async.sources.paths import as_paths, rotated_from
 from tests.cases import each
-from tests.sources.followed import tick
 
 
 @each(
@@ -70,31 +67,3 @@ def test_paths(given: Any, paths: list[str]) -> None:
 def test_invalid_paths(given: Any) -> None:
     with pytest.raises(UsageError, match="path: expected a path, or a list of paths, got "):
         as_paths(given)
-
-
-def test_identities(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.touch()
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        identity = identify(descriptor)
-    finally:
-        os.close(descriptor)
-    assert identity == identify(str(path))
-    assert identity.place[1] == path.stat().st_ino
-    path.rename(tmp_path / "b")
-    (tmp_path / "b").write_text("content")
-    assert identify(str(tmp_path / "b")) == identity
-    tick()
-    path.touch()
-    assert identify(str(path)).root != identity.root
-    with pytest.raises(FileNotFoundError):
-        identify(str(tmp_path / "c"))
-
-
-def test_keys() -> None:
-    key = generation_key("1f-2", 3)
-    assert key == "1f-2-3"
-    assert split_key(key) == ("1f-2", 3)
-    for other in ("", "x", "1-", "1-x", "-1", "1--"):
-        assert split_key(other) is None

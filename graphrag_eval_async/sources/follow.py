@@ -3,32 +3,101 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from graphrag_eval_async.errors import UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.checkpoints import FollowState
-from graphrag_eval_async.sources.identity import Access
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of
-from graphrag_eval_async.sources.listing import as_logs
-from graphrag_eval_async.sources.tails import Tails
-from graphrag_eval_async.sources.waiting import Stop, Waiting
+from graphrag_eval_async.sources.log import Chunk
+from graphrag_eval_async.sources.logs import Logs
+from graphrag_eval_async.sources.paths import Paths, as_logs
+from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from graphrag_eval_async.records import Known, Record
-    from graphrag_eval_async.sources.waiting import Lag
+
+R = TypeVar("R")
 
 MEASURING_SECONDS = 0.5
 """Maximum age of a lag, in seconds, before it is measured again."""
 
+WAITING_SECONDS = 1.0
+"""Maximum time that the thread waits before it returns. It may delay the end of a process by this."""
+
+LOOKING_SHARE = 5
+"""Looking takes at most one part in this many of the time, however many files there are."""
+
+LAG_SHARE = 64
+"""`Lag.seconds` may be too large by one part in this many."""
+
 Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
 """See `Follower.begin`."""
+
+
+class Stop(Protocol):
+    """An event: of asyncio, of anyio, or of threading."""
+
+    def is_set(self) -> bool: ...
+
+
+class Lag(NamedTuple):
+    """How far a follower is behind the ends of the files.
+
+    Attributes:
+        bytes: bytes in the files that were not delivered yet, without unfinished lines.
+        seconds: age of the oldest of these bytes; 0.0 if there are none.
+    """
+
+    bytes: int
+    seconds: float
+
+
+class _Backlog:
+    """Counts bytes when they are found and when they are delivered. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._delivered = self._read = self._unread = 0
+        self._arrivals: deque[tuple[float, int]] = deque()  # Times, and the bytes found until then.
+
+    def note(self, now: float, *, unread: int, read: int = 0) -> None:
+        """Record how many bytes were read since, and how many are left in the files."""
+        with self._lock:
+            self._read += read
+            self._unread = unread
+            found, arrivals = self._read + unread, self._arrivals
+            while arrivals and arrivals[-1][1] > found:  # Some were truncated.
+                now, _ = arrivals.pop()
+            if found <= max(self._delivered, arrivals[-1][1] if arrivals else 0):
+                return
+            # Bytes that come soon after others count as if they came with them: the queue stays short.
+            if arrivals and now - arrivals[-1][0] < (now - arrivals[0][0]) / LAG_SHARE:
+                now, _ = arrivals.pop()
+            arrivals.append((now, found))
+
+    def deliver(self, size: int) -> None:
+        """Record how many of the bytes that were read are delivered."""
+        with self._lock:
+            self._delivered += size
+            while self._arrivals and self._arrivals[0][1] <= self._delivered:
+                self._arrivals.popleft()
+
+    def lag(self, now: float) -> Lag:
+        """Number and age of the bytes that are left."""
+        with self._lock:
+            size = self._read - self._delivered + self._unread
+            return Lag(size, now - self._arrivals[0][0] if size and self._arrivals else 0.0)
 
 
 def follow_jsonl(
@@ -95,36 +164,67 @@ def follow_jsonl(
         UsageError: an argument has an invalid value, or the system is not POSIX.
     """
     require_posix("follow_jsonl")
-    older = None if ignore_older is None else _seconds("ignore_older", ignore_older)
-    access = Access(_patterns(exclude), older)
-    tails = Tails(as_logs(path), access, rotate_wait=_seconds("rotate_wait", rotate_wait))
+    older = inf if ignore_older is None else _seconds("ignore_older", ignore_older)
+    wait = _seconds("rotate_wait", rotate_wait)
+    logs = Logs(Paths(as_logs(path), _patterns(exclude)), ignore_older=older, rotate_wait=wait)
     if not isinstance(start, Position) and start not in ("beginning", "end"):
         raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise UsageError(f"stop: expected an event, got {stop!r}")
-    waiting = Waiting(
-        tails,
-        interval=_seconds("poll_interval", poll_interval, more_than=0),
-        timeout=None if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
-        stop=stop,
-    )
     check_integer("max_line_bytes", max_line_bytes)
-    return Follower(waiting, start, max_line_bytes)
+    return Follower(
+        logs,
+        start,
+        interval=_seconds("poll_interval", poll_interval, more_than=0),
+        timeout=inf if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
+        stop=stop,
+        limit=max_line_bytes,
+    )
+
+
+class _Found(NamedTuple):
+    """Result of waiting for data."""
+
+    chunks: list[Chunk]
+    left: int  # Bytes to read.
+    changes: tuple[Mapping[str, int], Mapping[str, str]] | None  # What `Keep` must save before.
+    is_over: bool  # Whether this was the last look, unless something was read.
 
 
 class Follower:
     """Lines of followed files, to be iterated over once; made by `follow_jsonl`.
 
+    A thread looks at the files, reads them, and waits in between: waking the event loop for nothing would
+    cost more than a look.
+
     Attributes:
         start: the argument of `follow_jsonl`.
     """
 
-    def __init__(self, waiting: Waiting, start: Literal["beginning", "end"] | Position, limit: int) -> None:
+    def __init__(
+        self,
+        logs: Logs,
+        start: Literal["beginning", "end"] | Position,
+        *,
+        interval: float,
+        timeout: float,
+        stop: Stop | None,
+        limit: int,
+    ) -> None:
         self.start = start
+        self._logs = logs
+        self._interval = interval
+        self._timeout = timeout
+        self._stop = stop
         self._max_line_bytes = limit
-        self._waiting = waiting
-        self._begun = self._reading = False
+        self._begun = self._reading = self._is_over = False
         self._keep: Keep | None = None
+        self._backlog = _Backlog()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._due = -inf
+        self._active = inf  # When there was new data.
         self._measured = monotonic()
 
     async def begin(
@@ -145,8 +245,9 @@ class Follower:
                 the first run, reading of unknown files begins at `start`; later, at their start, even in
                 rotated files.
             copies: copies that an earlier run has recorded.
-            keep: awaited at once with the state that later runs need, a `FollowState`, and again whenever
-                it changes, before lines that were read since are delivered.
+            keep: awaited at once with what later runs need, and again whenever that changes, before lines
+                that were read since are delivered: where reading of a file began, by key, if not at its
+                start; and all copies, by the inode number of the copy, with the key of the original.
 
         Raises:
             UsageError: the follower has already begun.
@@ -154,12 +255,11 @@ class Follower:
         if self._begun:
             raise UsageError("a follower can begin only once; make another with follow_jsonl")
         self._begun = True
-        state = await self._waiting.call(
-            partial(
-                Tails.begin,
-                known=known,
-                start=self.start,
-                exclude=[os.fspath(path) for path in exclude],
+        await self._call(
+            lambda: self._logs.begin(
+                known,
+                self.start,
+                [os.fspath(path) for path in exclude],
                 now=monotonic(),
                 is_first=not known if is_first is None else is_first,
                 copies=copies or {},
@@ -167,7 +267,7 @@ class Follower:
         )
         self._keep = keep
         if keep is not None:
-            await keep(*(state or FollowState({}, copies or {})))
+            await keep(*(self._logs.changes() or ({}, copies or {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
@@ -184,31 +284,63 @@ class Follower:
         if self._reading:
             raise UsageError("a follower can be iterated over only once; make another with follow_jsonl")
         self._reading = True
-        waiting = self._waiting
+        self._logs.max_line_bytes = max_line_bytes
         try:
             if not self._begun:
                 await self.begin({})
-            while not waiting.closed.is_set():
-                events, unread, state, is_over = await waiting.poll()
-                if state is not None and self._keep is not None:
-                    await self._keep(*state)
-                if is_over and not unread and not any(event.data for event in events):
-                    events += await waiting.call(Tails.end)
+            self._active = monotonic()
+            while not self._closed.is_set():
+                chunks, left, changes, is_over = await self._call(self._wait)
+                if changes is not None and self._keep is not None:
+                    await self._keep(*changes)
+                is_read = any(chunk.size for chunk in chunks)
+                if is_over and not left and not is_read:
+                    chunks.append(Chunk(0, await self._call(self._logs.end)))
                 self._measured = monotonic()
-                for event in events:
-                    waiting.backlog.hand_out(event.size)
-                    if lines := event.lines(max_line_bytes):
-                        yield lines
-                if any(event.data for event in events):
-                    waiting.restart_clock()
-                elif is_over and not unread:
+                for chunk in chunks:
+                    self._backlog.deliver(chunk.size)
+                    if chunk.lines:
+                        yield chunk.lines
+                if is_read:  # A slow consumer is not idleness.
+                    self._active = monotonic()
+                    self._is_over = self._is_over and self._is_stopped()
+                elif is_over and not left:
                     return
         finally:
             await self.aclose()
 
+    async def _call(self, function: Callable[[], R]) -> R:
+        """Call a function that uses the logs, in the thread."""
+        if self._closed.is_set():
+            raise UsageError("the follower is closed; make another with follow_jsonl")
+        return await run_in_thread(partial(self._locked, function), self._close, threads=self._executor)
+
+    def _locked(self, function: Callable[[], R]) -> R:
+        try:
+            with self._lock:
+                return function()
+        finally:
+            if self._closed.is_set():
+                self._close()
+
+    def _wait(self) -> _Found:
+        """Wait for data, but not for long."""
+        logs, until = self._logs, monotonic() + WAITING_SECONDS
+        while True:
+            if (now := monotonic()) >= self._due and not self._is_over:
+                self._is_over = self._is_stopped() or now - self._active >= self._timeout
+                logs.look(now, at_once=self._is_over)
+                self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
+            found = _Found(logs.read(), logs.left, logs.changes(), self._is_over)
+            self._backlog.note(now, unread=found.left, read=sum(chunk.size for chunk in found.chunks))
+            if any(found) or now >= until:
+                return found
+            if self._closed.wait(max(0.0, min(self._due, until) - monotonic())):
+                return found
+
     def _is_stopped(self) -> bool:
         """Whether its `stop` is set."""
-        return self._waiting.is_stopped()
+        return self._stop is not None and self._stop.is_set()
 
     @property
     def lag(self) -> Lag:
@@ -216,17 +348,30 @@ class Follower:
         now = monotonic()
         if self._reading and now - self._measured >= MEASURING_SECONDS:
             self._measured = now
-            self._waiting.measure()
-        return self._waiting.backlog.lag(now)
+            with suppress(RuntimeError):  # It is closed.
+                self._executor.submit(self._locked, self._measure)
+        return self._backlog.lag(now)
+
+    def _measure(self) -> None:
+        self._backlog.note(monotonic(), unread=self._logs.measure())
 
     @property
     def not_found(self) -> list[str]:
         """The given paths for which no file has been found yet; empty before the follower begins."""
-        return self._waiting.not_found
+        return self._logs.not_found
 
     async def aclose(self) -> None:
-        """Close all files; if they are being polled, as soon as the poll ends."""
-        self._waiting.close()
+        """Close all files; if they are being read, as soon as that ends."""
+        self._close()
+
+    def _close(self) -> None:
+        self._closed.set()
+        self._executor.shutdown(wait=False)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._logs.close()
+            finally:
+                self._lock.release()
 
 
 def _patterns(exclude: Any) -> list[str]:
@@ -239,7 +384,7 @@ def _patterns(exclude: Any) -> list[str]:
 
 def _seconds(name: str, value: Any, *, more_than: float | None = None) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf") or value == more_than:
+    if not is_number or not 0 <= value < inf or value == more_than:
         least = "more than 0" if more_than == 0 else "0 or more"
         raise UsageError(f"{name}: expected seconds, {least}, got {value!r}")
     return float(value)
