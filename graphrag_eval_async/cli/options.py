@@ -126,10 +126,6 @@ def parse_step_name(text: str) -> tuple[str, str]:
     return tool, step
 
 
-def parse_format(name: str) -> str:
-    return TraceFormat(name=name).name
-
-
 def trace_format(
     name: str | None,
     select: str | None,
@@ -240,7 +236,7 @@ Format = Annotated[
     str | None,
     input_option(
         "--format",
-        parser=parser(parse_format),
+        parser=parser(lambda name: TraceFormat(name=name).name),
         metavar="FORMAT",
         help="Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, "
         "llamaindex, mcp, or auto to recognise it; otlp for spans.",

@@ -111,7 +111,7 @@ class Reader:
         options = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
         if value is None and NoneType in options:
             return None
-        sections = [option for option in options if _is_section(option)]
+        sections = [each for each in options if isinstance(each, type) and issubclass(each, Section)]
         if sections and (len(options) == 1 or isinstance(value, dict) or NoneType in options):
             return self._section(sections[0], value, key)
         read = self._items(options[0], value, key)
@@ -177,10 +177,6 @@ def as_published(kind: type[Section], value: dict[str, Any]) -> dict[str, Any]:
     if free and isinstance(value.get("parameters", {}), dict):
         value["parameters"] = {key: value.pop(key) for key in free} | value.get("parameters", {})
     return value
-
-
-def _is_section(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Section)
 
 
 def _may_be_secret(key: str) -> bool:

@@ -36,7 +36,13 @@ def actual_queries(
     groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
 ) -> dict[int, str]:
     """Return the queries of the steps that match reference steps with queries, by index of the step."""
-    names = {name for group in groups for step in group if is_of_queries(step.step) for name in step.names}
+    names = {
+        name
+        for group in groups
+        for step in group
+        if step.step.get("output_media_type") in (*TABLES, *GRAPHS) or query_to_run(step.step) is not None
+        for name in step.names
+    }
     found = {
         index: text
         for index, step in enumerate(steps)
@@ -60,11 +66,6 @@ def query_to_run(step: Mapping[str, Any]) -> str | None:
     form = form_of(text)
     is_table = step["output_media_type"] in TABLES
     return text if form in (FORMS - GRAPH_FORMS if is_table else GRAPH_FORMS) else None
-
-
-def is_of_queries(step: Mapping[str, Any]) -> bool:
-    """Whether the actual steps that match a reference step carry SPARQL queries."""
-    return step.get("output_media_type") in (*TABLES, *GRAPHS) or query_to_run(step) is not None
 
 
 def facts_of(query: str) -> dict[str, Any]:

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.rate_limiter import Deadlines
 
 
-def _future() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
-
-
 @dataclass(eq=False, slots=True)
 class Call:
     """A call to the judge; its first request starts the clocks of all results that wait for it.
@@ -46,7 +42,7 @@ class Call:
     order: int
     costs: list[float | None]
     deadlines: Deadlines
-    outcome: asyncio.Future[tuple[Any, JudgeError | None]] = field(default_factory=_future)
+    outcome: asyncio.Future[tuple[Any, JudgeError | None]] = field(default_factory=asyncio.Future)
     _scopes: list[CancelScope] = field(default_factory=list)
     _is_sent: bool = False
 

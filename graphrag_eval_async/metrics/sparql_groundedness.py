@@ -74,15 +74,12 @@ def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
 
     def call_for(case: Case) -> Call | None:
         answer = case.actual_answer or ""
-        steps = [step for step in case.actual_steps or () if _is_query(step)]
+        succeeded = (step for step in case.actual_steps or () if step.get("status") == "success")
+        steps = [step for step in succeeded if step.get("name") == "sparql_query"]
         is_complete = has_text(case.question, answer) and steps
         return partial(_groundedness, case.question, answer, steps) if is_complete else None
 
     return metric_of_one_call(NAME, prompts_of(INSTRUCTIONS, FORM), call_for)
-
-
-def _is_query(step: Mapping[str, Any]) -> bool:
-    return step.get("name") == "sparql_query" and step.get("status") == "success"
 
 
 async def _groundedness(

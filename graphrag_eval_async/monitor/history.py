@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 POINTS, TEMPLATE_POINTS = 40, 16
 """Maximum points of the course of all results, and of a template's; both even."""
 
-RECENT, MAX_RECENT = 200, 1000
-"""How many of all results count as recent if the window is one of time; and the maximum."""
-
-TEMPLATE_RECENT = 50
-"""How many results of a template count as recent."""
+RECENT = 200
+"""How many of all results count as recent if the window is one of time."""
 
 EVERY = 50
 """After how many results there is a start, from which on results are compared with those before."""
@@ -61,7 +58,7 @@ class Course(NamedTuple):
     Attributes:
         places: the place of each score in `Sums`.
         points: the sums after some of the results, from none on, and after all.
-        recent: how many results count as recent, at most half of all.
+        recent: how many of all results count as recent, at most half of them; 0 for a template.
         marks: those of the points after the first.
         starts: the latest starts.
         weights: those of all values, by score.
@@ -114,8 +111,8 @@ class Recorder:
         self,
         places: dict[str, int],
         most: int,
-        recent: int,
         starts: int,
+        recent: int = 0,
         mark: Callable[[], Mark] | None = None,
     ) -> None:
         self._places = places
@@ -171,8 +168,8 @@ class History:
     def __init__(self, window: Last | Seconds) -> None:
         self._places = {ERROR_RATE: 0}
         self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
-        recent = min(window.count, MAX_RECENT) if isinstance(window, Last) else RECENT
-        self._all = Recorder(self._places, POINTS, recent, STARTS, self._mark)
+        recent = window.count if isinstance(window, Last) else RECENT
+        self._all = Recorder(self._places, POINTS, STARTS, recent, self._mark)
         self._templates: dict[str, Recorder] = {}
         self._is_restored = False
 
@@ -188,8 +185,7 @@ class History:
         template = str(short["template_id"])
         recorder = self._templates.get(template)
         if recorder is None and len(self._templates) < MAX_TEMPLATES:
-            recorder = Recorder(self._places, TEMPLATE_POINTS, TEMPLATE_RECENT, TEMPLATE_STARTS)
-            self._templates[template] = recorder
+            recorder = self._templates[template] = Recorder(self._places, TEMPLATE_POINTS, TEMPLATE_STARTS)
         if recorder is not None:
             recorder.add(failed, scores)
 

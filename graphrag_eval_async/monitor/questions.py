@@ -132,7 +132,11 @@ class Questions:
             and (self._are_given or condition.metric in self._scored)
         ]
         means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
-        unmet = [each for each in conditions if each.metric in means and not _is_met(each, means)]
+        unmet = [
+            each
+            for each in conditions
+            if each.metric in means and not OPERATORS[each.operator](means[each.metric], each.bound)
+        ]
         decisive = next((each for each in [*unmet, *conditions] if each.metric in means), None)
         score = None if decisive is None else (decisive.metric, means[decisive.metric])
         rank = -inf if decisive is None else means[decisive.metric] * (1 if decisive.over else -1)
@@ -174,10 +178,6 @@ def _outcome(
     if score is None:
         return "skipped", "no_score", "no score decides whether it passed"
     return "passed", "", ""
-
-
-def _is_met(condition: Condition, means: Mapping[str, float]) -> bool:
-    return OPERATORS[condition.operator](means[condition.metric], condition.bound)
 
 
 def _told(condition: Condition, means: Mapping[str, float]) -> str:

@@ -78,12 +78,6 @@ def missing(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_ce
     return f"{told}: {_listed(ids, name)}" if ids else ""
 
 
-def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:
-    """Return the outcome, after the questions that are missing; `name` renders names and ids."""
-    lacking = missing(snapshot, name=name)
-    return f"{lacking}. {verdict(snapshot, name=name)}" if lacking else verdict(snapshot, name=name)
-
-
 def not_run_in_words(coverage: Mapping[str, Any]) -> str:
     """How many results have no score of steps since queries could not be run; empty if none."""
     count = coverage.get("failed", {}).get(NOT_RUN)
@@ -100,28 +94,27 @@ def mean_cell(stats: Mapping[str, Any]) -> str:
     return f"{mean:.3f} {interval_cell(interval['low'], interval['high'])}"
 
 
-def verdict(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = str) -> str:
-    """Return the outcome in one sentence; `name` renders the names of metrics."""
+def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:
+    """Return the outcome, after the questions that are missing; `name` renders names and ids."""
+    lacking = f"{told}. " if (told := missing(snapshot, name=name)) else ""
     rows = {metric: row for metric, row in snapshot["overall"].items() if "verdict" in row}
     if not {*rows} - {ERROR_RATE}:
-        return "Nothing to compare: no question has a primary score on both sides."
+        return f"{lacking}Nothing to compare: no question has a primary score on both sides."
     lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
     if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
         same = f"{plural(snapshot['questions'], 'question')} with the same values in both runs"
         alike = all(row["ties"] == row["pairs"] for row in snapshot["overall"].values())
-        return f"No difference{'' if alike else f' in {_listed_metrics(map(name, rows))}'}: {same}."
+        what = "" if alike else f" in {_listed_metrics(map(name, rows))}"
+        return f"{lacking}No difference{what}: {same}."
     changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
     count = ", ".join(map(plural, changed, CHANGES))
-    told = [
-        f"{kind.capitalize()}: {', '.join(found)}."
+    changes = {metric: f"{name(metric)} {change_of(row)}" for metric, row in rows.items()}
+    kinds = {
+        kind: ", ".join(changes[metric] for metric, row in rows.items() if row["verdict"] == kind)
         for kind in ("worse", "better")
-        if (
-            found := [
-                f"{name(metric)} {change_of(row)}" for metric, row in rows.items() if row["verdict"] == kind
-            ]
-        )
-    ]
-    return f"{' '.join(told) or 'Undecided: what changed may be chance.'} {count}."
+    }
+    told = " ".join(f"{kind.capitalize()}: {found}." for kind, found in kinds.items() if found)
+    return f"{lacking}{told or 'Undecided: what changed may be chance.'} {count}."
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:

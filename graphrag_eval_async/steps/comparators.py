@@ -140,7 +140,7 @@ def prepare_step(
         step = {**step, "output": document, "output_media_type": media_type}
     names, is_partial = accepted_names(name), _is_partial(step, media_type)
     if name in _BY_NAME:
-        explain = _misses_documents if name == "retrieval" else _nothing_more
+        explain: Explain = (lambda _: "missed_retrieval") if name == "retrieval" else _nothing_more
         return PreparedStep(step, names, _BY_NAME[name](step), explain)
     if media_type in _BY_CONTENTS:
         data = _BY_CONTENTS[media_type](step)
@@ -173,10 +173,6 @@ def accepted_names(name: str) -> frozenset[str]:
 
 def _not_fetched(_actual: ActualStep) -> float:
     raise MalformedStep("output: missing; its reference_query has not been run")
-
-
-def _misses_documents(_actual: ActualStep) -> str:
-    return "missed_retrieval"
 
 
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:

@@ -207,7 +207,8 @@ class _Matcher:
             return "step_error"
         actual = self.compared.get(blamed)
         output = steps[blamed].get("output") if actual is None else actual.parsed
-        if _is_nothing(output) and not _expects_nothing(self.short.step.step):
+        wanted = self.short.step.step
+        if _is_nothing(output) and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
             return "empty_result"
         found = "wrong_query_result"
         if actual is not None and (*self.short.place, blamed) not in self.errors:
@@ -259,7 +260,3 @@ def _is_nothing(output: Any) -> bool:
     if isinstance(output, str) and _is_nothing_text(output.strip()):
         return True
     return output is None or output == {} or is_empty(output)
-
-
-def _expects_nothing(step: Mapping[str, Any]) -> bool:
-    return _is_nothing(step.get("output")) or returned_nothing(step)

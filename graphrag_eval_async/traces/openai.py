@@ -83,11 +83,12 @@ _SILENT = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_a
 
 def _read_message(message: dict[str, Any], trace: Trace) -> None:
     role, content = message["role"], message.get("content")
-    if isinstance(content, list) and any(_is_of_anthropic(block) for block in content):
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    if any(block.get("type") in ("tool_use", "tool_result") for block in blocks):
         trace.problem("a message as Anthropic has it; response_from_anthropic reads it")
-    if role == "user" and not (
-        trace.answer is None and trace.calls and trace.calls[-1].ended and _shows(content)
-    ):
+    # Right after the result of a tool, it may show what that returned, such as an image.
+    shows = trace.answer is None and trace.calls and trace.calls[-1].ended and None in map(block_text, blocks)
+    if role == "user" and not shows:
         trace.ask(said(content))
     elif role in ("tool", "function"):
         trace.result(message.get("tool_call_id"), content, name=message.get("name"))
@@ -98,16 +99,6 @@ def _read_message(message: dict[str, Any], trace: Trace) -> None:
             _read_call(call, trace)
         if not calls and not old:
             trace.reply(content if content is not None else message.get("refusal"))
-
-
-def _is_of_anthropic(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result")
-
-
-def _shows(content: Any) -> bool:
-    """Whether a message right after the result of a tool shows what it returned, such as an image."""
-    blocks = content if isinstance(content, list) else []
-    return any(isinstance(block, dict) and block_text(block) is None for block in blocks)
 
 
 def _read_call(call: Any, trace: Trace) -> None:

@@ -7,13 +7,10 @@ Refuses document type declarations, and so all entities except those built into 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.parsers import expat
 
 from graphrag_eval_async.errors import MalformedStep
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 _NAMESPACE = "http://www.w3.org/2005/sparql-results#"
 _LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
@@ -81,7 +78,8 @@ class _Reader:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         namespace, _, name = tag.rpartition(" ")
-        if namespace not in ("", _NAMESPACE) or self._path[-1] not in _parents(name):
+        parents = _PLACES if name in _TERMS else _PARENTS.get(name, ())
+        if namespace not in ("", _NAMESPACE) or self._path[-1] not in parents:
             raise _malformed(f"<{name}> is out of place")
         if len(self._path) > _DEEPEST:
             raise _malformed(f"more than {_DEEPEST} levels")
@@ -150,10 +148,6 @@ class _Reader:
         if _LANGUAGE in attributes:
             term["xml:lang"] = attributes[_LANGUAGE]
         return term
-
-
-def _parents(name: str) -> Collection[str]:
-    return _PLACES if name in _TERMS else _PARENTS.get(name, ())
 
 
 def _name(element: str, attributes: dict[str, str]) -> str:
