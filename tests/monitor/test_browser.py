@@ -129,6 +129,7 @@ def test_a_run_is_seen_as_it_goes_on(folder: Folder, browser: Any) -> None:
     expect(page.locator("#templates-table tbody tr:visible th")).to_have_text(["colours"])
     expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
     page.locator("#templates-table a", has_text="colours").click()
+    expect(page.locator("h1")).to_have_text("Questions of colours")
     page.locator("input.filter").fill("q2")
     expect(page.locator("#questions-table tbody tr:visible")).to_have_count(1)
     page.locator("#questions-table a", has_text="What of q2?").click()
