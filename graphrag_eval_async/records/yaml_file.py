@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def read_yaml(text: bytes) -> Any:
         try:
             if (node := loader.get_single_node()) is None:
                 return None
-            _Limits(MAX_EXPANSION * len(text) + 1_000_000).check(node)
+            _size(node, MAX_EXPANSION * len(text) + 1_000_000, {})
             return loader.construct_document(node)
         finally:
             loader.dispose()
@@ -99,16 +100,18 @@ def read_yaml(text: bytes) -> Any:
         raise UnreadableFile(f"not YAML: {_without_quotations(error)}") from None
 
 
-def line_numbers(text: bytes, places: Sequence[str]) -> list[int | None]:
-    """The lines in YAML or JSON text of places such as ``templates[0].questions``, or of what holds them.
+def with_lines(problems: Sequence[str], path: Path) -> list[str]:
+    """Problems that begin with a place such as ``templates[0].questions: ``, each with its line in a file.
 
-    None if the text cannot be read. JSON is read as YAML, which it nearly always is.
+    If a place is not found, it is the line of what holds it. JSON is read as YAML, which it nearly always is.
     """
     try:  # YAML has no surrogate pairs.
-        root = yaml.compose(_SURROGATE.sub(rb"\\u0078", text), _Parser)
-    except yaml.YAMLError:
+        root = yaml.compose(_SURROGATE.sub(rb"\\u0078", path.read_bytes()), _Parser)
+    except (OSError, yaml.YAMLError):
         root = None
-    return [None if root is None else _line(root, place) for place in places]
+    if root is None:
+        return [*problems]
+    return [f"{problem} (line {_line(root, problem.partition(': ')[0])})" for problem in problems]
 
 
 def _line(node: Any, place: str) -> int:
@@ -125,31 +128,27 @@ def _line(node: Any, place: str) -> int:
     return int(node.start_mark.line) + 1
 
 
-class _Limits:
-    """Refuses YAML that nests too deep or, with its aliases expanded, has more characters than the limit."""
+def _size(node: Any, limit: int, sizes: dict[int, int], depth: int = 0) -> int:
+    """The number of characters of a node with its aliases expanded.
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._sizes: dict[int, int] = {}
-
-    def check(self, node: Any, depth: int = 0) -> int:
-        """The number of characters of a node with its aliases expanded. Raises `yaml.MarkedYAMLError`."""
-        if isinstance(node, yaml.ScalarNode):
-            return 1 + len(node.value)
-        known = self._sizes.get(id(node))
-        if known is None:
-            if depth >= MAX_DEPTH:
-                raise _error(f"nests more than {MAX_DEPTH} deep", node)
-            self._sizes[id(node)] = 0  # Until it is known: an alias of this value would be inside it.
-            members = node.value
-            if isinstance(node, yaml.MappingNode):
-                members = [part for member in members for part in member]
-            known = self._sizes[id(node)] = 1 + sum(self.check(member, depth + 1) for member in members)
-        if known == 0:
-            raise _error("alias inside the value that it refers to", node)
-        if known > self._limit:
-            raise _error(f"aliases expand to more than {self._limit} characters", node)
-        return known
+    Raises:
+        yaml.MarkedYAMLError: they are more than the limit, or the node nests too deep.
+    """
+    if isinstance(node, yaml.ScalarNode):
+        return 1 + len(node.value)
+    size = sizes.get(id(node))
+    if size is None:
+        if depth >= MAX_DEPTH:
+            raise _error(f"nests more than {MAX_DEPTH} deep", node)
+        sizes[id(node)] = 0  # Until it is known: an alias of this value would be inside it.
+        is_mapping = isinstance(node, yaml.MappingNode)
+        members = chain.from_iterable(node.value) if is_mapping else node.value
+        size = sizes[id(node)] = 1 + sum(_size(member, limit, sizes, depth + 1) for member in members)
+    if size == 0:
+        raise _error("alias inside the value that it refers to", node)
+    if size > limit:
+        raise _error(f"aliases expand to more than {limit} characters", node)
+    return size
 
 
 class _Loader(_Parser):  # type: ignore[misc]

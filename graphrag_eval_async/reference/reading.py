@@ -17,7 +17,7 @@ import msgspec
 import orjson
 from msgspec import Meta, Struct, ValidationError, convert
 
-from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.errors import MalformedStep, describe
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Question, encode_steps
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
@@ -191,10 +191,6 @@ _FLAT = (
 )
 
 
-class _TemplateId(Struct):
-    template_id: Annotated[str, Meta(min_length=1)]
-
-
 class _CarefulReader:
     """Reads templates, and finds the first problem of each template and question and all doubts."""
 
@@ -207,7 +203,7 @@ class _CarefulReader:
         """The contents of templates of any shape."""
         contents = self._contents
         if not isinstance(templates, Sequence) or isinstance(templates, str | bytes):
-            contents.problems.append(f"templates: expected a list of templates, got {_kind(templates)}")
+            contents.problems.append(f"templates: expected a list of templates, got {describe(templates)}")
         elif not templates:
             contents.problems.append("templates: expected at least one template")
         else:
@@ -220,27 +216,25 @@ class _CarefulReader:
         return contents
 
     def _read_template(self, template: Any, place: str) -> None:
-        problems, template_id, questions = self._contents.problems, "", None
-        try:
-            if not isinstance(template, dict):
-                raise _Problem(f"{place}: expected a mapping, got {_kind(template)}")
+        template_id, questions, head = "", None, template
+        if isinstance(template, dict):
             self._doubt_keys(template, _TEMPLATE_KEYS, place)
             questions = template.get("questions")
-            known = {key: value for key, value in template.items() if key == "template_id"}
-            template_id = _converted(_plain(known, place), _TemplateId, place).template_id
+            head = {key: value for key, value in template.items() if key in _TEMPLATE_KEYS}
+            if isinstance(questions, list | tuple):
+                head["questions"] = []
+        try:
+            template_id = _converted(_plain(head, place), TemplateShape, place).template_id
             self._take("template_id", template_id, place)
             self._contents.templates.append(template_id)
-            if not isinstance(questions, list | tuple):
-                got = "missing" if "questions" not in template else f"expected a list, got {_kind(questions)}"
-                raise _Problem(f"{place}.questions: {got}")
         except _Problem as problem:
-            problems.append(str(problem))
+            self._contents.problems.append(str(problem))
         for index, question in enumerate(questions if isinstance(questions, list | tuple) else ()):
             where = f"{place}.questions[{index}]"
             try:
                 self._read_question(question, template_id, where)
             except _Problem as problem:
-                problems.append(str(problem))
+                self._contents.problems.append(str(problem))
             if isinstance(question, dict):
                 self._doubt_question(question, where)
 
@@ -383,9 +377,3 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
     if expected[1] == "array" and expected[2] == "object" and ".reference_steps" in where:
         hint = _FLAT
     raise _Problem(f"{where}: expected {_KINDS[expected[1]]}, got {_KINDS[expected[2]]}{hint}")
-
-
-def _kind(value: Any) -> str:
-    names = {str: "str", bool: "bool", list: "array", dict: "object", int: "int", float: "float"}
-    kind = "null" if value is None else names.get(type(value), "")
-    return _KINDS.get(kind) or f"a {type(value).__name__}"

@@ -15,7 +15,7 @@ from graphrag_eval_async.records.aliases import misnamed, plain_name
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.reference.reading import JsonText, read_templates
+from graphrag_eval_async.reference.reading import Contents, JsonText, read_templates
 from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step, sparql_of
 
 if TYPE_CHECKING:
@@ -134,18 +134,21 @@ class Reference:
         Raises:
             ReferenceDataError: with the first problem of each question.
         """
-        own = comparators or {}
-        contents = read_templates(templates, own)
+        contents = read_templates(templates, comparators or {})
         if contents.problems:
             raise ReferenceDataError(_with_lines(contents.problems, source), source)
-        idle = idle_comparators(own, contents.step_names)
-        self.doubts = (*_with_lines(contents.doubts, source), *idle)
+        contents.doubts = _with_lines(contents.doubts, source)
+        contents.doubts += idle_comparators(contents.comparators, contents.step_names)
+        self._hold(contents)
+
+    def _hold(self, contents: Contents) -> None:
         self.questions = MappingProxyType(contents.questions)
         self.templates = tuple(contents.templates)
+        self.step_names = frozenset(contents.step_names).union(*map(accepted_names, contents.step_names))
+        self.prepared = PreparedSteps(self.questions, contents.comparators)
+        self.doubts = tuple(contents.doubts)
         self._last_names = contents.last_names
         self._lacks_output = contents.lacks_output
-        self.step_names = frozenset(contents.step_names).union(*map(accepted_names, contents.step_names))
-        self.prepared = PreparedSteps(self.questions, comparators)
 
     def __getstate__(self) -> tuple[Any, ...]:
         own = self.step_names, self.prepared, self.doubts, self._last_names, self._lacks_output
@@ -217,13 +220,8 @@ class NoReference(Reference):
     __slots__ = ()
 
     def __init__(self) -> None:
+        self._hold(Contents({}))
         self.questions = AnyQuestion()
-        self.templates = ()
-        self.step_names = frozenset()
-        self.prepared = {}
-        self.doubts = ()
-        self._last_names = {}
-        self._lacks_output = False
 
     def __reduce__(self) -> Any:
         return NoReference, ()
@@ -281,17 +279,9 @@ def _with_lines(problems: Sequence[str], source: str | None) -> list[str]:
     """Problems that begin with ``place: ``, each with the line number of its place, if found, added."""
     if source is None or not problems:
         return [*problems]
-    from graphrag_eval_async.records.yaml_file import line_numbers  # YAML takes long to import
+    from graphrag_eval_async.records.yaml_file import with_lines  # YAML takes long to import
 
-    places = [problem.partition(": ")[0] for problem in problems]
-    try:
-        lines = line_numbers(Path(source).read_bytes(), places)
-    except OSError:
-        return [*problems]
-    return [
-        problem if line is None else f"{problem} (line {line})"
-        for problem, line in zip(problems, lines, strict=True)
-    ]
+    return with_lines(problems, Path(source))
 
 
 def _read(
