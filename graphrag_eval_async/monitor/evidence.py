@@ -126,13 +126,14 @@ def pairs_of(result: Mapping[str, Any]) -> list[Pair]:
     found = [
         by_id.get(step["matches"]) if isinstance(step.get("matches"), str) else None for step in expected
     ]
-    is_match = [step is not None for step in found]
+    is_match = ["matches" in step for step in expected]  # Null if the actual step has no id.
+    in_turn = sorted(range(len(expected)), key=lambda place: not is_match[place])
     taken = {id(step) for step in found if step is not None}
     # First by their own names: an IRI may have been looked up by the query that another step expects.
     for names_of in (lambda name: {name}, accepted_names):
-        for place, step in enumerate(expected):
+        for place in in_turn:
             if found[place] is None:
-                found[place] = _closest(names_of(str(step.get("name"))), actual, taken)
+                found[place] = _closest(names_of(str(expected[place].get("name"))), actual, taken)
                 taken.add(id(found[place]))
     pairs = []
     scored = len(expected) - len(groups[-1]) if groups else 0

@@ -8,6 +8,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_eval_async import run_evaluation_sync
 from graphrag_eval_async.monitor.evidence import HIT, MISSING, ROWS, UNEXPECTED, pairs_of, values_of
 from tests.cases import each
 
@@ -237,3 +238,14 @@ def test_many_and_long_differences_are_cut() -> None:
     assert len(pair.differences) == 10
     assert len(pair.differences[0].text) < 15_000
     assert pair.differences[0].text.endswith("188 more columns")
+
+
+def test_steps_without_ids_match() -> None:
+    steps = [[query(table(["x"], [2])), query(table(["x"], [1]))]]
+    reference = [
+        {"template_id": "t", "questions": [{"id": "q", "question_text": "?", "reference_steps": steps}]}
+    ]
+    given = {"question_id": "q", "actual_steps": [query(table(["x"], [1])), query(table(["x"], [3]))]}
+    [evaluated] = run_evaluation_sync(reference, [given])
+    verdicts = [pair.verdict for pair in pairs_of(evaluated)]
+    assert verdicts == ["different", "matched"]
