@@ -29,7 +29,7 @@ from graphrag_eval_async.records.metrics import metric_position
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
@@ -105,11 +105,13 @@ class Aggregates:
         for group in self._groups.values():
             group.touch()
 
-    def _step_names(self) -> dict[str, list[str]]:
-        """Return the names of actual steps that are counted by name, by template."""
+    def _step_names(self) -> dict[str, tuple[list[str], Collection[str]]]:
+        """Return the names of actual steps that are counted by name, and the questions, by template."""
         self._flush()
-        groups = self._groups.items()
-        return {template: [name for name in group.steps if name is not None] for template, group in groups}
+        return {
+            template: ([name for name in group.steps if name is not None], group.places)
+            for template, group in self._groups.items()
+        }
 
     def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
         """Add one result: a dict with the keys of an evaluated result.

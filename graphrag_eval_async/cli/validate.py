@@ -88,7 +88,7 @@ class Validate:
     def _check(self, reference: Reference, responses: str, valid: str, interrupts: Interrupts) -> Exit:
         problems = open_output(LineFile, "-")
         rejects, answered = Rejects(), Counter[str]()
-        names: defaultdict[str, set[str]] = defaultdict(set)
+        names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
         reading = self._read(responses, reference, problems, rejects, answered, names)
         ending = run_to_end(reading, interrupts)
         summary = f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}"
@@ -113,7 +113,7 @@ class Validate:
         problems: LineFile,
         rejects: Rejects,
         answered: Counter[str],
-        names: Mapping[str, set[str]],
+        names: Mapping[str, tuple[set[str], set[str]]],
     ) -> None:
         format_ = options.trace_format(
             self.format, self.select, self.question_id, self.failed, self.step_name
@@ -139,4 +139,5 @@ class Validate:
                             rename_steps(response, known, meant)
                             steps = response.fields.get("actual_steps", ())
                             named = (step["name"] for step in steps if step.get("name") is not None)
-                            names[question.template_id].update(named)
+                            names[question.template_id][0].update(named)
+                            names[question.template_id][1].add(question.id)

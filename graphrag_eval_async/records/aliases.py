@@ -19,6 +19,9 @@ ALIAS = "alias"
 MAX_LISTED = 20
 """Maximum tools listed in a warning."""
 
+UNNAMED = "unknown"
+"""Name of a step of a trace that names no tool."""
+
 _IGNORED = str.maketrans("", "", "-_ ")
 
 

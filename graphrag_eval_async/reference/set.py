@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import ReferenceDataError, warn_caller
-from graphrag_eval_async.records.aliases import misnamed, plain_name
+from graphrag_eval_async.records.aliases import UNNAMED, misnamed, plain_name
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion, decode_steps
 from graphrag_eval_async.records.shapes import did_you_mean
@@ -165,26 +165,34 @@ class Reference:
     def __iter__(self) -> Iterator[Question]:
         return iter(self.questions.values())
 
+    def _expects(self, name: str, questions: Iterable[str]) -> bool:
+        """Whether the last group of one of these questions has a step of this name."""
+        found = (self.questions.get(question) for question in questions)
+        last = (decode_steps(each.data)[-1] for each in found if each is not None and each.data is not None)
+        return any(step["name"] == name for group in last for step in group)
+
     def __repr__(self) -> str:
         return f"<Reference: {len(self.templates)} templates, {len(self)} questions>"
 
 
-def misnamed_steps(reference: Reference, seen: Mapping[str, Collection[str]]) -> str | None:
+def misnamed_steps(
+    reference: Reference, seen: Mapping[str, tuple[Collection[str], Collection[str]]]
+) -> str | None:
     """Return a warning if no actual step has the name of a reference step, but agents use other tools.
 
-    `seen` are the names of actual steps by template. Reference steps count if they are in the last group
-    of a question of a template in which there are other tools.
+    `seen` are the names of actual steps, and the ids of answered questions, by template. Reference steps
+    count if they are in the last group of an answered question of a template in which there are other tools.
     """
-    known = frozenset(map(plain_name, reference.step_names))
-    names = frozenset(plain_name(name) for names in seen.values() for name in names)
+    known = {UNNAMED, *map(plain_name, reference.step_names)}
+    names = frozenset(plain_name(name) for names, _ in seen.values() for name in names)
     tools: set[str] = set()
     unseen: dict[str, str] = {}
-    for template, own in seen.items():
+    for template, (own, answered) in seen.items():
         if others := [name for name in own if plain_name(name) not in known]:
             tools.update(others)
             for name in reference._last_names.get(template, ()):
                 accepted = accepted_names(name)
-                if names.isdisjoint(map(plain_name, accepted)):
+                if names.isdisjoint(map(plain_name, accepted)) and reference._expects(name, answered):
                     unseen[name] = min(accepted)
     return misnamed(dict(sorted(unseen.items())), tools) if unseen else None
 

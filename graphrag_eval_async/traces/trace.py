@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import orjson
 
 from graphrag_eval_async.errors import TraceError, UsageError
+from graphrag_eval_async.records.aliases import UNNAMED
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.calls import Call as Call
 from graphrag_eval_async.traces.calls import Early, Pending
@@ -261,7 +262,7 @@ def to_response(
 def _step(
     call: Call, trace: Trace, failed: Callable[[str, str], bool], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    name = call.name if call.name is not None else "unknown"
+    name = call.name if call.name is not None else UNNAMED
     step: dict[str, Any] = {"name": names.get(name, name)}
     if call.id is not None:
         step["id"] = str(call.id)

@@ -138,9 +138,25 @@ async def test_warnings_that_are_errors_lose_no_result(caplog: pytest.LogCapture
 
 def test_names_of_tools_are_escaped_and_limited() -> None:
     names = ["\x1b[2J: ]\n", *(f"tool {number}" for number in range(50))]
-    text = misnamed_steps(Reference(reference("sparql_query")), {"t": names})
+    text = misnamed_steps(Reference(reference("sparql_query")), {"t": (names, ["q0"])})
     assert text is not None
     assert "\x1b" not in text
     assert text.count("\n") == 1
     assert "31 more" in text
     assert yaml.safe_load(text.split("\n")[1])
+
+
+@each(
+    ("answered", "tool", "is_told"),
+    [(["q0"], "think", False), (["q0", "q1"], "think", True), (["q0", "q1"], "unknown", False)],
+)
+def test_steps_of_questions_without_a_response_do_not_count(
+    answered: list[str], tool: str, is_told: bool
+) -> None:
+    given = reference("search", questions=2)
+    given[0]["questions"][1] |= {"reference_steps": [[{"name": "sparql_query", "output": "x"}]]}
+    responses = [response(0, tool, "search", output="search"), response(1, tool)][: len(answered)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run_evaluation_sync(given, responses, missing="skip")
+    assert ["reference steps: sparql_query;" in str(each.message) for each in caught] == [True] * is_told
