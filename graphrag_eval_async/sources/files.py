@@ -78,6 +78,19 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | open_flags("O_NONBLOCK"))
 
 
+def read_start(path: str, count: int) -> bytes:
+    """The first bytes of a file.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    with open_binary(path, buffer_bytes=count) as file:
+        try:
+            return file.read(count)
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+
 def is_regular(file: BinaryIO) -> bool:
     """Whether an open local file is a regular file."""
     return stat.S_ISREG(os.fstat(file.fileno()).st_mode)

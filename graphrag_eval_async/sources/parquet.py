@@ -12,7 +12,7 @@ import orjson
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, Unwritable, write_line
-from graphrag_eval_async.sources.files import in_thread, open_binary
+from graphrag_eval_async.sources.files import in_thread, open_binary, read_start
 from graphrag_eval_async.sources.lines import long_line
 from graphrag_eval_async.sources.remote import RANGE_BYTES, is_address, shown, suffix_of
 
@@ -51,8 +51,7 @@ def is_parquet(path: str) -> bool:
         return False
     if not is_address(path) and ("\0" in path or not os.path.isfile(path)):
         return False
-    with open_binary(path, buffer_bytes=len(MAGIC)) as file:
-        return file.read(len(MAGIC)) == MAGIC
+    return read_start(path, len(MAGIC)) == MAGIC
 
 
 class ParquetRows:

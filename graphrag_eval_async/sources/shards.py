@@ -9,7 +9,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from graphrag_eval_async.errors import SourceError, UsageError, describe
-from graphrag_eval_async.sources.files import PIECE_BYTES, file_size, open_binary, unreadable
+from graphrag_eval_async.sources.files import PIECE_BYTES, file_size, open_binary, read_start, unreadable
 from graphrag_eval_async.sources.lines import START_BYTES, is_document
 from graphrag_eval_async.sources.parquet import is_parquet
 from graphrag_eval_async.sources.remote import is_address, suffix_of
@@ -78,8 +78,11 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
         elif start < end and is_parquet(path):
             found.append(Window(path, start, end))
         elif start < end and can_be_cut(path):
-            with open_binary(path) as file:
-                found.append(Window(path, line_end(file, start, size), line_end(file, end, size)))
+            try:
+                with open_binary(path) as file:
+                    found.append(Window(path, line_end(file, start, size), line_end(file, end, size)))
+            except OSError as error:
+                raise unreadable(path, error) from error
         elif start < end and first <= before:
             found.append(Window(path))
         before += size
@@ -88,10 +91,7 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
 
 def can_be_cut(path: str) -> bool:
     """Whether a file is plain, and has one object per line."""
-    if suffix_of(path) == ".gz":
-        return False
-    with open_binary(path, buffer_bytes=START_BYTES) as file:
-        return not is_document(file.read(START_BYTES))
+    return suffix_of(path) != ".gz" and not is_document(read_start(path, START_BYTES))
 
 
 def cannot_be_cut(path: str, *, documents: bool = True) -> str | None:
