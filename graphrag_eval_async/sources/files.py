@@ -6,7 +6,6 @@ import os
 import stat
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache, partial
 from gzip import BadGzipFile, GzipFile
 from itertools import islice
@@ -29,10 +28,6 @@ PIECE_BYTES = 1 << 16
 
 PIECES = 16
 """Pieces that are read together, since each switch to a thread and back takes time."""
-
-CHUNK_BYTES = 1 << 20
-GZIP = 31
-"""zlib option: largest window, gzip header and checksum."""
 
 READERS = 8
 """Maximum number of reading threads."""
@@ -196,50 +191,3 @@ def _explained(error: Exception, path: str) -> SourceError:
     if isinstance(error, OSError) and not isinstance(error, BadGzipFile):
         return unreadable(path, error)
     return SourceError(f"{shown(path)}: cannot be decompressed: {error}")
-
-
-class Gunzip:
-    """Decompresses a gzip file with any number of members, piece by piece.
-
-    Attributes:
-        problem: what is wrong with the file; None if nothing is wrong so far.
-    """
-
-    def __init__(self) -> None:
-        self.problem: str | None = None
-        self._member: Any = None
-        self._is_first = True
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decompressed bytes, in pieces of at most `CHUNK_BYTES`; if corrupt, those before the damage."""
-        more = False  # Whether earlier input yields more.
-        while (data or more) and self.problem is None:
-            if self._member is None:
-                if not self._is_first and not (data := data.lstrip(b"\0")):
-                    break  # Files may be padded with zeros.
-                self._member = zlib.decompressobj(GZIP)
-                self._is_first = False
-            content = self._decompress(data)
-            yield content
-            data, more = self._member.unconsumed_tail, len(content) == CHUNK_BYTES
-            if self._member.eof:
-                data, more = self._member.unused_data, False
-                self._member = None
-
-    def _decompress(self, data: bytes) -> bytes:
-        before = self._member.copy()
-        try:
-            content: bytes = self._member.decompress(data, CHUNK_BYTES)
-        except zlib.error as error:
-            self.problem = str(error)
-        else:
-            return content
-        pieces: list[bytes] = []
-        with suppress(zlib.error):  # An error hides the data before it: get it byte by byte.
-            pieces.extend(before.decompress(bytes([byte])) for byte in data)
-        return b"".join(pieces)
-
-    def finish(self) -> None:
-        """Signal the end of input."""
-        if self._member is not None and self.problem is None:
-            self.problem = "it ends in the middle of its compressed data"

@@ -51,7 +51,7 @@ def read_jsonl(
             directory or glob are read in order of their names, each file once. A path that exists is never
             read as a glob. A file whose name ends in ``.gz`` is decompressed; offsets refer to its
             decompressed text. Each object of an array, of up to 256 MiB, is read as a line. Each row of a
-            Parquet file is read as a line; its offset is the number of rows before it. Lines of a pipe have no
+            Parquet file is a line; its offset is the number of rows before it. Lines of a pipe have no
             positions.
         max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
             uses its own limit.
