@@ -19,7 +19,7 @@ from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.redis_client import is_redis
-from graphrag_eval_async.reference import NoReference, load_reference
+from graphrag_eval_async.reference import NoReference, StepNames, load_reference, misnamed_steps
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.merging import Merging
 from graphrag_eval_async.scale.redis.results import RedisRun
@@ -75,17 +75,19 @@ class Aggregate(ReportOptions):
             aggregates.expect_steps(reference.step_names)
         for path in merged:
             merge_aggregates(aggregates, path)
-        answered: set[str] = set()
+        answered, names = set[str](), StepNames()
         notes = [asyncio.run(_merge_group(aggregates, answered, path)) for path in groups]
         can_be_cut = self.jobs != 1 and not any(map(is_redis, self._lines))
         jobs = processes_for(self.jobs, self._lines) if can_be_cut else 1
         if jobs > 1:
             steps = reference.step_names if reference is not None else frozenset()
-            rejects, ending = self._read_in_processes(jobs, aggregates, steps, answered, interrupts)
+            rejects, ending = self._read_in_processes(jobs, aggregates, steps, names, answered, interrupts)
         else:
-            rejects, ending = self._read(aggregates, answered, interrupts)
+            rejects, ending = self._read(aggregates, names, answered, interrupts)
         if ending.error is None and not interrupts.came:
             aggregates.finish()
+            if told := misnamed_steps(reference or names, aggregates._step_names()):
+                notes.append(f"warning: {told}")
         questions = reference.questions if reference is not None else ()
         missing = [question_id for question_id in questions if question_id not in answered]
         found = EvaluatedFile(aggregates, rejects, missing)
@@ -105,10 +107,11 @@ class Aggregate(ReportOptions):
         return [path for path in self.results if not path.endswith(STATE) and not _is_group(path)]
 
     def _read(
-        self, aggregates: RunningAggregates, answered: set[str], interrupts: Interrupts
+        self, aggregates: RunningAggregates, names: StepNames, answered: set[str], interrupts: Interrupts
     ) -> tuple[Rejects, Ending]:
         def add(result: dict[str, Any]) -> None:
             aggregates.add(result)
+            names.add(result)
             if isinstance(question_id := result.get("question_id"), str):
                 answered.add(question_id)
 
@@ -125,6 +128,7 @@ class Aggregate(ReportOptions):
         jobs: int,
         aggregates: RunningAggregates,
         steps: frozenset[str],
+        names: StepNames,
         answered: set[str],
         interrupts: Interrupts,
     ) -> tuple[Rejects, Ending]:
@@ -146,6 +150,7 @@ class Aggregate(ReportOptions):
 
                 async def take(_: object, reply: Reply) -> None:
                     answered.update(reply.questions)
+                    names.merge(reply.names)
                     for _ in range(reply.results + len(reply.rejects)):
                         advance()
 

@@ -11,7 +11,7 @@ from graphrag_eval_async.monitor.questions import Questions
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.reference import NoReference, misnamed_steps
+from graphrag_eval_async.reference import StepNames, misnamed_steps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -120,7 +120,7 @@ class Reading:
         primary: Collection[str] | None = None,
     ) -> None:
         """Create a collection without results."""
-        self._reference = NoReference() if reference is None else reference
+        self._reference, self._names = reference, StepNames()
         self._include_errors = include_errors
         self._conditions = conditions
         self._aggregates = RunningAggregates(include_errors=include_errors)
@@ -145,6 +145,7 @@ class Reading:
         if self.comparison is not None:
             self.comparison.add(seen)
         self._aggregates.add(seen)
+        self._names.add(result)
         self._questions.add(seen)
 
     def summary(
@@ -157,7 +158,7 @@ class Reading:
             comparison=None if self.comparison is None else self.comparison.snapshot(level=level),
             questions=[*self._questions],
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
-            misnamed=misnamed_steps(self._reference, self._aggregates._step_names()),
+            misnamed=misnamed_steps(self._reference or self._names, self._aggregates._step_names()),
             by_means=not self._conditions,
             listed=listed,
             **more,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -175,8 +176,37 @@ class Reference:
         return f"<Reference: {len(self.templates)} templates, {len(self)} questions>"
 
 
+class StepNames:
+    """Names of the reference steps that results hold, in place of a `Reference` for `misnamed_steps`."""
+
+    def __init__(self) -> None:
+        self.step_names: set[str] = set()
+        self._last_names: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Take the names of a result that was counted, whatever its reference steps are."""
+        given = result.get("reference_steps")
+        groups = given if isinstance(given, list) else []
+        for group in groups:
+            steps = group if isinstance(group, list) else ()
+            names = [step.get("name") for step in steps if isinstance(step, dict)]
+            texts = {name for name in names if isinstance(name, str)}
+            self.step_names |= texts
+            if group is groups[-1]:
+                self._last_names[result["template_id"]] |= texts
+
+    def merge(self, other: StepNames) -> None:
+        self.step_names |= other.step_names
+        for template, names in other._last_names.items():
+            self._last_names[template] |= names
+
+    def _expects(self, *_: object) -> bool:
+        """Whether answered questions need a step, which holds for all that results have."""
+        return True
+
+
 def misnamed_steps(
-    reference: Reference, seen: Mapping[str, tuple[Collection[str], Collection[str]]]
+    reference: Reference | StepNames, seen: Mapping[str, tuple[Collection[str], Collection[str]]]
 ) -> str | None:
     """Return a warning if no actual step has the name of a reference step, but agents use other tools.
 

@@ -12,6 +12,7 @@ import orjson
 from graphrag_eval_async.batch import take_result
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Reject
+from graphrag_eval_async.reference import StepNames
 from graphrag_eval_async.scale.ranges import RangeLines
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Reply:
         results: how many results there are.
         aggregates: of the results, as bytes.
         questions: ids of the questions that they are of.
+        names: of the reference steps of results that were aggregated.
         firsts: for each question, template, metrics and values of its first result in the range.
         rejects: their lines are numbered from 1 in the range.
         alone: whether this process must do the rest of the range, and all later ranges, one after the other.
@@ -68,6 +70,7 @@ class Reply:
     results: int = 0
     aggregates: bytes = b""
     questions: list[str] = field(default_factory=list)
+    names: StepNames = field(default_factory=StepNames)
     firsts: list[tuple[str, tuple[str, ...], tuple[float, ...]]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     alone: bool = False
@@ -229,6 +232,7 @@ class Aggregating(Work):
             if self.aggregates is None and isinstance(result, dict) and "pending" in result:
                 raise _Pending
             aggregates.add(result)
+            reply.names.add(result)
             reply.results += 1
             if isinstance(question_id := result.get("question_id"), str):
                 questions.add(question_id)

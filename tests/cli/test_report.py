@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+import orjson
 import pytest
 
 from tests.cases import each
@@ -54,12 +55,19 @@ def test_names_of_steps_are_on_every_page(folder: Folder, capfd: pytest.CaptureF
         warnings.simplefilter("default")
         assert run("evaluate", folder.reference, responses, "-o", results, "--report", pages[0]) == 0
     assert capfd.readouterr().err.count("other tools: find_it.") == 1
-    assert run("report", results, "--reference", folder.reference, "-o", pages[1]) == 0
-    for page in pages:
-        assert "{&#34;look_up&#34;: [&#34;find_it&#34;]}" in Path(page).read_text()
-    capfd.readouterr()
-    assert run("report", results, "--reference", folder.reference) == 0
-    assert 'aliases: {"look_up": ["find_it"]}' in capfd.readouterr().out
+    groups: list[Any] = [5, [5, [5, {"name": 5}]], [], [[]]]
+    odd = [{"template_id": "t", "reference_steps": each} for each in groups]
+    Path(results).write_bytes(
+        Path(results).read_bytes() + b"".join(orjson.dumps(each) + b"\n" for each in odd)
+    )
+    for options in ([], ["--reference", folder.reference]):
+        assert run("report", results, *options, "-o", pages[1]) == 0
+        for page in pages:
+            assert "{&#34;look_up&#34;: [&#34;find_it&#34;]}" in Path(page).read_text()
+        capfd.readouterr()
+        for command in (["report"], ["aggregate"], ["aggregate", "--jobs", "2"]):
+            assert run(*command, results, *options) == 0
+            assert 'aliases: {"look_up": ["find_it"]}' in capfd.readouterr().out
 
 
 @each(
