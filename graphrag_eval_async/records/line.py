@@ -46,8 +46,8 @@ class FileId:
 
     Attributes:
         path: name of the file when it was opened.
-        key: identifies the file. It stays the same when the file is renamed. It changes when the file is
-            truncated, and differs for another file that takes over its name or inode number.
+        key: identifies the file. It stays the same when the file is renamed. For a followed file, it changes
+            when the file is truncated, and differs for another file that takes over its name or inode number.
         followed: whether the file is followed as it grows. A file that is not followed is read from its start
             each time.
         is_part: whether only a part of the file is read, so that numbers of lines are not known.

@@ -120,7 +120,7 @@ class Conditions(msgspec.Struct, kw_only=True):
     fingerprints: dict[str, str]  # By name; empty if there is no file.
     origins: dict[str, Size]  # Bytes before the first line to read, by key of a followed file.
     earlier: list[Any] = []  # Fingerprints that `force` replaced.
-    copies: dict[str, str] = {}  # Key of the original, by the root of the keys of a followed file.
+    copies: dict[str, str] = {}  # What `FileKeys` knows of copies of followed files.
     followed: bool = False  # Whether files were followed.
 
 

@@ -123,8 +123,8 @@ def follow_jsonl(
 
     - read a file that was deleted, or compressed by anything but gzip, after its rotation while no follower
       ran; late writes to the former target of a link; or files that exist only between two polls;
-    - distinguish a new file from a deleted one if both have the last line that was read at the same place.
-      It skips the lines up to there and logs this;
+    - distinguish a new file from a finished or deleted one if both have the last line that was read at the
+      same place. It skips the lines up to there and, after a restart, logs this;
     - detect that a file was rewritten if the last bytes before the place up to which it was read are the
       same: 1,024 bytes or, while no follower ran, the last line that was read;
     - distinguish a rotated file that it has never seen from a copy, while another file of that name begins
@@ -247,7 +247,7 @@ class Follower:
             copies: copies that an earlier run has recorded.
             keep: awaited at once with what later runs need, and again whenever that changes, before lines
                 that were read since are delivered: where reading of a file began, by key, if not at its
-                start; and all copies, by the inode number of the copy, with the key of the original.
+                start; and all copies, by their inode numbers, with the key of the original and a digest.
 
         Raises:
             UsageError: the follower has already begun.
