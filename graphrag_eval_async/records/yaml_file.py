@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import yaml
 from graphrag_eval_async.records.decoding import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 MAX_EXPANSION = 10
 """Maximum factor by which expanding aliases may lengthen a YAML file, plus 1 million characters."""
@@ -26,7 +27,7 @@ MAX_NUMBER = 4300
 
 _QUOTATION = re.compile(r"""'.'|(['"]).*\1""", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_PLACE = re.compile(r"\[(\d+)\]|\.?([^.\[]+)")
+_ROOT = "templates"
 _TAG = "tag:yaml.org,2002:"
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -105,27 +106,53 @@ def with_lines(problems: Sequence[str], path: Path) -> list[str]:
 
     If a place is not found, it is the line of what holds it. JSON is read as YAML, which it nearly always is.
     """
-    try:  # YAML has no surrogate pairs.
-        root = yaml.compose(_SURROGATE.sub(rb"\\u0078", path.read_bytes()), _Parser)
-    except (OSError, yaml.YAMLError):
-        root = None
-    if root is None:
-        return [*problems]
-    return [f"{problem} (line {_line(root, problem.partition(': ')[0])})" for problem in problems]
+    ways = [[*_enclosing(problem.partition(": ")[0])] for problem in problems]
+    lines: dict[str, int] = {}
+    with suppress(OSError, yaml.YAMLError):  # YAML has no surrogate pairs.
+        text = _SURROGATE.sub(rb"\\u0078", path.read_bytes())
+        lines = _lines_of(text, {place for way in ways for place in way})
+    found = [next((lines[place] for place in way if place in lines), None) for way in ways]
+    return [
+        problem if line is None else f"{problem} (line {line})"
+        for problem, line in zip(problems, found, strict=True)
+    ]
 
 
-def _line(node: Any, place: str) -> int:
-    """The line of the innermost node that is found on the way to a place."""
-    for index, key in _PLACE.findall(place)[1:]:
-        members = node.value if isinstance(node, yaml.CollectionNode) else []
-        if index and isinstance(node, yaml.SequenceNode):
-            members = members[int(index) : int(index) + 1]
-        else:
-            members = [member for name, member in members if name.value == key] if not index else []
-        if not members:
-            break
-        node = members[0]
-    return int(node.start_mark.line) + 1
+def _enclosing(place: str) -> Iterator[str]:
+    """A place and the places that hold it, innermost first, without the root."""
+    ends = [found.start() for found in re.finditer(r"[.\[]", place)]
+    yield from (place[:end] for end in [len(place), *reversed(ends)] if end > len(_ROOT))
+
+
+def _lines_of(text: bytes, wanted: Collection[str]) -> dict[str, int]:
+    """The lines of the places that are found. Nothing is built: large files have millions of nodes."""
+    lines: dict[str, int] = {}
+    # Of each open container: its place, and the index or the key of the next member, None before a key.
+    stack: list[list[Any]] = []
+    loader = _Parser(text)
+    try:
+        while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.CollectionEndEvent):
+                stack.pop()
+            elif isinstance(event, yaml.NodeEvent):
+                place = _place(stack[-1], event) if stack else _ROOT
+                if place in wanted and event.start_mark is not None:
+                    lines.setdefault(place, event.start_mark.line + 1)
+                if isinstance(event, yaml.CollectionStartEvent):
+                    stack.append([place, 0 if isinstance(event, yaml.SequenceStartEvent) else None])
+    finally:
+        loader.dispose()
+    return lines
+
+
+def _place(parent: list[Any], event: Any) -> str:
+    """The place of a member, which is a key or a value of a mapping. Moves to the next member."""
+    place, member = parent
+    if isinstance(member, int):
+        parent[1] += 1
+        return f"{place}[{member}]"
+    parent[1] = str(getattr(event, "value", "")) if member is None else None
+    return f"{place}.{parent[1] if member is None else member}"
 
 
 def _size(node: Any, limit: int, sizes: dict[int, int], depth: int = 0) -> int:
