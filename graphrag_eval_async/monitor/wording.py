@@ -30,6 +30,7 @@ NOTHING_SCORED = (
     "answers, evaluate with --llm PROVIDER/MODEL or --config FILE. To compare steps, questions need "
     "reference_steps, and responses actual_steps."
 )
+NO_SCORE = "no question has a primary score on both sides"
 VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
 
 
@@ -98,8 +99,9 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
     """Return the outcome, after the questions that are missing; `name` renders names and ids."""
     lacking = f"{told}. " if (told := missing(snapshot, name=name)) else ""
     rows = {metric: row for metric, row in snapshot["overall"].items() if "verdict" in row}
-    if not {*rows} - {ERROR_RATE}:
-        return f"{lacking}Nothing to compare: no question has a primary score on both sides."
+    unjudged = not {*rows} - {ERROR_RATE}
+    if unjudged and all(row["ties"] == row["pairs"] for row in rows.values()):
+        return f"{lacking}Nothing to compare: {NO_SCORE}."
     lone = any(sides[side] for sides in snapshot["without_pair"].values() for side in SIDES)
     if not lone and all(row["ties"] == row["pairs"] for row in rows.values()):
         same = f"{plural(snapshot['questions'], 'question')} with the same values in both runs"
@@ -108,19 +110,25 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
         return f"{lacking}No difference{what}: {same}."
     changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
     count = ", ".join(map(plural, changed, CHANGES))
-    changes = {metric: f"{name(metric)} {change_of(row)}" for metric, row in rows.items()}
+    changes = [(row["verdict"], f"{name(metric)} {change_of(row)}") for metric, row in rows.items()]
+    changes += [
+        (sides["verdict"], f"{name(metric)} {_values(sides)}")
+        for metric, sides in snapshot["without_pair"].items()
+        if "verdict" in sides
+    ]
     kinds = {
-        kind: ", ".join(changes[metric] for metric, row in rows.items() if row["verdict"] == kind)
+        kind: ", ".join(change for verdict, change in changes if verdict == kind)
         for kind in ("worse", "better")
     }
     told = " ".join(f"{kind.capitalize()}: {found}." for kind, found in kinds.items() if found)
-    return f"{lacking}{told or 'Undecided: what changed may be chance.'} {count}."
+    alone = f" {NO_SCORE.capitalize()}." if unjudged else ""
+    return f"{lacking}{told or 'Undecided: what changed may be chance.'}{alone} {count}."
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
     """Return why a candidate is a regression: scores got worse, lost values, or do not exist."""
     primary = [metric for metric, row in snapshot["overall"].items() if "verdict" in row]
-    reasons = [] if {*primary} - {ERROR_RATE} else ["no question has a primary score on both sides"]
+    reasons = [] if {*primary} - {ERROR_RATE} else [NO_SCORE]
     groups = [("", snapshot["overall"])]
     groups += [(f"{template}:", group) for template, group in snapshot["per_template"].items()]
     reasons += [

@@ -127,6 +127,7 @@ def test_values_that_are_lost_are_a_regression(folder: Folder, capfd: pytest.Cap
     assert run(*both(folder, a, b), "--fail-on-regression") == 1
     out, err = capfd.readouterr()
     assert err == f"gate failed: {lost}\n"
+    assert " ".join(out.split()).startswith(f"Worse: {lost}. 0 regressions, 0 improvements. compared: ")
     assert f"{lost}: worse" in " ".join(out.split())
     assert run(*both(folder, b, a), "--fail-on-regression") == 0
     assert "lost its value in 0 questions, gained it in 40" in " ".join(capfd.readouterr().out.split())
@@ -135,7 +136,11 @@ def test_values_that_are_lost_are_a_regression(folder: Folder, capfd: pytest.Cap
 def test_all_reasons_are_told(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     failed = [{**each, "status": "error", "error": "no"} for each in scored("t", [1.0] * 40)]
     assert run(*both(folder, scored("t", [1.0] * 40), failed), "--fail-on-regression") == 1
-    first, *others = capfd.readouterr().err.splitlines()
+    out, err = capfd.readouterr()
+    first, *others = err.splitlines()
+    assert " ".join(out.split()).startswith(
+        "Worse: error_rate 0 -> 1, +1. No question has a primary score on both sides. 40 regressions, 0 impr"
+    )
     assert first == "gate failed: no question has a primary score on both sides"
     assert [each.split(": ")[1] for each in others] == ["error_rate is worse", "t:error_rate is worse"]
 
