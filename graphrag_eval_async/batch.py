@@ -17,6 +17,7 @@ from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
 from graphrag_eval_async.records.line import write_line
 from graphrag_eval_async.records.metrics import is_metric
+from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.records.results import with_outputs
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.running import Interval
-    from graphrag_eval_async.records import Reason, Record, Reject
+    from graphrag_eval_async.records import Record, Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.stream.intake import Result
@@ -442,8 +443,9 @@ def take_result(
         else:
             add(result)
     except AggregationError as error:
-        reason: Reason = "invalid_field" if isinstance(result, dict) else "not_an_object"
-        return reject(record, reason, str(error))
+        if not isinstance(result, dict):
+            return reject(record, "not_an_object", str(error))
+        return reject(record, "not_a_result" if what_else(result) else "invalid_field", str(error))
     return None
 
 

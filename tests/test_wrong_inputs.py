@@ -11,10 +11,13 @@ import pytest
 import yaml
 
 from graphrag_eval_async import (
+    AggregationError,
     Evaluator,
     ReferenceDataError,
     RejectedResponse,
     UsageError,
+    compare,
+    compute_aggregates,
     evaluate_stream,
     follow_jsonl,
     run_evaluation,
@@ -56,6 +59,9 @@ async def test_a_data_frame_is_its_rows(monkeypatch: pytest.MonkeyPatch) -> None
     frame = pandas.DataFrame(ROWS)  # Missing keys are NaN in it.
     assert frame.isna().any().any()
     assert await run_evaluation(TEMPLATES, frame) == await run_evaluation(TEMPLATES, ROWS)
+    frame["ts"] = pandas.Timestamp("2026-01-02T03:04:05+00:00")
+    results = await run_evaluation(TEMPLATES, frame)
+    assert {result["metadata"]["ts"] for result in results} == {"2026-01-02T03:04:05+00:00"}
     async with evaluate_stream(TEMPLATES, frame.iloc[:0]) as stream:
         assert [result async for result in stream] == []
 
@@ -73,6 +79,37 @@ def test_a_table_of_texts_is_not_read(tmp_path: Path, capfd: pytest.CaptureFixtu
     lines = tmp_path / "responses.jsonl"
     pandas.DataFrame(ROWS).to_json(lines, orient="records", lines=True)
     assert run("evaluate", str(REFERENCE), str(lines)) == 0
+
+
+IS_RESPONSE = "this is a response, not a result; `evaluate` makes results of responses"
+IS_TEMPLATE = "this is a template of a reference set, not a result"
+
+
+def test_what_is_no_result_is_named_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    results, reference = tmp_path / "results.jsonl", tmp_path / "reference.json"
+    results.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in run_evaluation_sync(TEMPLATES, ROWS)))
+    reference.write_text(json.dumps(TEMPLATES))
+    for path, told, count in ((RESPONSES, IS_RESPONSE, len(ROWS)), (reference, IS_TEMPLATE, len(TEMPLATES))):
+        for command in (
+            ["aggregate", path],
+            ["aggregate", "--jobs", "2", path],
+            ["report", path],
+            ["compare", path, results],
+            ["compare", results, path],
+            ["plan", "--detect", "0.1", path],
+        ):
+            assert run(*map(str, command)) in {2, 3}
+            out, err = capfd.readouterr()
+            assert err.count(told) == 1
+            assert f"... and {count - 1} more" in err
+            assert "must be a string" not in out + err
+            assert "known:" not in err
+        for read in (lambda path=path: compare(results, path), lambda path=path: compare(path, results)):
+            with pytest.raises(AggregationError, match=told):
+                read()
+    for given, told in ((ROWS, IS_RESPONSE), (TEMPLATES, IS_TEMPLATE)):
+        with pytest.raises(AggregationError, match=told):
+            compute_aggregates(given)
 
 
 def test_swapped_arguments_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

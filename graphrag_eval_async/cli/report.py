@@ -15,7 +15,7 @@ from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.monitor.wording import unscored
 from graphrag_eval_async.monitor.worst import worst_questions
-from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
@@ -25,6 +25,7 @@ from graphrag_eval_async.stream.until import Decision
 from graphrag_eval_async.text import counts, describe, one_line, percent, tell
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
+OF_FILE = {"not_a_response", "not_a_result"}  # reasons that say what a file is, as all of its lines do
 WORST_QUESTIONS = 5
 
 
@@ -151,11 +152,20 @@ def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] 
     return ending.code(rejects=rejects is not None and rejects.total > 0, gates=bool(failures))
 
 
+def listed_rejects(rejects: Rejects) -> list[str]:
+    """The first rejects in memory; of a file that is something else, the first line alone."""
+    first: dict[object, Reject] = {}
+    for reject in rejects:
+        first.setdefault((reject.path, reject.message if reject.reason in OF_FILE else reject.offset), reject)
+    return [f"{reject.path or '-'}: {reject}" for reject in [*first.values()][:LISTED_REJECTS]]
+
+
 def list_rejects(rejects: Rejects, kept: str | None = None) -> None:
     """Print the first rejects in memory, then the counts by reason; the file `kept` has all rejects."""
-    for reject in rejects[:LISTED_REJECTS]:
-        tell(sys.stderr, one_line(f"{reject.path or '-'}: {reject}"))
-    more = rejects.total - LISTED_REJECTS
+    listed = listed_rejects(rejects)
+    for told in listed:
+        tell(sys.stderr, one_line(told))
+    more = rejects.total - len(listed)
     if len(rejects) and more > 0:
         told = "--rejects FILE keeps all of them" if kept is None else f"{kept} has all of them"
         tell(sys.stderr, one_line(f"... and {more} more; {told}"))

@@ -24,7 +24,7 @@ from graphrag_eval_async.cli.files import (
 from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.regressions import RegressionGates
-from graphrag_eval_async.cli.report import LISTED_REJECTS, GateOptions, end, list_rejects
+from graphrag_eval_async.cli.report import GateOptions, end, list_rejects, listed_rejects
 from graphrag_eval_async.config.load import load_primary
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.github import render_annotations
@@ -183,7 +183,7 @@ class WriteReport(GateOptions, RegressionGates):
             level=self.level,
             interval=self.interval,
             rejected=rejects.counts,
-            rejects=[f"{reject.path or '-'}: {reject}" for reject in rejects[:LISTED_REJECTS]],
+            rejects=listed_rejects(rejects),
             listed=self.worst,
         )
         answered = {each.question_id for each in summary.questions if each.kind != NO_RESPONSE}

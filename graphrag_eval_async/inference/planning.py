@@ -82,7 +82,7 @@ class Spread:
         groups = [*self.values.values()]
         k, n = len(groups), sum(map(len, groups))
         if k < 2:
-            known = f"; {did_you_mean(self._metric, sorted(self.metrics))}" if not k else ""
+            known = f"; {did_you_mean(self._metric, sorted(self.metrics))}" if self.metrics and not k else ""
             raise UsageError(
                 f"{self._metric}: needs results of two questions or more with a value, got {k}{known}"
             )

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -28,6 +29,7 @@ Reason = Literal[
     "incomplete",
     "not_a_trace",
     "not_a_response",
+    "not_a_result",
     "poison",
 ]
 
@@ -185,6 +187,8 @@ def _plain(value: Any) -> Any:
         if not value.is_finite():
             raise ValueError(f"{value} is not a finite number")
         return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, date) and value == value:  # Of pandas, whose missing time does not equal itself.
+        return value.isoformat()
     for method in ("tolist", "model_dump"):  # NumPy's scalars and arrays; pydantic's models.
         if callable(convert := getattr(value, method, None)) and not isinstance(value, type):
             return convert()

@@ -46,6 +46,15 @@ def check_is_response(record: Mapping[str, Any]) -> None:
         )
 
 
+def what_else(result: Mapping[str, Any]) -> str:
+    """What a result without a template or question is, if it is no result at all; else ""."""
+    if _is_list_of_objects(result.get("questions")):
+        return "this is a template of a reference set, not a result; `evaluate` makes results of responses"
+    if "question_id" in result and not result.keys() & {"template_id", "question_text", "steps_score"}:
+        return "this is a response, not a result; `evaluate` makes results of responses"
+    return ""
+
+
 def hint_at_traces(record: Any) -> str:
     """End of an error message that says how to read a list of messages; empty if `record` is not one."""
     if _is_list_of_objects(record) and any("role" in each or "type" in each for each in record):

@@ -12,6 +12,7 @@ from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.evaluation import Evaluation, kinds_of
 from graphrag_eval_async.records.metrics import BY, COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
+from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.outcomes import (
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
@@ -43,7 +44,9 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
         return result if include_errors or not result.failed else result.without_values()
     if not _is_mapping(result):
         raise AggregationError(f"a result must be an object, not {describe(result)}")
-    template_id = result.get("template_id")
+    template_id, question_id = result.get("template_id"), result.get("question_id")
+    if (template_id is None or question_id is None) and (swapped := what_else(result)):
+        raise AggregationError(swapped)
     if not isinstance(template_id, str):
         raise _error(result, "template_id", "a string", template_id)
     status = result.get("status", "success")
@@ -53,8 +56,7 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
     if not (steps is None or isinstance(steps, list | tuple)):
         raise _error(result, "actual_steps", "a list", steps)
     failed = status == "error"
-    question_id, sample = result.get("question_id"), result.get("sample")
-    evaluation = Evaluation(template_id, question_id, failed, sample, result=result)
+    evaluation = Evaluation(template_id, question_id, failed, result.get("sample"), result=result)
     evaluation.is_answered = says_something(result.get("actual_answer"))
     if "pending" in result:
         evaluation.pending = result["pending"] or ()

@@ -114,5 +114,6 @@ def test_the_reasons_are_these() -> None:
         "incomplete",
         "not_a_trace",
         "not_a_response",
+        "not_a_result",
         "poison",
     )
