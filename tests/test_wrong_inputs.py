@@ -104,9 +104,9 @@ def test_what_is_no_result_is_named_once(tmp_path: Path, capfd: pytest.CaptureFi
             assert f"... and {count - 1} more" in err
             assert "must be a string" not in out + err
             assert "known:" not in err
-        for read in (lambda path=path: compare(results, path), lambda path=path: compare(path, results)):
+        for pair in ((results, path), (path, results)):
             with pytest.raises(AggregationError, match=told):
-                read()
+                compare(*pair)
     for given, told in ((ROWS, IS_RESPONSE), (TEMPLATES, IS_TEMPLATE)):
         with pytest.raises(AggregationError, match=told):
             compute_aggregates(given)

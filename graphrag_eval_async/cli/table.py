@@ -14,8 +14,9 @@ from rich.table import Table
 
 from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY, mean_cell, not_run_in_words
 from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_questions, own_interval
+from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import by_frequency, interval_cell, name_cell, number, one_line, percent
+from graphrag_eval_async.text import by_frequency, counts, interval_cell, name_cell, number, one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -136,12 +137,17 @@ def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
 
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
-    """How often each reason of failure occurred, and why steps have no score, in a line each, if any did."""
+    """How often each reason of failure occurred, and why scores have no value, in a line each, if any did."""
     reasons = failure_counts(snapshot["micro"])
     lines = [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
     if unscored := not_run_in_words(snapshot["micro"].get("steps_score", {}).get("coverage", {})):
         lines.append(f"steps without a score: {unscored}; see execution_error in the results")
-    return lines
+    lacking: dict[str, list[str]] = {}
+    for name, stats in snapshot["micro"].items():
+        failed = stats.get("coverage", {}).get("failed", {}) if isinstance(stats, dict) else {}
+        if failed and "mean" not in stats and {*failed} - OF_AGENT - {NOT_RUN}:
+            lacking.setdefault(counts(failed), []).append(name)
+    return lines + [one_line(f"no value of {', '.join(names)}: {why}") for why, names in lacking.items()]
 
 
 def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:

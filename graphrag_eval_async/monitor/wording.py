@@ -67,7 +67,8 @@ def unscored(micro: Mapping[str, Any]) -> str:
     covered = [each["coverage"] for each in scores if "coverage" in each]
     results, errors = counts_of(micro)
     judged = any(each["values"] or each["pending"] or {*each["failed"]} - OF_AGENT for each in covered)
-    return NOTHING_SCORED if results > errors and not judged else ""
+    told = f"Errors: {errors} of {plural(results, 'response')}. " if errors else ""
+    return told + NOTHING_SCORED if results > errors and not judged else ""
 
 
 def missing(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:

@@ -105,7 +105,7 @@ BAD = [
     (b"[]", "not_an_object"),
     (b"1", "not_an_object"),
     (b"{}", "invalid_field"),
-    (orjson.dumps(response("q1")), "invalid_field"),
+    (orjson.dumps(response("q1")), "not_a_result"),
     (orjson.dumps({**GOOD, "status": "fine"}), "invalid_field"),
     (orjson.dumps({**GOOD, "steps_score": "1"}), "invalid_field"),
     (orjson.dumps({**GOOD, "actual_steps": {}}), "invalid_field"),
@@ -197,3 +197,11 @@ def test_wrong_usage(
     assert not out
     assert "Error: " in err
     assert folder.read("results") == [GOOD]
+
+
+def test_it_says_why_scores_have_no_value(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    failed = {"template_id": "t", "actual_answer": "a", "answer_eval_error": "timeout: no reply"}
+    path = folder.lines(*({**failed, "question_id": f"q{i}"} for i in range(3)), name="results.jsonl")
+    assert run("aggregate", path) == 0
+    told = "no value of answer_recall, answer_precision, answer_f1: 3 timeout"
+    assert told in " ".join(capfd.readouterr().out.split())

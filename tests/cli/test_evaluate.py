@@ -360,7 +360,7 @@ def test_an_evaluation_that_scores_nothing_says_what_to_do(
     folder: Folder, capfd: pytest.CaptureFixture[str], responses: list[Any], told: bool
 ) -> None:
     """In the terminal, on the page and in the summary of a pull request."""
-    results = folder.file("results.jsonl")
+    results, errors = folder.file("results.jsonl"), len(responses) == 3
     evaluation = ["evaluate", folder.reference, folder.lines(*responses)]
     commands = [
         [*evaluation, "-o", results, "--report", folder.file("page.html")],
@@ -372,6 +372,7 @@ def test_an_evaluation_that_scores_nothing_says_what_to_do(
         assert run(*command) == 0
         out, _ = capfd.readouterr()
         assert (NOTHING_SCORED in " ".join(out.split())) == told
+        assert ("Errors: 1 of 3 responses. Nothing scored" in " ".join(out.split())) == (told and errors)
     assert (NOTHING_SCORED in (folder.path / "page.html").read_text()) == told
     gates = ["--gate", "steps_score >= 0", "--report", folder.file("page.html")]
     if told:
