@@ -13,7 +13,7 @@ import anyio
 import pytest
 import uvloop
 
-from graphrag_eval_async import Follower, Line, Position, evaluate_stream, follow_jsonl
+from graphrag_eval_async import Follower, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import logs
 from tests.cases import each
@@ -113,26 +113,6 @@ async def test_idle_timeout(log: Path) -> None:
             await asyncio.sleep(0.4)  # A slow consumer is not idleness.
             append(log, f"{len(lines)}\n")
     assert lines == ["a", "1", "2", "3", "4"]
-
-
-async def test_new_data_at_the_last_poll_is_still_read(log: Path) -> None:
-    append(log, "a\n")
-    lines = []
-    async for line in follow(log, idle_timeout=0):
-        lines.append(text(line))
-        if len(lines) < 3:
-            append(log, f"{len(lines)}\n")
-    assert lines == ["a", "1", "2"]
-
-
-async def test_aclose_closes_the_files_at_once(log: Path) -> None:
-    append(log, "a\nb\n")
-    before = open_files()
-    lines = aiter(follow(log))
-    await anext(lines)
-    assert open_files() == before + 1
-    await lines.aclose()
-    assert open_files() == before
 
 
 async def test_aclose_of_the_follower_ends_the_iteration(log: Path) -> None:
@@ -360,47 +340,3 @@ async def test_a_stream_that_is_left_closes_the_files(log: Path) -> None:
     stream.stop()
     assert len([result async for result in stream]) <= 1
     assert open_files() == before
-
-
-async def test_lines_keep_their_positions_through_a_generator_of_the_callers(log: Path) -> None:
-    append(log, responses(0, 1, 2))
-
-    async def odd() -> AsyncGenerator[Line]:
-        async for line in follow(log, idle_timeout=0):
-            if line.number != 2:
-                yield line
-
-    journal = log.with_name("journal")
-    async with evaluate_stream(REFERENCE, odd(), journal=journal) as stream:
-        sources = [result["source"] async for result in stream]
-    assert [source["line"] for source in sources] == [1, 3]
-    assert len({source["file"] for source in sources}) == 1
-
-
-async def test_a_journal_resumes_wherever_its_files_are_now(log: Path) -> None:
-    journal = log.with_name("results.jsonl")
-
-    async def run(path: Path, count: int = 100) -> list[str]:
-        follower = follow(path, idle_timeout=0)
-        async with evaluate_stream(REFERENCE, follower, journal=journal, ordered=True) as stream:
-            found = []
-            async for result in stream:
-                found.append(result["question_id"])
-                if len(found) == count:
-                    break
-        return found
-
-    append(log, responses(0, 1, 2, 0), responses(1)[:-5])
-    await run(log, 2)
-    await run(log)
-    done = [json.loads(line)["question_id"] for line in journal.read_text().splitlines()]
-    assert done == ["q0", "q1", "q2", "q0"]
-    append(log, responses(1)[-5:], responses(1))
-    log.rename(log.with_name("log.jsonl.1"))
-    append(log, responses(2))
-    for path in (log.parent, log, log.parent):
-        await run(path)
-        done = [json.loads(line)["question_id"] for line in journal.read_text().splitlines()]
-        assert done == ["q0", "q1", "q2", "q0", "q1", "q1", "q2"]
-    log.write_text(responses(0))
-    assert await run(log) == ["q0"]

@@ -83,18 +83,6 @@ def test_rotation_the_old_file_is_read_to_its_end_first(log: Path) -> None:
         assert len({line.file.key for line in reader.lines}) == 2
 
 
-def test_a_large_old_file_is_read_to_its_end_before_a_new_one_begins(log: Path) -> None:
-    log.write_text("first\n")
-    with Reader(log) as reader:
-        assert reader.texts() == ["first"]
-        size = 5 * logs.PASS_BYTES
-        append(log, *(f"{number:9}\n" for number in range(size // 10)))
-        rotate(log)
-        log.write_text("new\n")
-        lines = reader.texts()
-        assert lines == [*(f"{number:9}" for number in range(size // 10)), "new"]
-
-
 def test_files_rotated_earlier_are_skipped(log: Path) -> None:
     for name in ("log.jsonl.1", "log.jsonl.2", "log-20260101.jsonl", "log.old"):
         log.with_name(name).write_text("old\n")
@@ -104,29 +92,6 @@ def test_files_rotated_earlier_are_skipped(log: Path) -> None:
         rotate(log)
         log.write_text("newer\n")
         assert reader.texts() == ["newer"]
-
-
-def test_a_reused_inode_number(log: Path) -> None:
-    with Reader(log) as reader:
-        for round_ in range(3):
-            log.write_text(f"same\n{round_}\n")
-            assert reader.texts() == ["same", str(round_)]
-            log.unlink()
-        assert len({line.file.key for line in reader.lines}) == 3
-        reader.wait(6)  # From now on nothing holds the old ones open.
-        reader.poll()
-        numbers = {line.file.key.split("-")[0] for line in reader.lines}
-        for _ in range(20):
-            log.write_text("same\n")
-            number = f"{log.stat().st_ino:x}"
-            assert reader.texts() == ["same"]
-            log.unlink()
-            reader.wait(6)
-            reader.poll()
-            if number in numbers:
-                break
-        else:
-            pytest.skip("this file system does not use inode numbers again")
 
 
 @pytest.mark.parametrize(
@@ -148,19 +113,6 @@ def test_a_truncated_file_is_read_from_its_start(
         assert f"{log}: was truncated or rewritten after 16 bytes were read, 6 of them" in caplog.text
 
 
-def test_a_file_rewritten_with_the_same_size(log: Path) -> None:
-    log.write_text("1\n2\n")
-    with Reader(log) as reader:
-        assert reader.texts() == ["1", "2"]
-        log.write_text("3\n4\n")
-        assert reader.texts() == ["3", "4"]
-        reader.wait(10)
-        assert reader.texts() == []
-        log.write_text("5\n6\n")
-        reader.wait(1)
-        assert reader.texts() == ["5", "6"]
-
-
 def copytruncate(log: Path, more: str = "") -> Path:
     """As logrotate does, with what is written meanwhile."""
     for number in range(5, 0, -1):
@@ -172,31 +124,6 @@ def copytruncate(log: Path, more: str = "") -> Path:
     os.truncate(log, 0)
     append(log, more)
     return copy
-
-
-@pytest.mark.parametrize("more", ["", "new\n", "new\n" * 100])
-@pytest.mark.parametrize("place", ["file", "directory"])
-def test_a_copy_of_a_truncated_file_is_resumed(
-    log: Path, more: str, place: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    log.write_text("1\n2\nha")
-    with Reader(log if place == "file" else log.parent) as reader:
-        assert reader.texts() == ["1", "2"]
-        append(log, "lf\n3\n")
-        copytruncate(log, more)
-        new = more.split("\n")[:-1]
-        assert reader.texts() == ["half", "3", *new]
-        append(log, "4\n")
-        assert reader.texts() == ["4"]
-        reader.wait(6)
-        assert reader.texts() == []
-        copytruncate(log)
-        append(log, "5\n")
-        assert reader.texts() == ["5"]
-        reader.wait(6)
-        assert reader.texts() == []
-        assert len({line.file.key for line in reader.lines}) == 3
-    assert not caplog.records
 
 
 @pytest.mark.parametrize("place", ["file", "directory"])
@@ -264,30 +191,6 @@ def test_a_log_that_begins_like_another_is_not_a_copy_once_it_differs(
         assert reader.texts() == ["3"]
         assert reader.copies == {}
         reader.logs.close()
-
-
-@pytest.mark.parametrize("pattern", ["log*", "**/*", "log.jsonl.1*"])
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
-def test_globs_do_not_match_compressed_files(log: Path, pattern: str, suffix: str) -> None:
-    log.with_name("log.jsonl.1").write_text("1\n")
-    for name in ("log.jsonl", "log.jsonl.1", "log.jsonl.2"):
-        log.with_name(name + suffix).write_text("compressed\n")
-    with Reader(log.parent / pattern, is_first=False) as reader:
-        assert reader.texts() == ["1"]
-
-
-def test_a_partial_line_is_not_taken_for_a_copy(log: Path) -> None:
-    log.write_text('{"line": 1}\n')
-    with Reader(log) as reader:
-        reader.poll()
-        rotate(log)
-        with log.open("w") as writer:
-            writer.write('{"line')
-            writer.flush()
-            rotate(log)
-            assert reader.texts() == []
-            writer.write('": 2}\n')
-        assert reader.texts() == ['{"line": 2}']
 
 
 def test_a_directory_that_comes_and_goes(tmp_path: Path) -> None:
@@ -418,27 +321,6 @@ def test_not_a_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         (tmp_path / "a.jsonl").unlink()
         (tmp_path / "a.jsonl").write_text("1\n")
         assert reader.texts() == ["1"]
-
-
-def test_unreadable_files_are_logged_once(
-    log: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log.write_text("1\n")
-    with Reader(log.parent) as reader:
-        assert reader.texts() == ["1"]
-        opened = os.open
-
-        def refuse(path: object, *_: object) -> int:
-            raise PermissionError(13, "Permission denied", path)
-
-        monkeypatch.setattr(os, "open", refuse)
-        log.with_name("other.jsonl").write_text("2\n")
-        assert reader.texts() == reader.texts() == []
-        assert [record.getMessage() for record in caplog.records] == [
-            f"{log.with_name('other.jsonl')}: not readable yet; retrying: Permission denied"
-        ]
-        monkeypatch.setattr(os, "open", opened)
-        assert reader.texts() == ["2"]
 
 
 def test_a_directory_that_cannot_be_listed_for_a_while(

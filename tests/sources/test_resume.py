@@ -35,67 +35,11 @@ def fresh(reader: Reader) -> list[str]:
     return reader.fresh  # type: ignore[attr-defined,no-any-return]
 
 
-def test_it_resumes_where_it_stopped(log: Path) -> None:
-    log.write_text("1\n2\nhalf")
-    first = run(log)
-    append(log, " done\n3\n")
-    second = run(log, first)
-    assert (fresh(first), fresh(second)) == (["1", "2"], ["half done", "3"])
-    assert [line.number for line in second.lines] == [1, 2, 3, 4]
-    assert len({line.file.key for line in second.lines}) == 1
-    assert fresh(run(log, second)) == []
-
-
-@pytest.mark.parametrize("content", ["", "a\n", "1\n2\nx\n", "longer\nthan\nit\nwas\n"])
-def test_files_truncated_meanwhile(log: Path, content: str) -> None:
-    log.write_text("1\n2\n3\n")
-    first = run(log)
-    log.write_text(content)
-    second = run(log, first)
-    assert fresh(second) == content.split("\n")[:-1]
-    append(log, "more\n")
-    assert fresh(run(log, second)) == ["more"]
-    third = run(log, second)
-    log.write_text("again\n")
-    last = run(log, third)
-    assert fresh(last) == ["again"]
-    assert len({line.file.key for line in last.lines}) == len({first.lines[0].file.key, *keys(third)}) + 1
-
-
 def keys(reader: Reader) -> set[str]:
     return {line.file.key for line in reader.lines}
 
 
-@pytest.mark.parametrize("first_line", ["same\n", "same\nother\n"])
-def test_a_reused_inode_number(log: Path, first_line: str) -> None:
-    log.write_text("same\nlines\n")
-    first = run(log)
-    number = log.stat().st_ino
-    for _ in range(20):
-        log.unlink()
-        tick()  # Else nothing at all tells the two files apart.
-        log.write_text(first_line)
-        if log.stat().st_ino == number:
-            break
-    else:
-        pytest.skip("this file system does not use inode numbers again")
-    second = run(log, first)
-    assert fresh(second) == first_line.split()
-    assert len(keys(second)) == 2
-
-
 MEMBERS = ["log-20260101.jsonl", "log.1.jsonl"]
-
-
-@pytest.mark.parametrize("name", MEMBERS)
-def test_members_that_were_rotated_are_read_before_new_files(log: Path, name: str) -> None:
-    log.write_text("1\n")
-    first = run(log.parent)
-    append(log, "2\n")
-    log.rename(log.with_name(name))
-    log.write_text("3\n")
-    assert fresh(run(log.parent, first)) == ["2", "3"]
-    assert fresh(run(log.parent)) == ["1", "2", "3"]
 
 
 def test_a_copy_beside_an_unchanged_file(log: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import threading
@@ -372,25 +371,6 @@ async def test_a_copy_of_an_earlier_run_that_becomes_different(log: Log, live: b
     assert await log.follow(folder) == []
 
 
-@pytest.mark.parametrize("options", [{"start": "end"}, {"ignore_older": 3600}])
-async def test_a_copy_of_what_is_skipped_that_becomes_different(log: Log, options: dict[str, Any]) -> None:
-    log.append(log.text())
-    log.copy("log.1.jsonl")
-    folder = log.path.parent
-    for name in ("log.jsonl", "log.1.jsonl"):
-        os.utime(folder / name, (1, 1))
-    source = follow_jsonl(folder, poll_interval=0.001, **options)
-    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
-        task = asyncio.create_task(anext(stream))
-        while stream.journal is None or not stream.journal.conditions.followed:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-        with (folder / "log.1.jsonl").open("ab") as other:
-            other.write(log.text())
-        assert (await task)["response_id"] == "r2"
-        log.append(log.text())
-        assert (await anext(stream))["response_id"] == "r3"
-
-
 async def test_a_file_that_claims_its_key_itself(log: Log) -> None:
     log.append(log.text())
     assert await log.follow(log.path.parent) == ["r1"]
@@ -418,43 +398,6 @@ async def test_copied_and_truncated_between_looks(log: Log, place: str, name: st
     new = log.misuse(way)
     assert await log.follow(path) == new, "the copy is still known as one"
     assert await log.follow(path) == []
-
-
-@pytest.mark.parametrize("way", ["deleted", "made anew", "truncated"])
-@pytest.mark.parametrize("truncated", [False, True])
-@pytest.mark.parametrize("name", [MEMBER, "log.jsonl.1"])
-@pytest.mark.parametrize("place", ["log.jsonl", "."])
-async def test_copied_while_it_was_followed(
-    log: Log, place: str, name: str, truncated: bool, way: str
-) -> None:
-    path = log.path.parent / place
-    log.append(log.text(), log.text())
-    stop = threading.Event()
-    source = follow_jsonl(path, stop=stop, poll_interval=0.001)
-    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
-        ids = [(await anext(stream))["response_id"] for _ in range(2)]
-        log.copy(name)
-        if truncated:
-            log.path.write_bytes(b"")
-        log.append(log.text())
-        ids.append((await anext(stream))["response_id"])
-        stop.set()
-        ids += [result["response_id"] async for result in stream]
-    assert ids == ["r1", "r2", "r3"]
-    new = log.misuse(way)
-    assert await log.follow(path) == new
-    assert await log.follow(path) == []
-
-
-async def test_a_journal_that_knows_of_no_copies(log: Log) -> None:
-    log.append(log.text())
-    assert await log.follow() == ["r1"]
-    beside = log.journal.with_name("journal.run")
-    kept = orjson.loads(beside.read_bytes())
-    assert kept.pop("copies") == {}
-    beside.write_bytes(orjson.dumps(kept))
-    log.append(log.text())
-    assert await log.follow() == ["r2"]
 
 
 async def test_copies_that_cannot_be_kept(log: Log) -> None:
