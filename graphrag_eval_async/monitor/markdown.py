@@ -13,6 +13,7 @@ from graphrag_eval_async.monitor.wording import (
     ends,
     headline,
     mean_cell,
+    not_run_in_words,
     one_sided,
     short_p,
     unscored,
@@ -67,6 +68,8 @@ def _summary(summary: Summary) -> Iterator[Section]:
     ]
     if summary.misnamed is not None:
         rows.append(f"- warning: {_sentence(summary.misnamed)}")
+    if told := not_run_in_words(summary.snapshot["micro"].get("steps_score", {}).get("coverage", {})):
+        rows.append(f"- warning: {told}; the first: {_sentence(str(summary.not_run))}")
     if not gates and comparison is None:
         head += _state(summary)
     if comparison is not None:

@@ -10,6 +10,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.questions import Questions
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import StepNames, misnamed_steps
 
@@ -53,6 +54,7 @@ class Summary:
         listed: the most questions in each list of the worst.
         lowest: the worst questions of the run, whether they passed or not; see `worst_questions`.
         misnamed: the warning of `misnamed_steps`.
+        not_run: why the queries of a result could not be run, of the first such result.
         by_means: whether these are the first of `worst`; not if questions pass by conditions that were given.
     """
 
@@ -67,6 +69,7 @@ class Summary:
     listed: int = 10
     lowest: Sequence[QuestionScore] = ()
     misnamed: str | None = None
+    not_run: str | None = None
     by_means: bool = True
 
     @property
@@ -128,6 +131,7 @@ class Reading:
             RunningComparison(include_errors=include_errors, primary=primary) if compares else None
         )
         self._questions = Questions(conditions)
+        self._not_run: str | None = None
         if reference is not None:
             self._aggregates.order_templates(reference.templates)
             self._aggregates.expect_steps(reference.step_names)
@@ -147,6 +151,7 @@ class Reading:
         self._aggregates.add(seen)
         self._names.add(result)
         self._questions.add(seen)
+        self._not_run = self._not_run or result.get(EXECUTION_ERROR)
 
     def summary(
         self, *, level: float = 0.95, interval: Interval | None = None, listed: int = LISTED, **more: Any
@@ -159,6 +164,7 @@ class Reading:
             questions=[*self._questions],
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
             misnamed=misnamed_steps(self._reference or self._names, self._aggregates._step_names()),
+            not_run=self._not_run,
             by_means=not self._conditions,
             listed=listed,
             **more,

@@ -219,12 +219,12 @@ def outcome_of(
         **dict.fromkeys(metrics, 0),
     }
     reason = [] if failure is None else [(REASON, failure)]
+    errors = (EXECUTION_ERROR,) if not_run else ()
+    result |= dict.fromkeys(errors, "")
     if not failed:
-        errors = (EXECUTION_ERROR,) if not_run else ()
-        result |= dict.fromkeys(errors, "")
         missing = failures_of(result, errors, failed=False, counts=True)
         return metrics, tuple(missing + reason), ()
-    counted, uncounted = (failures_of(result, (), failed=True, counts=counts) for counts in (True, False))
+    counted, uncounted = (failures_of(result, errors, failed=True, counts=counts) for counts in (True, False))
     return metrics, tuple(counted + reason), tuple(uncounted + reason)
 
 

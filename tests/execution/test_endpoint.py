@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import ConfigError, Evaluator, ExecutionUnavailable, evaluate_stream
+from graphrag_eval_async import (
+    ConfigError,
+    Evaluator,
+    ExecutionUnavailable,
+    RunningAggregates,
+    evaluate_stream,
+)
 from graphrag_eval_async.execution import endpoint
 from tests.deadlines import wait
 from tests.execution.server import JSON, EndpointServer, Handler, failing, never, slow, together
@@ -541,3 +547,20 @@ def test_the_package_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) 
         'steps.check_queries: needs the package pyoxigraph: pip install "graphrag-eval-async[rdf]"',
         'execute: needs the package httpx: pip install "graphrag-eval-async[execute]"',
     ]
+
+
+@pytest.mark.parametrize("include_errors", [False, True])
+async def test_queries_that_could_not_be_run_count_the_same_again(include_errors: bool) -> None:
+    failed = {"status": "error", "error": "e"}
+    given = [ran(RIGHT), {"question_id": "q0"}, ran(RIGHT) | failed, {"question_id": "q0"} | failed]
+    again, counted = (RunningAggregates(include_errors=include_errors) for _ in range(2))
+    with serving(failing(503)) as server:
+        async with evaluate_stream(
+            templates(), given, config=config(server), ordered=True, aggregates=counted
+        ) as stream:
+            results = [result async for result in stream]
+    for result in results:
+        again.add(result)
+    assert again.snapshot(detail=True) == counted.snapshot(detail=True)
+    assert again.snapshot(detail=True)["micro"]["steps_score"]["coverage"]["failed"] == {"not_run": 4}
+    assert [result["failure"] for result in results] == [None, "no_steps", "step_error", "no_steps"]

@@ -37,6 +37,13 @@ def test_text_from_data_is_a_code_span(text: str) -> None:
         assert found == {("code_inline", wanted) if shown else ("text", "(empty)")}
 
 
+def test_the_first_query_that_could_not_be_run_is_named() -> None:
+    more = {"reference_steps": [[]], "actual_steps": [{"name": "x"}], "steps_score": None}
+    results = [result(f"q{i}", 0.5, **more, execution_error=f"unavailable: {i}") for i in range(2)]
+    page = render_markdown(summary_of([result("q", 0.5), *results]))
+    assert "the queries of 2 results could not be run; the first: `unavailable: 0`" in page
+
+
 EVIL = "@all `<img src=x>` | [a](http://b) **c** <!-- ##[error]d #1 \\| ::error::e"
 
 
