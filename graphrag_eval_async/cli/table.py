@@ -248,15 +248,18 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
         failed, pending = coverage["failed"], coverage["pending"]
         missing = {**failed, **({"pending": pending} if pending else {})}
         if missing or "interval" in stats:
+            own = own_interval(stats) if "mean" in stats else None
             cells = [
                 name_cell(metric),
                 str(coverage["values"]),
-                _range(stats.get("interval")),
+                _range(own),
                 _range(stats.get("bounds") if failed else None),
                 # One below the other, since they are many words where a judge is in trouble.
                 "\n".join(f"{count} {one_line(kind)}" for kind, count in missing.items()),
             ]
             rows.append(cells)
+            if own is None and (first := stats.get("interval")) is not None:
+                rows.append(["  first answers", str(first["questions"]), _range(first), "", ""])
     return ["of all results", "values", interval, "if failed\nwere 0 or 1", "missing"], rows
 
 
@@ -270,7 +273,8 @@ def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, A
             [name_cell(template), *(_range(group.get(metric, {}).get("interval")) for metric in part)]
             for template, group in snapshot["per_template"].items()
         ]
-        yield [f"{level} interval", *map(_heading, part)], rows
+        of_first = any(own_interval(metrics[metric]) is None for metric in part)
+        yield [f"{level} interval{', first answers' * of_first}", *map(_heading, part)], rows
 
 
 def _spread(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:

@@ -115,3 +115,14 @@ def test_tables_fit_into_80_columns(encoding: str) -> None:
     assert all(kind in text for kind in kinds)
     assert all(metric in text for metric in (*RESULT_METRICS, *RETRIEVAL_METRICS, "x_cost"))
     assert text.isascii() == (encoding == "ascii")
+
+
+def test_an_interval_of_first_answers_has_a_row_of_its_own() -> None:
+    repeated = [
+        {"question_id": f"q{i % 3}", "steps_score": float(i < 4), "sample": 1 + i // 3} for i in range(9)
+    ]
+    lines = [line.split() for line in render(detail(repeated, interval="anytime")).splitlines()]
+    assert ["steps_score", "9"] in lines
+    [first] = [line for line in lines if line[:3] == ["first", "answers", "3"]]
+    assert first[4] == "to"
+    assert ["95", "%", "interval,", "first", "answers", "score"] in lines
