@@ -217,7 +217,7 @@ def test_the_methods() -> None:
     assert public(package.Seconds) == {"seconds"}
     assert public(package.Follower) == {"aclose", "batches", "begin", "lag", "not_found"}
     files = package.read_jsonl("-")
-    members = {"batches", "exclude", "is_part", "size", "can_be_shuffled"}
+    members = {"batches", "exclude", "size", "can_be_shuffled"}
     assert public(type(files)) | {"consumed"} == {*members, "consumed"} <= public(files)  # type: ignore[arg-type]
     assert public(package.Reference) == {"doubts", "questions", "templates", "step_names", "prepared"}
 

@@ -8,7 +8,7 @@ from itertools import repeat
 from math import fsum, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, to_units
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,18 +75,26 @@ class QuestionValues:
     """The values of one metric, summed exactly by question.
 
     A question has a place, the same for all metrics of a template. A question with one value takes 8 bytes.
-
-    Attributes:
-        shift: what the sum of all values lacks to be the sum of the questions' means, in units of 2**-1074;
-            0 as long as each question has one value.
     """
 
-    __slots__ = ("_count", "_several", "_single", "shift")
+    __slots__ = ("_before", "_count", "_several", "_shift", "_single")
 
     def __init__(self) -> None:
         self._single = array("d")  # NaN for a place without a value, or with several.
         self._several: dict[int, Several] = {}
-        self._count = self.shift = 0
+        self._count = self._shift = 0
+        self._before: dict[int, float | Several] = {}  # What `_shift` counts of questions that have changed.
+
+    @property
+    def shift(self) -> int:
+        """What the sum of all values lacks to be the sum of the questions' means, in units of 2**-1074.
+
+        It is 0 as long as each question has one value.
+        """
+        for place, values in self._before.items():
+            self._shift += _shift(self._several.get(place, nan)) - _shift(values)
+        self._before.clear()
+        return self._shift
 
     def __len__(self) -> int:
         return self._count
@@ -105,8 +113,11 @@ class QuestionValues:
             self._single.extend(values)
             self._count += len(places)
             return
+        by_place: dict[int, list[float]] = {}
         for place, value in zip(places, values, strict=True):
-            self._merge_one(place, float(value))
+            by_place.setdefault(place, []).append(float(value))
+        for place, own in by_place.items():
+            self._merge_one(place, own[0] if len(own) == 1 else (sum_floats(own), len(own)))
 
     def remove(self, places: Sequence[int], values: Sequence[float]) -> None:
         """Remove values that were added."""
@@ -125,7 +136,8 @@ class QuestionValues:
         if isinstance(total, tuple) and total[1] < 2:  # After a removal.
             total = mean_of(total)[0] if total[1] else nan
         self._count += (isinstance(total, tuple) or not isnan(total)) - (known is not None)
-        self.shift += _shift(total) - (0 if known is None else _shift(known))
+        if isinstance(total, tuple) or isinstance(known, tuple):
+            self._before.setdefault(place, nan if known is None else known)
         if isinstance(total, tuple):
             self._several[place], single[place] = total, nan
         else:
@@ -148,7 +160,7 @@ class QuestionValues:
             self._single += other._single
             self._several |= {place + places[0]: values for place, values in other._several.items()}
             self._count += other._count
-            self.shift += other.shift
+            self._shift += other.shift
         else:
             for place, values in other.by_place():
                 self._merge_one(places[place], values)
@@ -166,7 +178,7 @@ class QuestionValues:
         """Set all values, as `dump` returns them, of valid places."""
         self._single, self._several = single, {**several}
         self._count = len(single) - sum(map(isnan, single)) + len(several)
-        self.shift = sum(map(_shift, several.values()))
+        self._shift = sum(map(_shift, several.values()))
 
 
 class Clusters(NamedTuple):
