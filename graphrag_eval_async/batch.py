@@ -445,7 +445,8 @@ def take_result(
     except AggregationError as error:
         if not isinstance(result, dict):
             return reject(record, "not_an_object", str(error))
-        return reject(record, "not_a_result" if what_else(result) else "invalid_field", str(error))
+        told = what_else(result)
+        return reject(record, "not_a_result" if told and told in str(error) else "invalid_field", str(error))
     return None
 
 
