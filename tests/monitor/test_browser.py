@@ -313,6 +313,25 @@ def test_lists_of_results_update_themselves(folder: Folder, browser: Any) -> Non
     finish(process)
 
 
+def test_the_first_update_keeps_a_filter(folder: Folder, browser: Any) -> None:
+    port = free_port()
+    append(folder, response("q1", False), response("q2", False))
+    process = watching(folder, port)
+    page, expect = Page(browser).page, sync_api.expect
+    held: list[Any] = []
+    page.route("**/events*", lambda route: held.append(route))
+    page.goto(f"http://127.0.0.1:{port}/worst")
+    expect(page.locator("#results-table tbody tr")).to_have_count(2)
+    page.locator("input.filter").fill("q2")
+    append(folder, response("q2", False))
+    page.wait_for_function("document.querySelector('.count').textContent === '1 of 2'")
+    held[0].continue_()
+    expect(page.locator(".count")).to_have_text("2 of 3")
+    expect(page.locator("input.filter")).to_be_focused()
+    process.terminate()
+    finish(process)
+
+
 def test_a_page_recovers_from_an_answer_that_is_no_stream(folder: Folder, browser: Any) -> None:
     port = free_port()
     append(folder, response("q1"))
