@@ -511,9 +511,4 @@ def _of_reference(config: Config) -> list[str]:
 
 def is_large(record: Record) -> bool:
     """Whether reading, scoring or writing a record would block an event loop."""
-    return isinstance(record, LongLine) or len(record.data) >= LARGE_BYTES
-
-
-def weight(record: Record) -> int:
-    """The size of a record in units of `LARGE_BYTES`."""
-    return len(record.data) // LARGE_BYTES if isinstance(record, Line) else 0
+    return not isinstance(record, LongLine) and len(record.data) >= LARGE_BYTES

@@ -223,7 +223,6 @@ def test_the_page_of_prometheus_lists_the_metrics() -> None:
 
 
 def test_other_figures() -> None:
-    assert f"counts once for each {size(LARGE_BYTES)}" in LIMITS
     assert f"Lines of {size(LARGE_BYTES)} or more" in LIMITS
     assert f"within {DRAIN_SECONDS:g} seconds" in LIMITS
     assert registry.OPEN_SHARE == 0.75

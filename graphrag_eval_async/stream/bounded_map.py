@@ -7,6 +7,7 @@ from collections import deque
 from contextlib import aclosing
 from math import inf
 from time import monotonic
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
@@ -14,10 +15,11 @@ import anyio
 from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, first_of, is_cancelled, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
     Call: TypeAlias = "Callable[[Callable[[R], None]], Awaitable[R | Later[R] | None]]"
-    Function: TypeAlias = "Callable[[T], R | Later[R] | Unread[R] | None]"
+    Outcome: TypeAlias = "R | Later[R] | None"
+    Function: TypeAlias = "Callable[[T], Outcome[R] | Coroutine[Any, Any, Outcome[R]]]"
     Commit: TypeAlias = "Callable[[Sequence[R]], Awaitable[Sequence[R | None]]]"
 
 T = TypeVar("T")
@@ -36,27 +38,16 @@ class Source(Protocol[T_co]):
 
 
 class Later(Generic[R]):
-    """A result that takes time; it counts as `weight` items until it is handed out.
+    """A result that takes time.
 
     `call` is given a function that hands out a result at once, before the one that it returns, regardless of
-    the order. It may return another `Later`, of another weight, instead of the result.
+    the order. It may return another `Later` instead of the result.
     """
 
-    __slots__ = ("call", "weight")
+    __slots__ = ("call",)
 
-    def __init__(self, call: Call[R], *, weight: int = 1) -> None:
+    def __init__(self, call: Call[R]) -> None:
         self.call = call
-        self.weight = weight
-
-
-class Unread(Generic[R]):
-    """An item that takes long to read: the source waits for room for its weight, and then for `call`."""
-
-    __slots__ = ("call", "weight")
-
-    def __init__(self, call: Callable[[], Awaitable[R | Later[R] | None]], *, weight: int = 1) -> None:
-        self.call = call
-        self.weight = weight
 
 
 class Until(Protocol[R]):
@@ -73,10 +64,10 @@ class Until(Protocol[R]):
 class BoundedMap(Generic[R]):
     """Maps `function` over the items of `source`, as an asynchronous iterator.
 
-    The function returns its result, None for none, a `Later` or, before any of these, an `Unread`; only a
-    `Later` costs a task. Results come as they complete, or in the order of their items if `ordered`, in which
-    `until` takes them and may end all work. At most
-    `limit` items are admitted and not yet handed out, so a slow consumer stops the reading, too. An exception
+    The function returns its result, None for none, a `Later`, or a coroutine that returns one of these and is
+    awaited before the next item; only a `Later` costs a task. Results come as they complete, or in the order
+    of their items if `ordered`, in which `until` takes them and may end all work. At most `limit` items are
+    admitted and not yet handed out, so a slow consumer stops the reading, too. An exception
     of the source or the function ends the reading; what was admitted before comes out first, then the
     exception. However it ends, `finish` is awaited once all work is done.
 
@@ -109,7 +100,7 @@ class BoundedMap(Generic[R]):
 
     @property
     def in_flight(self) -> int:
-        """Total weight of items that are admitted and not yet handed out."""
+        """Number of items that are admitted and not yet handed out."""
         return self._owner.admitted
 
     @property
@@ -165,8 +156,8 @@ class _Owner(Generic[R]):
     """The task that reads, works and commits, and what it shares with the iterator, which it does not know.
 
     Attributes:
-        ready: results to be taken, with their weights.
-        admitted: total weight of the items that are admitted and not yet taken.
+        ready: results to be taken.
+        admitted: number of items that are admitted and not yet taken.
         finished: whether no more results will be added to `ready`.
         abandoned: whether nobody wants results any more.
         is_closing_source: whether the reading has ended, but not yet the source's clean-up.
@@ -186,13 +177,13 @@ class _Owner(Generic[R]):
         self._function, self._limit, self._ordered = function, limit, ordered
         self._until, self._commit, self._finish = until, commit, finish
         self.task: asyncio.Task[None] | None = None
-        self.ready: deque[tuple[R, int]] = deque()
+        self.ready: deque[R] = deque()
         self.error: BaseException | None = None
         self.finished = self.abandoned = self.stopped = self.read_all = self.is_closing_source = False
         self._aborted = self._complete = False
         self.admitted = self._places = self._next = 0
-        self._early: dict[int, tuple[R | None, int]] = {}
-        self._staged: list[tuple[R, int]] = []
+        self._early: dict[int, R | None] = {}
+        self._staged: list[R] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._reading: asyncio.Timeout | None = None
 
@@ -211,8 +202,8 @@ class _Owner(Generic[R]):
     def take(self) -> R | None:
         if not self.ready:
             return None
-        result, weight = self.ready.popleft()
-        self.admitted -= weight
+        result = self.ready.popleft()
+        self.admitted -= 1
         if self._waiters:
             self._wake()
         return result
@@ -245,7 +236,7 @@ class _Owner(Generic[R]):
                 finally:
                     if self._until is None:  # What waits for its turn has been paid for, too.
                         for place in sorted(self._early):
-                            self._stage(*self._early[place])
+                            self._stage(self._early[place])
                     self._complete = True
                     self._wake()
         except BaseExceptionGroup as group:  # SystemExit and its like; all others are kept for the consumer.
@@ -296,22 +287,21 @@ class _Owner(Generic[R]):
                 if self.stopped:  # Reading that never waits is not cancelled.
                     return
                 outcome = function(item)
-                if type(outcome) is Unread:
-                    await self._wait_for_room(outcome.weight)
-                    outcome = await outcome.call()
+                if type(outcome) is CoroutineType:
+                    outcome = await outcome
                 if type(outcome) is Later:
-                    self.admitted += outcome.weight
+                    self.admitted += 1
                     self._workers.start_soon(self._wait_for, self._places, outcome)
                     self._places += 1
                 elif is_direct and not self.abandoned:
                     if outcome is not None:
                         self.admitted += 1
-                        ready.append((outcome, 1))  # type: ignore[arg-type]
+                        ready.append(outcome)  # type: ignore[arg-type]
                         if self._waiters:
                             self._wake()
                 else:
                     self.admitted += 1
-                    self._put(self._places, outcome, 1)  # type: ignore[arg-type]
+                    self._put(self._places, outcome)  # type: ignore[arg-type]
                     self._places += 1
                 if len(ready) >= HANDED_OVER or self.admitted >= limit or monotonic() >= due:
                     due = await self._pause()
@@ -321,43 +311,38 @@ class _Owner(Generic[R]):
     async def _pause(self) -> float:
         """Yield to other tasks and wait for room; return the time of the next pause."""
         await asyncio.sleep(0)
-        await self._wait_for_room(1)
+        await self.wait(lambda: self.admitted < self._limit)
         return monotonic() + SLICE_SECONDS
-
-    async def _wait_for_room(self, weight: int) -> None:
-        """Wait until this weight can be admitted; with nothing else admitted, any weight can."""
-        await self.wait(lambda: not self.admitted or self.admitted + weight <= self._limit)
 
     async def _wait_for(self, place: int, later: Later[R]) -> None:
         result = None
         try:
             outcome: Any = later
             while type(outcome) is Later:
-                self.admitted += outcome.weight - later.weight
-                later = outcome
-                outcome = await later.call(self._hand_out)
+                outcome = await outcome.call(self._hand_out)
             result = outcome
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
             self._fail(error)
             self.stop()
         finally:
-            self._put(place, result, later.weight)
+            self._put(place, result)
 
     def _hand_out(self, result: R) -> None:
         if not self.abandoned:
-            self.ready.append((result, 0))
+            self.admitted += 1
+            self.ready.append(result)
             self._wake()
 
-    def _put(self, place: int, result: R | None, weight: int) -> None:
+    def _put(self, place: int, result: R | None) -> None:
         """Pass on the result of the item at `place`; if `ordered`, once those of all items before it are."""
         if not self._ordered:
-            self._stage(result, weight)
+            self._stage(result)
         else:
-            self._early[place] = result, weight
+            self._early[place] = result
             while self._next in self._early:
-                result, weight = self._early.pop(self._next)
+                result = self._early.pop(self._next)
                 self._next += 1
-                self._stage(result if self._until is None else self._take_turn(self._until, result), weight)
+                self._stage(result if self._until is None else self._take_turn(self._until, result))
         self._wake()
 
     def _take_turn(self, until: Until[R], result: R | None) -> R | None:
@@ -371,19 +356,19 @@ class _Owner(Generic[R]):
             self.abort(None)
         return result
 
-    def _stage(self, result: R | None, weight: int) -> None:
+    def _stage(self, result: R | None) -> None:
         if result is not None and self._commit is not None:
-            self._staged.append((result, weight))
+            self._staged.append(result)
         else:
-            self._publish(result, weight)
+            self._publish(result)
 
-    def _publish(self, result: R | None, weight: int) -> None:
+    def _publish(self, result: R | None) -> None:
         if self.abandoned:
             return
         if result is None:
-            self.admitted -= weight
+            self.admitted -= 1
         else:
-            self.ready.append((result, weight))
+            self.ready.append(result)
 
     async def _commit_all(self, commit: Commit[R]) -> None:
         """Commit and publish complete results, even when cancelled: they have been paid for."""
@@ -394,9 +379,8 @@ class _Owner(Generic[R]):
                     if not (staged := self._staged):
                         return
                     self._staged = []
-                    kept = await commit([result for result, _ in staged])
-                    for (_, weight), result in zip(staged, kept, strict=True):
-                        self._publish(result, weight)
+                    for result in await commit(staged):
+                        self._publish(result)
                     self._wake()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
                 self.abort(error)

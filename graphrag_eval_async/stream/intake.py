@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from graphrag_eval_async.errors import RejectedResponse
-from graphrag_eval_async.evaluator import is_large, weight
+from graphrag_eval_async.evaluator import is_large
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
-from graphrag_eval_async.stream.bounded_map import Later, Unread
+from graphrag_eval_async.stream.bounded_map import Later
 from graphrag_eval_async.stream.counts import LOGGER
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.execution import ExecutionSession
@@ -79,11 +79,11 @@ class Intake:
         if evaluator.trace_format is not None:
             self._read_trace = evaluator.reader(options.max_line_bytes)
 
-    def evaluate(self, record: Record) -> Outcome | Unread[Output]:
-        """Return the evaluation of a record, or an awaitable for it; None if there is none."""
+    def evaluate(self, record: Record) -> Outcome | Coroutine[Any, Any, Outcome]:
+        """Return the evaluation of a record, a coroutine that reads a large one first, or None."""
         is_small = type(record) is Line and len(record.data) < LARGE_BYTES
         if not is_small and is_large(record):
-            return Unread(partial(self._evaluate_large, record), weight=max(1, weight(record)))
+            return self._evaluate_large(record)
         source = None
         if self._done is not None and (source := self._done.admit(record)) is None:
             return self._skip(record)
@@ -117,14 +117,6 @@ class Intake:
     async def _ask(self, questions: Questions, number: int, source: Source | None, _hand_out: Any) -> Outcome:
         """Ask a question and evaluate the answer."""
         record = await questions.answer(number)
-        take = partial(self._take_answer, questions, record, source)
-        if is_large(record):  # From now on, it counts by its size.
-            return Later(take, weight=max(1, weight(record)))
-        return await take(_hand_out)
-
-    async def _take_answer(
-        self, questions: Questions, record: Record, source: Source | None, _hand_out: Any
-    ) -> Outcome:
         known, limit = self._evaluator.reference.questions, self._max_line_bytes
         read = partial(read_record, record, known, limit)
         response = await run_in_thread(read) if is_large(record) else read()
@@ -156,7 +148,7 @@ class Intake:
             if evaluation.plan is None or not self._is_due(evaluation.plan):
                 return evaluation
         work = partial(self._finish, evaluation, response, sample, source)
-        return Later(work, weight=max(1, weight(record)))
+        return Later(work)
 
     async def _finish(
         self,

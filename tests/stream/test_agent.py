@@ -419,25 +419,6 @@ async def test_a_slow_consumer_stops_the_asking() -> None:
     assert len(agent.asked) <= 59 + 5
 
 
-async def test_large_answers_count_by_their_size() -> None:
-    count = 0
-
-    async def agent(_: Question) -> Any:
-        nonlocal count
-        count += 1
-        return {"actual_steps": STEPS, "padding": "x" * (4 * 128 * 1024)}
-
-    stream = evaluate_agent(REFERENCE, agent, repeats=20, max_in_flight=8, max_concurrency=2)
-    await anext(stream)
-    await until(lambda: stream.in_flight >= 8)  # Answers are read in threads.
-    for _ in range(50):
-        await asyncio.to_thread(int)
-        await settle()
-    assert 8 <= stream.in_flight <= 8 + 2 * 4
-    assert count <= 1 + 2 + 2 * 2  # Taken, waiting, and for each slot a call and an answer.
-    await stream.aclose()
-
-
 @pytest.mark.parametrize("way", ["break", "close", "cancel"])
 async def test_leaving_cancels_the_calls(way: str) -> None:
     agent = Agent(opened=False)

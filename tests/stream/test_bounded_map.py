@@ -125,7 +125,7 @@ async def test_batches_may_be_empty_or_larger_than_the_limit() -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["now", "none", "later", "later none", "heavy"]), max_size=40),
+    st.lists(st.sampled_from(["now", "none", "later", "later none"]), max_size=40),
     st.integers(1, 6),
     st.booleans(),
     st.integers(),
@@ -149,7 +149,7 @@ async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, seed: in
             running -= 1
             return None if kind == "later none" else place
 
-        return Later(work, weight=3 if kind == "heavy" else 1)
+        return Later(work)
 
     source = Source(list(enumerate(kinds)))
     results = mapped(source, function, limit=limit, ordered=ordered)
@@ -256,52 +256,6 @@ async def test_rejected_items_make_room() -> None:
     results = mapped(source, lambda item: item if item == 1000 else None, limit=1)
     assert await anext(results) == 1000
     assert await collect(results) == []
-
-
-async def test_an_item_may_turn_out_to_be_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # A busy machine may make it pause.
-    gates = Gates()
-
-    def function(item: int) -> Later[int]:
-        async def weigh(_hand_out: object) -> Later[int]:
-            return Later(gates(item).call, weight=5)
-
-        return Later(weigh)
-
-    source = Source(range(1, 100))
-    async with aclosing(mapped(source, function, limit=4)) as results:
-        waiting = asyncio.ensure_future(anext(results))
-        await settle()
-        assert results.in_flight == 4 * 5
-        for taken in range(1, 4):
-            gates.gate(taken).set()
-            assert await waiting == taken
-            waiting = asyncio.ensure_future(anext(results))
-            await settle()
-            assert gates.started == [1, 2, 3, 4]
-        gates.gate(4).set()
-        assert await waiting == 4
-        await settle()
-        assert gates.started == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert results.in_flight >= 0
-
-
-async def test_a_heavy_item_counts_for_several_until_it_is_handed_out() -> None:
-    gates = Gates()
-
-    def function(item: int) -> Later[int]:
-        return Later(gates(item).call, weight=5 if item == 1 else 1)
-
-    source = Source(range(1, 100))
-    async with aclosing(mapped(source, function, limit=4)) as results:
-        waiting = asyncio.ensure_future(anext(results))
-        await settle()
-        assert gates.started == [1]
-        gates.gate(1).set()
-        await settle()
-        assert await waiting == 1
-        await settle()
-        assert gates.started == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("ordered", [False, True])

@@ -20,7 +20,6 @@ from tests.deadlines import in_time
 from tests.stream.test_bounded_map import Cleaning, Gates, Source, collect, mapped, ready
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import AsyncGenerator, Callable, Sequence
 
 
@@ -77,11 +76,10 @@ async def drain(results: BoundedMap[Any], commit: Commit) -> tuple[list[Any], Ba
     st.integers(1, 6),
     st.booleans(),
     st.none() | st.integers(0, 4),
-    st.randoms(use_true_random=False),
 )
 @settings(deadline=None)
 def test_results_are_committed_before_delivery(
-    pauses: list[int], limit: int, ordered: bool, fail_at: int | None, draw: random.Random
+    pauses: list[int], limit: int, ordered: bool, fail_at: int | None
 ) -> None:
     """Items are (number, turns of the loop that it takes); without any, the result is there at once."""
 
@@ -93,7 +91,7 @@ def test_results_are_committed_before_delivery(
                 await asyncio.sleep(0)
             return number if turns < 5 else None
 
-        return Later(later, weight=draw.randint(1, 3)) if turns else number
+        return Later(later) if turns else number
 
     async def main() -> None:
         async with leaving_nothing():

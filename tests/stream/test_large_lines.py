@@ -13,7 +13,7 @@ from graphrag_eval_async import evaluator as evaluator_module
 from graphrag_eval_async.records import read_record
 from graphrag_eval_async.stream import intake
 from tests.conftest import HEAVY_BYTES, LoopClock, answer, heavy, leaving_nothing, settle, templates
-from tests.deadlines import WAIT_SECONDS, wait
+from tests.deadlines import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,19 +139,6 @@ async def test_a_large_line_is_read_once_there_is_room_for_it(gate: Gate) -> Non
         await settle()
         assert stream.in_flight <= 1
         assert len([result async for result in stream]) == 2
-
-
-async def test_large_lines_wait_for_as_much_room_as_they_take(gate: Gate) -> None:
-    """Of four lines of which two fit, the third is not read before one of these is handed out."""
-    gate.opened.set()
-    large = [json.dumps(heavy(id=str(i), more="x" * HEAVY_BYTES)).encode() for i in range(4)]
-    async with evaluate_stream(templates(1), large, max_in_flight=7) as stream:
-        assert await anext(stream)
-        for _ in range(3):
-            await asyncio.get_running_loop().run_in_executor(None, gate.each.get, True, WAIT_SECONDS)
-        await settle()
-        assert gate.readings == 3
-        assert len([result async for result in stream]) == 3
 
 
 async def test_a_rejected_large_line_may_end_the_stream() -> None:
