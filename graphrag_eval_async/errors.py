@@ -1,27 +1,4 @@
-"""The exceptions of the package, in one tree.
-
-GraphragEvalError
-├── UsageError                an argument has an invalid value (also a ValueError)
-├── ConfigError               an invalid configuration; every problem names its key
-├── ReferenceDataError        an invalid reference set; each problem names its place
-├── SourceError               responses or results cannot be read
-├── WorkerError               a worker process that died; the message names the range of the file that it had
-├── JournalError              a journal that cannot be read or written
-│   ├── JournalLocked         ... because another process writes to it
-│   └── JournalMismatch       ... because it belongs to another reference set, configuration or version
-├── RejectedResponse          one response that cannot be evaluated
-├── RejectedResponses         a finished set in which responses could not be evaluated
-├── MissingResponses          a finished set that leaves questions unanswered
-├── AggregationError          a result, or stored aggregates, that cannot be aggregated
-├── JudgeError                a failed call of a judge, and how it failed
-│   └── JudgeUnavailable      ... and no other call can succeed: wrong key, unknown model, no quota
-├── ExecutionUnavailable      no query can be run: the endpoint does not answer, or the graph cannot be read
-├── MalformedStep             a step that its comparator cannot read; such a step matches nothing
-├── ComparatorError           your comparator raised, or did not return a score
-└── ComparisonBudgetExceeded  tables too ambiguous to compare within the fixed search budget
-
-GraphragEvalWarning           something looks like a mistake (a UserWarning)
-"""
+"""The exceptions of the package, and words for what is wrong."""
 
 from __future__ import annotations
 
@@ -43,8 +20,6 @@ Failure = Literal[
 ]
 """The kinds of judging failures; the text of each ``*_error`` begins with one."""
 
-OURS = __name__.partition(".")[0]
-
 FAILURES = get_args(Failure)
 
 MAX_MESSAGE = 2000
@@ -57,14 +32,6 @@ class GraphragEvalError(Exception):
 
 class GraphragEvalWarning(UserWarning):
     """Something is probably a mistake; the message says what, where, and what to do."""
-
-
-def warn_caller(text: str) -> None:
-    """Warn at the innermost line outside of this package."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_globals.get("__name__", "").partition(".")[0] == OURS and frame.f_back is not None:
-        level, frame = level + 1, frame.f_back
-    warn(text, GraphragEvalWarning, stacklevel=level)
 
 
 class UsageError(GraphragEvalError, ValueError):
@@ -94,9 +61,9 @@ class ReferenceDataError(GraphragEvalError):
     def __init__(self, problems: Sequence[str], source: str | None = None) -> None:
         self.problems = list(problems)
         self.source = source
-        count = f"{len(self.problems)} problem{'s' if len(self.problems) != 1 else ''}"
         where = f" in {source}" if source else ""
-        super().__init__("\n  ".join([f"reference set: {count}{where}", *self.problems]))
+        count = f"reference set: {_count(len(self.problems), 'problem')}{where}"
+        super().__init__("\n  ".join([count, *self.problems]))
 
 
 class SourceError(GraphragEvalError):
@@ -147,13 +114,10 @@ class RejectedResponses(GraphragEvalError):  # noqa: N818
     def __init__(self, rejects: Sequence[Reject], total: int) -> None:
         self.rejects = list(rejects)
         self.total = total
-        lines = [
-            f"{total} response{'s' if total != 1 else ''} could not be evaluated",
-            *map(str, self.rejects),
-        ]
-        if total > len(self.rejects):
-            lines.append(f"... and {total - len(self.rejects)} more")
-        super().__init__("\n  ".join(lines))
+        unlisted = total - len(self.rejects)
+        more = [f"... and {unlisted} more"] if unlisted > 0 else []
+        count = f"{_count(total, 'response')} could not be evaluated"
+        super().__init__("\n  ".join([count, *map(str, self.rejects), *more]))
 
 
 class MissingResponses(GraphragEvalError):  # noqa: N818
@@ -161,11 +125,8 @@ class MissingResponses(GraphragEvalError):  # noqa: N818
 
     def __init__(self, question_ids: Sequence[str]) -> None:
         self.question_ids = list(question_ids)
-        count = len(self.question_ids)
-        super().__init__(
-            f"{count} question{'s' if count != 1 else ''} without a response "
-            f'(missing="skip" leaves them out): {", ".join(self.question_ids)}'
-        )
+        count = f"{_count(len(self.question_ids), 'question')} without a response"
+        super().__init__(f'{count} (missing="skip" leaves them out): {", ".join(self.question_ids)}')
 
 
 class AggregationError(GraphragEvalError):
@@ -180,10 +141,10 @@ class JudgeError(GraphragEvalError):
         kind: in which way. Calls that end with "timeout", "rate_limited" or "unavailable" are tried again,
             one with "invalid_reply" is repeated once, together with `reply` and this error's text where there
             is a reply; others fail at once.
-        retry_after: in seconds, how long the server asks to wait: all callers if "rate_limited", else this
-            one. None where it does not say.
-        reply: the text of a reply that could not be used, where there was one.
-        usage: the tokens that the failed call used, where that is known.
+        retry_after: seconds that the server asks to wait: all callers if "rate_limited", else this one; None
+            if it does not say.
+        reply: the text of a reply that could not be used, if there was one.
+        usage: the tokens that the failed call used, if known.
         final: whether another try would end in the same way, whatever the kind.
     """
 
@@ -197,26 +158,18 @@ class JudgeError(GraphragEvalError):
         usage: TokenUsage | None = None,
         final: bool = False,
     ) -> None:
-        """Say what happened.
-
-        Raises:
-            UsageError: an argument has an invalid value.
-        """
+        """Say what happened; an argument with an invalid value raises `UsageError`."""
         if kind not in FAILURES:
             raise UsageError(f"kind: expected one of {', '.join(FAILURES)}, got {kind!r}")
         if not isinstance(retry_after, float | int | None) or not isfinite(retry_after or 0.0):
             raise UsageError(f"retry_after: expected a number of seconds, got {retry_after!r}")
         if not isinstance(reply, str | None):
             raise UsageError(f"reply: expected a text, got {reply!r}")
-        shown = message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 3]}..."
-        message = in_utf8(shown)
         self.kind: Failure = kind
-        self.message = message
-        self.retry_after = retry_after
-        self.reply = reply
-        self.usage = usage
-        self.final = final
-        super().__init__(f"{kind}: {message}")
+        shown = message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 3]}..."
+        self.message = in_utf8(shown)
+        self.retry_after, self.reply, self.usage, self.final = retry_after, reply, usage, final
+        super().__init__(f"{kind}: {self.message}")
 
 
 class JudgeUnavailable(JudgeError):  # noqa: N818
@@ -234,10 +187,7 @@ class ExecutionUnavailable(GraphragEvalError):  # noqa: N818
 
 
 class MalformedStep(GraphragEvalError):  # noqa: N818
-    """A step lacks what its comparator needs, or its output does not parse.
-
-    `problems` names the place of each in the step, such as ``args.limit: must be a whole number``.
-    """
+    """A step cannot be compared; each of `problems` begins with its place, such as ``args.limit: ...``."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
@@ -252,13 +202,26 @@ class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
     """Pairing the columns or rows of two tables took more than the fixed search budget."""
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def warn_caller(text: str) -> None:
+    """Warn at the innermost line outside of this package."""
+    ours = __name__.partition(".")[0]
+    level, frame = 2, sys._getframe(1)
+    while frame.f_globals.get("__name__", "").partition(".")[0] == ours and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warn(text, GraphragEvalWarning, stacklevel=level)
+
+
 def in_utf8(text: str) -> str:
     """`text` with its lone surrogates, which no result and no file can hold, spelt out."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return the type and text of a foreign exception, even if getting its text fails."""
+    """Type and text of a foreign exception, even if getting its text fails."""
     return "".join(format_exception_only(error)).strip().removeprefix(f"{type(error).__module__}.")
 
 
@@ -266,11 +229,9 @@ def describe(value: object) -> str:
     """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an error."""
     if isinstance(value, str):
         return repr(value[:200])
-    if value is None or isinstance(value, bool | float):
-        return repr(value)
-    if isinstance(value, int):
-        return repr(value) if value.bit_length() <= 64 else f"an int of {value.bit_length()} bits"
-    return type(value).__name__
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value) if isinstance(value, int | float | None) else type(value).__name__
 
 
 def check_integer(name: str, value: object, least: int = 1) -> None:
@@ -286,11 +247,7 @@ def check_boolean(name: str, value: object) -> None:
 
 
 def check_extra(what: str, extra: str, *modules: str) -> None:
-    """Import the packages of an extra that `what` needs.
-
-    Raises:
-        UsageError: one is missing.
-    """
+    """Import the packages of an extra that `what` needs; a missing one is a `UsageError`."""
     for module in modules:
         try:
             import_module(module)
