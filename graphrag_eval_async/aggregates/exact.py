@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 UNIT_BITS = 1074
 ONE = 1 << UNIT_BITS
 
+DOUBLE_INTS = 2**53
+"""Every int up to this one equals a double."""
+
 
 def to_units(value: float) -> int:
     """Return a finite float, or an int of any size, as a multiple of 2**-1074."""

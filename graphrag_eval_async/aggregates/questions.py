@@ -8,7 +8,7 @@ from itertools import repeat
 from math import fsum, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
+from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, sum_units, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,10 @@ def name_of(question: object) -> str:
 
 
 Several: TypeAlias = tuple[int, int]
-"""Several values of a question: their exact sum, in units of 2**-1074, and their number."""
+"""Values of a question: their exact sum, in units of 2**-1074, and their number.
+
+A single value is only stored like this if it is an int that no double equals.
+"""
 
 
 def plus(values: float | Several, more: float | Several) -> Several:
@@ -108,33 +111,39 @@ class QuestionValues:
 
     def add(self, places: Sequence[int], values: Sequence[float], *, fresh: bool = False) -> None:
         """Add a value to each of the questions at `places`; `fresh` if these follow all that are known."""
-        if fresh and len(self._single) <= places[0]:
+        lowest, highest = min(values, default=0), max(values, default=0)
+        are_doubles = type(values) is array or -DOUBLE_INTS <= lowest <= highest <= DOUBLE_INTS
+        if fresh and are_doubles and len(self._single) <= places[0]:
             self._pad(places[0])
             self._single.extend(values)
             self._count += len(places)
             return
         by_place: dict[int, list[float]] = {}
         for place, value in zip(places, values, strict=True):
-            by_place.setdefault(place, []).append(float(value))
+            by_place.setdefault(place, []).append(float(value) if are_doubles else value)
         for place, own in by_place.items():
-            self._merge_one(place, own[0] if len(own) == 1 else (sum_floats(own), len(own)))
+            self._merge_one(place, own[0] if len(own) == 1 else (sum_units(own), len(own)))
 
     def remove(self, places: Sequence[int], values: Sequence[float]) -> None:
         """Remove values that were added."""
         for place, value in zip(places, values, strict=True):
-            self._merge_one(place, (-to_units(float(value)), -1))
+            self._merge_one(place, (-to_units(value), -1))
 
     def _pad(self, length: int) -> None:
         self._single.extend(repeat(nan, length - len(self._single)))
 
     def _merge_one(self, place: int, value: float | Several) -> None:
         """Add the value or values of one question; if there are less than none, remove them."""
+        if not isinstance(value, tuple) and float(value) != value:
+            value = to_units(value), 1
         single = self._single
         self._pad(place + 1)
         known = self._several.get(place, None if isnan(single[place]) else single[place])
         total = value if known is None else plus(known, value)
-        if isinstance(total, tuple) and total[1] < 2:  # After a removal.
-            total = mean_of(total)[0] if total[1] else nan
+        if isinstance(total, tuple) and total[1] < 2:
+            double = mean_of(total)[0] if total[1] else nan
+            if not total[1] or to_units(double) == total[0]:
+                total = double
         self._count += (isinstance(total, tuple) or not isnan(total)) - (known is not None)
         if isinstance(total, tuple) or isinstance(known, tuple):
             self._before.setdefault(place, nan if known is None else known)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from operator import neg
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units
+from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, mean, sum_floats, sum_units
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
 from graphrag_eval_async.aggregates.questions import QuestionValues
@@ -15,9 +15,6 @@ from graphrag_eval_async.records.metrics import may_be_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-# Every int up to this one equals a double.
-DOUBLE_INTS = 2**53
 
 _INTS = {int}
 _FLOATS = {float}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 import msgspec
 
 from graphrag_eval_async.aggregates.agreement import Agreement
-from graphrag_eval_async.aggregates.exact import ONE, sum_floats
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
 from graphrag_eval_async.aggregates.group import Group, metric
 from graphrag_eval_async.aggregates.histogram import BINS, Histogram
 from graphrag_eval_async.aggregates.pending import Pending
@@ -42,7 +42,7 @@ _Name: TypeAlias = bytes
 
 # Of each question in its place, its value as a little-endian double, or NaN; and by place, several: the bytes
 # of their sum, and their number.
-_Questions: TypeAlias = tuple[bytes, dict[_Count, tuple[bytes, Annotated[int, msgspec.Meta(ge=2)]]]]
+_Questions: TypeAlias = tuple[bytes, dict[_Count, tuple[bytes, _Positive]]]
 _StepCounts: TypeAlias = Annotated[list[_Count], msgspec.Meta(min_length=4, max_length=4)]
 
 
@@ -196,8 +196,7 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
         own = group.series[name]
         if own.questions is not None:
             ends = float(own.values.first()), float(own.values.last())
-            units = None if wide else own.units  # Ints that no double equals are rounded by question.
-            _load_questions(own.questions, series.questions, known, len(own), units, ends)
+            _load_questions(own.questions, series.questions, known, len(own), own.units, ends)
     return group
 
 
@@ -217,7 +216,7 @@ def _load_questions(
     state: _Questions,
     known: int,
     count: int,
-    units: int | None,
+    units: int,
     ends: tuple[float, float] = (0.0, 1.0),
 ) -> None:
     """Load `count` values between `ends`, with a sum of `units`, of so many known questions."""
@@ -234,7 +233,8 @@ def _load_questions(
     if (
         len(ones) + sum(values for _, values in several.values()) != count
         or not all(ends[0] <= each <= ends[1] for each in means)
-        or units not in (None, found)
+        or units != found
+        or any(total == to_units(total / ONE) for total, values in several.values() if values == 1)
     ):
         raise ValueError("other values by question than those of the metric")
 

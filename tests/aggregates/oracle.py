@@ -71,7 +71,7 @@ def _of_questions(values: Sequence[tuple[tuple[str, Any], float]]) -> dict[str, 
     """The mean over questions, each the mean of its values, correctly rounded; nothing if one is unknown."""
     by_question: dict[tuple[str, Any], list[Fraction]] = {}
     for question, value in values:
-        by_question.setdefault(question, []).append(Fraction(float(value)))
+        by_question.setdefault(question, []).append(Fraction(value))
     if {question for _, question in by_question} & {None, ""}:
         return {}
     if len(by_question) == len(values):

@@ -12,9 +12,8 @@ TEMPLATES = ["b", "a", "d", "c"]
 
 numbers = st.one_of(
     st.integers(0, 5),
-    # Means over questions take larger integers as doubles.
-    st.integers(-(2**53), 2**53),
-    st.sampled_from([2**53, 2**64 - 2048, -(2**63)]),
+    st.integers(-(2**63), 2**64 - 1),
+    st.sampled_from([2**53, 2**53 + 1, 2**63 - 1, 2**64 - 1, 2**64 - 2048, -(2**63)]),
     st.sampled_from([0.0, -0.0, 0.1, 0.5, 1.0, 1e-320, 5e-324, 1.7e308, -1.7e308, 2.0**53]),
     st.floats(allow_nan=False, allow_infinity=False),
     st.floats(0, 1),
