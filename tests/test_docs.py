@@ -95,7 +95,6 @@ DEFAULTS = {
     "probable mistakes that are kept": f"{reading.MAX_DOUBTS:,}",
     "probable mistakes that a warning lists": f"{MAX_LISTED}",
     "growth of a YAML file by its aliases": f"{yaml_file.MAX_EXPANSION} times, or 1 MB",
-    "length of a number in YAML": f"{yaml_file.MAX_NUMBER:,} characters",
     "rejected lines in a file": size(MAX_REJECT_BYTES),
     "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
     "traces whose spans are still coming": f"{grouping.MAX_TRACES:,}, and {size(grouping.MAX_BYTES)}",
