@@ -42,6 +42,7 @@ from graphrag_eval_async.monitor import (
 )
 from graphrag_eval_async.records import decoding, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
+from graphrag_eval_async.records.yaml_file import CHECKED_BYTES
 from graphrag_eval_async.reference import reading
 from graphrag_eval_async.reference.set import MAX_LISTED
 from graphrag_eval_async.scale.ray import evaluation as ray
@@ -92,6 +93,7 @@ DEFAULTS = {
     "values in the body of a reply": f"{MAX_BODY_VALUES:,}; {MAX_NUMBERS:,} with embeddings",
     "length of a judge's error in a result": f"{errors.MAX_MESSAGE:,} characters",
     "length of a wrong reply that is quoted when the judge is asked again": f"{MAX_QUOTED:,} characters",
+    "JSON on one line in which duplicate keys are found": size(CHECKED_BYTES),
     "probable mistakes that are kept": f"{reading.MAX_DOUBTS:,}",
     "probable mistakes that a warning lists": f"{MAX_LISTED}",
     "growth of a YAML file by its aliases": f"{yaml_file.MAX_EXPANSION} times, or 1 MB",

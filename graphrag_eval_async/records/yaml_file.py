@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_EXPANSION = 10
 """Maximum factor by which expanding aliases may lengthen a YAML file, plus 1 million characters."""
 
+CHECKED_BYTES = 1 << 20
+"""JSON text on one line, as programs write it, is searched for duplicate keys only so far."""
+
 _QUOTATION = re.compile(r"""(['"]).*\1""", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _TIMESTAMP, _MERGE = "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge"
@@ -48,11 +51,8 @@ def read_file(path: str) -> Any:
     text = read_bytes(path)
     if not path.endswith(".json"):
         return read_yaml(text)
-    read_json(text)  # Stricter than json.
-    try:
-        return json.loads(text, object_pairs_hook=_object)
-    except ValueError as error:
-        raise UnreadableFile(f"not JSON: {error}") from None
+    check_keys(text)
+    return read_json(text)
 
 
 def read_json(text: bytes) -> Any:
@@ -68,12 +68,27 @@ def read_json(text: bytes) -> Any:
     raise UnreadableFile(f"not JSON: {problem}")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
+def check_keys(text: bytes) -> None:
+    """Raise `UnreadableFile` if an object in JSON text has a key twice. Other mistakes pass."""
+    beginning = text[:CHECKED_BYTES]
+    checked = text if b"\n" in beginning else beginning
+    try:
+        json.loads(checked.decode(errors="replace"), object_pairs_hook=_check_object, parse_int=str)
+    except UnreadableFile as duplicate:
+        try:
+            read_yaml(_SURROGATE.sub(rb"\\u0078", text))  # It says in which line.
+        except UnreadableFile as error:
+            found = str(error).replace("not YAML", "not JSON")
+            raise UnreadableFile(found if "duplicate key" in found else str(duplicate)) from None
+        raise
+    except (ValueError, RecursionError):
+        return
+
+
+def _check_object(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"duplicate key {max(names, key=names.count)!r} in an object")
-    return members
+        raise UnreadableFile(f"not JSON: duplicate key {max(names, key=names.count)!r} in an object")
 
 
 def read_yaml(text: bytes) -> Any:

@@ -327,11 +327,13 @@ def _read(
 ) -> Reference:
     if not isinstance(reference, str | os.PathLike):
         return Reference(reference, comparators=comparators)
-    from graphrag_eval_async.records.yaml_file import UnreadableFile, read_bytes, read_yaml
+    from graphrag_eval_async.records.yaml_file import UnreadableFile, check_keys, read_bytes, read_yaml
 
     source = os.fspath(reference)
     try:
         text = read_bytes(source)
+        if source.endswith(".json"):
+            check_keys(text)
         given = JsonText(text) if source.endswith(".json") else read_yaml(text)
         return Reference(given, source=source, comparators=comparators)
     except UnreadableFile as error:

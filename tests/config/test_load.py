@@ -186,7 +186,7 @@ def test_files_that_hold_no_configuration(write: Any, text: str, expected: str) 
 
 def test_repeated_keys_in_json(write: Any) -> None:
     path = write('{"steps": {"groups": "all", "groups": "all"}}', "eval.json")
-    assert problems(path) == ["not JSON: duplicate key 'groups' in an object"]
+    assert problems(path) == ["not JSON: duplicate key 'groups' in a mapping, in line 1, column 29"]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from graphrag_eval_async import Evaluator, GraphragEvalWarning, Reference, ReferenceDataError, load_reference
+from graphrag_eval_async.records.yaml_file import CHECKED_BYTES
 from tests.cases import each
 from tests.conftest import answer, templates
 
@@ -233,6 +234,57 @@ def test_templates_that_are_not_a_list(raw: Any) -> None:
 def test_files_that_are_none(text: str, tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text(text)
     assert problems(tmp_path / "r.yaml")
+
+
+@each(
+    ("key", "value"),
+    [
+        ("template_id", '"t"'),
+        ("questions", "[]"),
+        ("id", '"q"'),
+        ("question_text", '"\\ud800"'),
+        ("reference_steps", "[]"),
+        ("output", "1e999"),
+        ("query", "9" * 30),
+    ],
+)
+def test_keys_that_appear_twice_in_a_json_file(key: str, value: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    for indent, colon in [(None, '": '), (None, '":'), (2, '"  : ')]:
+        text = json.dumps(of_step(args={"query": "x"}), indent=indent).replace('": ', colon)
+        first = text.index(f'"{key}"')
+        end = "\n" if indent else ""
+        path.write_text(f'{text[:first]}"{key}":{value},{end}{text[first:]}')
+        (found,) = problems(path)
+        assert found.startswith(f"not JSON: duplicate key '{key}' in a")
+        line = text[:first].count("\n") + 2 if indent else 1
+        assert f", in line {line}, column " in found
+
+
+@each("text", ['{"a": 1, "a": 2}', '", "id": "', "\\", ":", '\\": "id": ', '"id": 1, "id": 1'])
+def test_text_that_looks_like_keys_is_no_duplicate(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    step = {"name": "x", "output": text, "args": {text: text, "id": [{"id": 1}, {"id": 1}]}}
+    raw = question(question_text=text, reference_steps=[[step, step]])
+    for indent in (None, 1):
+        path.write_text(json.dumps(raw, indent=indent))
+        assert load_reference(path).questions == Reference(raw).questions
+
+
+def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
+    """One that programs wrote is searched only at its beginning."""
+    path, twice = tmp_path / "r.json", '"question_text": "?", "question_text": "?"'
+    for before, end, found in [
+        ("", "", True),
+        ("x" * CHECKED_BYTES, "", False),
+        ("x" * CHECKED_BYTES, "\n", True),
+    ]:
+        text = f'[{{"template_id": "{before}", "questions": [{end}{{"id": "q", {twice}}}]}}]'
+        path.write_text(end + text)
+        if found:
+            assert "duplicate key 'question_text'" in problems(path)[0]
+        else:
+            assert len(load_reference(path)) == 1
 
 
 @each("name", [".", "absent.yaml", "absent/reference.json", "nul\0byte"])
