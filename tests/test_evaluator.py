@@ -69,7 +69,7 @@ async def test_every_kind_of_reference(tmp_path: Path) -> None:
         ("\ud800", "invalid_utf8"),
         (b"\xff", "invalid_utf8"),
         (b"[]", "not_an_object"),
-        (b"[" * 1_000_000, "too_deep"),
+        (b"[" * 100_000, "too_deep"),
         (b'{"question_id": "q0"}\n{"question_id": "q0"}', "invalid_json"),
         (None, "not_an_object"),
         ([], "not_an_object"),

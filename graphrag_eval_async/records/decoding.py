@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -53,21 +50,26 @@ def load(data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> Any:
     try:
         if len(data) < LARGE_BYTES:
             return orjson.loads(data)
-        _check_values(data, max(max_line_bytes, MAX_LINE_BYTES) // BYTES_PER_VALUE)
+        limit = max(max_line_bytes, MAX_LINE_BYTES) // BYTES_PER_VALUE
+        if (count := count_values(data)) > limit:
+            most = f"max_line_bytes / {BYTES_PER_VALUE} = {limit}; raise it, or shorten the line"
+            raise InvalidRecord("too_long", f"{count} lists, objects and commas, more than {most}")
         return loads(data)
     except orjson.JSONDecodeError as error:
-        raise _undecodable(data, error) from None
+        raise _undecodable(data, str(error)) from None
 
 
-def _check_values(data: bytes, limit: int) -> None:
-    if (count := count_values(data)) > limit:
-        if _text_nests_deeper(data, MAX_DEPTH):
-            raise too_deep()
-        raise InvalidRecord(
-            "too_long",
-            f"{count} lists, objects and commas, more than max_line_bytes / {BYTES_PER_VALUE} = {limit}; "
-            "raise it, or shorten the line",
-        )
+def _undecodable(data: bytes, problem: str) -> InvalidRecord:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return InvalidRecord("invalid_utf8", f"{error.reason} at byte {error.start} of the line")
+    if " limit " in problem:  # "depth limit exceeded", or "Recursion limit reached" of older versions.
+        return too_deep()
+    if data.startswith(b"{") and BROKEN_LINE in data:
+        lines = data.count(BROKEN_LINE) + 1
+        problem = f"this object spans {lines} lines; write one object per line, as `jq -c .` does"
+    return InvalidRecord("invalid_json", problem)
 
 
 def nests_deeper(value: Any, limit: int) -> bool:
@@ -85,95 +87,7 @@ def nests_deeper(value: Any, limit: int) -> bool:
     return bool(level)
 
 
-def is_shallow(members: dict[str, Any]) -> bool:
-    """Whether an object nests at most 2 deep, as most do. A quick check."""
-    for value in members.values():
-        if type(value) in CONTAINERS:
-            for child in value.values() if type(value) is dict else value:
-                if type(child) in CONTAINERS:
-                    return False
-    return True
-
-
-def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
-    try:
-        data.decode()
-    except UnicodeDecodeError as utf8:
-        return InvalidRecord("invalid_utf8", f"{utf8.reason} at byte {utf8.start} of the line")
-    if _text_nests_deeper(data, MAX_DEPTH):
-        return too_deep()
-    if data.startswith(b"{") and BROKEN_LINE in data:
-        lines = data.count(BROKEN_LINE) + 1
-        return InvalidRecord(
-            "invalid_json", f"this object spans {lines} lines; write one object per line, as `jq -c .` does"
-        )
-    huge = _huge_number(data) if str(error).startswith(_HUGE) else None
-    return huge or InvalidRecord("invalid_json", str(error))
-
-
-_HUGE = "number is infinity"
-"""Start of orjson's message for a number too large for a double, which makes it reject the whole line."""
-
-
-def _huge_number(data: bytes) -> InvalidRecord | None:
-    """The error for a line with a number too large for a double; None if the line is not JSON either."""
-    try:
-        value = json.loads(
-            data,
-            parse_int=_double,
-            parse_float=_double,
-            parse_constant=_refuse,
-            object_pairs_hook=_check_numbers,
-        )
-    except InvalidRecord as huge:
-        return huge
-    except ValueError:
-        return None
-    return InvalidRecord("not_an_object", "expected a JSON object") if _is_infinite(value) else None
-
-
-def _double(digits: str) -> float:
-    value = float(digits)
-    return 0.0 if math.isfinite(value) else value  # A shared zero keeps arrays small in memory.
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _check_numbers(pairs: list[tuple[str, Any]]) -> None:
-    for key, value in pairs:
-        if _is_infinite(value):
-            raise InvalidRecord("invalid_field", f"{key}: a number beyond 64 bits")
-
-
-def _is_infinite(value: Any) -> bool:
-    """Whether a value is infinite, or is an array that contains an infinite number."""
-    if isinstance(value, list):
-        return any(map(_is_infinite, value))
-    return isinstance(value, float) and math.isinf(value)
-
-
-# Consumes the strings, which may be unterminated, and other text before each bracket, so that no text is
-# searched twice.
-_NEXT_BRACKET = re.compile(rb'(?>(?:[^"\[\]{}]++|"(?>(?:[^"\\]++|\\.)*)"?)*)([\[\]{}]|\Z)', re.DOTALL)
-
-
-def _text_nests_deeper(data: bytes, limit: int) -> bool:
-    if data.count(b"[") + data.count(b"{") <= limit:
-        return False
-    depth = 0
-    for found in _NEXT_BRACKET.finditer(data):
-        if found[1] in (b"[", b"{"):
-            depth += 1
-            if depth > limit:
-                return True
-        else:
-            depth -= 1
-    return False
-
-
 def too_deep() -> InvalidRecord:
-    return InvalidRecord(
-        "too_deep", f"arrays and objects nest more than {MAX_DEPTH} deep; flatten the record"
-    )
+    """The error for a record that nests more than `MAX_DEPTH` deep."""
+    text = f"arrays and objects nest more than {MAX_DEPTH} deep; flatten the record"
+    return InvalidRecord("too_deep", text)

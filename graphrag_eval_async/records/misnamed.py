@@ -9,30 +9,33 @@ from graphrag_eval_async.records.decoding import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpans": "otlp"}
-"""Keys that hold traces of agents, and the formats that read them."""
+_TRACES = ("messages", "choices", "events", "resourceSpans")
+"""Keys that hold traces of agents."""
 
 _STEPS = ("actual_steps", "steps", "tool_calls", "trajectory", "intermediate_steps")
 _ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
-_NAME = ("name", "tool", "tool_name", "function_name", "step_name")
-_ARGS = ("args", "arguments", "input", "parameters", "kwargs", "tool_input")
-_OUTPUT = ("output", "result", "results", "content", "response", "observation", "tool_output")
+_NAME = ("tool", "tool_name", "function_name", "step_name")
+_ARGS = ("arguments", "input", "parameters", "kwargs", "tool_input")
+_OUTPUT = ("result", "results", "content", "response", "observation", "tool_output")
 
 
 def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     """The error for a response without a question id."""
     message = "no question_id; every response must name its question"
-    if key := next((key for key in record if _resembles(key, ("question_id", "qid"))), None):
-        message += f" (is {key[:64]!r} meant to be question_id?)"
-    elif key := next((key for key in _TRACES if _is_list_of_objects(record.get(key))), None):
-        message += f"; {key} {_hint(key)}"
-    elif "id" in record:
-        message += " (id is the id of the response itself)"
+    for key, value in record.items():
+        if _resembles(key, ("question_id", "qid")):
+            message += f" (is {key[:64]!r} meant to be question_id?)"
+        elif _is_trace(key, value):
+            message += f"; {_hint(key)}"
+        elif key == "id":
+            message += " (id is the id of the response itself)"
     return InvalidRecord("missing_question_id", message)
 
 
 def check_is_response(record: Mapping[str, Any]) -> None:
-    """Refuse a record with a `template_id` that is a result, or a template of a reference set."""
+    """Refuse a record that is a result, or a template of a reference set."""
+    if "template_id" not in record:
+        return
     if "question_text" in record and ("steps_score" in record or "failure" in record):
         raise InvalidRecord(
             "not_a_response",
@@ -62,46 +65,31 @@ def hint_at_traces(record: Any) -> str:
     return ""
 
 
-def _hint(key: str) -> str:
-    format_ = _TRACES[key]
-    return f'looks like an agent trace; to read it, use format="{format_}" or --format {format_}'
-
-
 def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
     """Refuse a response that probably has its steps or answer under one of its `unknown` keys."""
+    says_something = not record.keys().isdisjoint({"actual_steps", "actual_answer", "error"})
     for key, value in unknown.items():
-        is_unread = key in _TRACES and not {"actual_steps", "actual_answer", "error"} & record.keys()
-        if is_unread and _is_list_of_objects(value):
-            raise InvalidRecord("invalid_field", f"{key}: {_hint(key)}")
+        if not says_something and _is_trace(key, value):
+            raise InvalidRecord("invalid_field", _hint(key))
         if "actual_steps" not in record and _is_list_of_objects(value) and _resembles(key, _STEPS):
             raise _meant(key, "actual_steps")
-        if (
-            "actual_answer" not in record
-            and isinstance(value, str)
-            and "error" not in record
-            and _resembles(key, _ANSWER)
-        ):
+        is_answered = "actual_answer" in record or "error" in record
+        if not is_answered and isinstance(value, str) and _resembles(key, _ANSWER):
             raise _meant(key, "actual_answer")
 
 
 def check_step(step: Mapping[str, Any], place: str) -> None:
-    """Refuse a step without a name or output that has a key which is probably a misnamed one."""
-    if step.get("name") is None:
-        if isinstance(step.get("function"), dict):
-            raise InvalidRecord(
-                "invalid_field",
-                f"{place}.function: this is an OpenAI tool call; a step has name, args, status and output. "
-                "To convert messages to steps, use response_from_openai or --format openai",
-            )
-        _check_step_key(step, place, _NAME)
-    if step.get("type") in ("tool_use", "tool_call", "function_call"):
+    """Refuse a step without a name or output that has it under another key, or is a call without a result."""
+    if step.get("type") in ("tool_use", "tool_call", "function_call") or "function" in step:
         raise InvalidRecord(
             "invalid_field",
-            f"{place}: this is a tool call without its result; a step has both. "
+            f"{place}: this is a tool call without its result; a step has name, args, status and output. "
             "To convert messages to steps, use response_from_trace or --format auto",
         )
+    if step.get("name") is None:
+        _check_step_key(step, place, "name", _NAME)
     if step.get("output") is None and step.get("error") is None:
-        _check_step_key(step, place, _OUTPUT)
+        _check_step_key(step, place, "output", _OUTPUT)
 
 
 def check_args(step: Mapping[str, Any], place: str) -> None:
@@ -110,11 +98,10 @@ def check_args(step: Mapping[str, Any], place: str) -> None:
     if isinstance(args, str):
         raise InvalidRecord("invalid_field", f"{place}.args: expected an object, got a string; parse it")
     if args is None:
-        _check_step_key(step, place, _ARGS)
+        _check_step_key(step, place, "args", _ARGS)
 
 
-def _check_step_key(step: Mapping[str, Any], place: str, names: Collection[str]) -> None:
-    meant, *others = names
+def _check_step_key(step: Mapping[str, Any], place: str, meant: str, others: Collection[str]) -> None:
     for key in others:
         if step.get(key) is not None:
             raise _meant(f"{place}.{key}", f"{place}.{meant}")
@@ -122,6 +109,15 @@ def _check_step_key(step: Mapping[str, Any], place: str, names: Collection[str])
 
 def _is_list_of_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def _is_trace(key: str, value: Any) -> bool:
+    return key in _TRACES and _is_list_of_objects(value)
+
+
+def _hint(key: str) -> str:
+    name = "otlp" if key == "resourceSpans" else "auto"
+    return f'{key}: looks like an agent trace; to read it, use format="{name}" or --format {name}'
 
 
 def _resembles(key: str, names: Collection[str]) -> bool:

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphrag_eval_async.records.decoding import (
-    MAX_DEPTH,
-    InvalidRecord,
-    is_shallow,
-    load,
-    nests_deeper,
-    too_deep,
-)
+from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
 from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
 from graphrag_eval_async.records.misnamed import (
@@ -40,6 +33,11 @@ _KNOWN = frozenset(
     {"question_id", "id", "status", "error", "actual_answer", "actual_steps", "trace_problems", *RESOURCES}
 )
 _OF_QUESTION = frozenset(key for keys in OPEN_KEYS.values() for key in keys)
+_WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
+"""Names of steps that are compared by arguments."""
+
+_OF_TEXT = {"invalid_utf8", "invalid_json"}
+"""Reasons that may no longer apply when the rest of a line arrives."""
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -66,10 +64,6 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     question: Question | None = None
 
 
-_OF_TEXT = {"invalid_utf8", "invalid_json"}
-"""Reasons that may no longer apply when the rest of a line arrives."""
-
-
 def read_record(
     record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES
 ) -> Response | Reject:
@@ -93,72 +87,59 @@ def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = M
         InvalidRecord: the response cannot be evaluated; the reason is one of `Reason`.
     """
     record = load(data, max_line_bytes)
-    try:
-        if type(record) is dict and "template_id" in record:
-            check_is_response(record)
-        return _check(record, known)
-    except InvalidRecord:
-        if nests_deeper(record, MAX_DEPTH):
-            raise too_deep() from None
-        raise
-
-
-def _check(record: Any, known: Mapping[str, Any]) -> Response:
+    if nests_deeper(record, MAX_DEPTH):
+        raise too_deep()
     if type(record) is not dict:
-        raise InvalidRecord(
-            "not_an_object", f"expected a JSON object, got {_kind(record)}{hint_at_traces(record)}"
-        )
-    question_id = record.get("question_id")
+        text = f"expected a JSON object, got {_kind(record)}{hint_at_traces(record)}"
+        raise InvalidRecord("not_an_object", text)
+    check_is_response(record)
     question = None
     if isinstance(known, AnyQuestion):
         question = question_of(record)
         question_id = question.id
         record = {key: value for key, value in record.items() if key not in _OF_QUESTION}
-    elif question_id is None or question_id == "":
-        raise missing_question_id(record)
-    elif type(question_id) is not str:
-        raise _invalid("question_id", "a string", question_id)
-    elif question_id not in known:
-        quoted = repr(question_id[:MESSAGE_CHARACTERS])
-        raise InvalidRecord("unknown_question_id", f"question_id {quoted} is not in the reference set")
-    metadata = {} if _KNOWN.issuperset(record) else _metadata_of(record)
+    else:
+        question_id = _check_question_id(record, known)
+    metadata = {}
+    if not _KNOWN.issuperset(record):
+        metadata = {key: value for key, value in record.items() if key not in _KNOWN}
+        check_keys(record, metadata)
     fields = record
     if None in record.values():
         fields = {key: value for key, value in record.items() if value is not None}
-    metrics, numbers = [], []
-    for key in RESOURCES:
-        if key in fields:
-            value = fields[key]
-            if type(value) not in _NUMBERS or not 0 <= value < BEYOND_64_BITS:
-                _check_count(key, value)
-            metrics.append(key)
-            numbers.append(value)
+    metrics = tuple([key for key in RESOURCES if key in fields])
+    for key in metrics:
+        _check_number(key, fields[key])
+        if fields[key] < 0:
+            raise InvalidRecord("invalid_field", f"{key}: expected 0 or more, got {fields[key]}")
+    numbers = tuple([fields[key] for key in metrics])
     _check_texts(fields)
     usable = _check_steps(fields["actual_steps"]) if "actual_steps" in fields else ()
     failed = "error" in fields or ("status" in fields and fields["status"] == "error")
-    return Response(question_id, fields, metadata, failed, tuple(metrics), tuple(numbers), usable, question)
+    return Response(question_id, fields, metadata, failed, metrics, numbers, usable, question)
 
 
-def _metadata_of(record: dict[str, Any]) -> dict[str, Any]:
-    metadata = {key: value for key, value in record.items() if key not in _KNOWN}
-    if nests_deeper(metadata, MAX_DEPTH):
-        raise too_deep()
-    check_keys(record, metadata)
-    return metadata
+def _check_question_id(record: dict[str, Any], known: Mapping[str, Any]) -> str:
+    question_id = record.get("question_id")
+    if question_id is None or question_id == "":
+        raise missing_question_id(record)
+    if type(question_id) is not str:
+        raise _invalid("question_id", "a string", question_id)
+    if question_id not in known:
+        quoted = repr(question_id[:MESSAGE_CHARACTERS])
+        raise InvalidRecord("unknown_question_id", f"question_id {quoted} is not in the reference set")
+    return question_id
 
 
 def _check_texts(fields: dict[str, Any]) -> None:
     if "status" in fields:
         _check_status("status", fields["status"])
-    if "error" in fields and nests_deeper({"error": fields["error"]}, MAX_DEPTH):
-        raise too_deep()
-    if "actual_answer" in fields and type(fields["actual_answer"]) is not str:
+    if type(fields.get("actual_answer", "")) is not str:
         raise _invalid("actual_answer", "a string", fields["actual_answer"])
-    if "trace_problems" in fields:
-        problems = fields["trace_problems"]
-        if type(problems) is not list or not all(type(each) is str for each in problems):
-            raise _invalid("trace_problems", "an array of strings", problems)
-    if "id" in fields and type(fields["id"]) is not str:
+    problems = fields.get("trace_problems", [])
+    if type(problems) is not list or not all(type(each) is str for each in problems):
+        raise _invalid("trace_problems", "an array of strings", problems)
+    if type(fields.get("id", "")) is not str:
         _check_number("id", fields["id"], "a string or a number")
 
 
@@ -187,59 +168,36 @@ def _check_status(key: str, value: Any) -> None:
         raise InvalidRecord("invalid_field", f'{key}: expected "success" or "error", got {value[:100]!r}')
 
 
-def _check_count(key: str, value: Any) -> None:
-    _check_number(key, value)
-    if value < 0:
-        raise InvalidRecord("invalid_field", f"{key}: expected 0 or more, got {value}")
-
-
-_WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
-"""Names of steps that are compared by arguments."""
-
-
 def _check_steps(steps: Any) -> list[str | None]:
     """The name of each step, or None if the step cannot be compared."""
     if type(steps) is not list:
         raise _invalid("actual_steps", "an array", steps)
-    usable: list[str | None] = []
-    for index, step in enumerate(steps):
-        if type(step) is not dict:
-            raise _invalid(f"actual_steps[{index}]", "an object", step)
-        name = step.get("name")
-        if type(name) is not str and name is not None:
-            raise _invalid(f"actual_steps[{index}].name", "a string", name)
-        if not is_shallow(step) and nests_deeper(step, MAX_DEPTH - 2):
-            raise too_deep()
-        if step.get("status") != "success" or name is None or step.get("output") is None:
-            name = _usable_name(step, f"actual_steps[{index}]")
-        if step.get("name") == "retrieval":
-            set_metrics_aside(step)
-        elif name in _WITH_ARGS:
-            check_args(step, f"actual_steps[{index}]")
-        usable.append(name)
-    return usable
+    return [_check_step(step, f"actual_steps[{index}]") for index, step in enumerate(steps)]
 
 
-def _usable_name(step: dict[str, Any], place: str) -> str | None:
-    """The name of a step that may lack its status, name or output; None if it cannot be compared."""
-    status = step.get("status")
-    if status != "error":
+def _check_step(step: Any, place: str) -> str | None:
+    """Check a step, and set a missing status from its error or output."""
+    if type(step) is not dict:
+        raise _invalid(place, "an object", step)
+    name, status, output = step.get("name"), step.get("status"), step.get("output")
+    if type(name) is not str and name is not None:
+        raise _invalid(f"{place}.name", "a string", name)
+    if status != "error" and (name is None or output is None):
         check_step(step, place)
-        if status != "success":
-            status = _give_status(step, f"{place}.status")
-    return step.get("name") if status == "success" and step.get("output") is not None else None
-
-
-def _give_status(step: dict[str, Any], place: str) -> str | None:
-    """Set the missing status of a step from its error or output, if it has one. Returns the status."""
-    if step.get("status") is not None:
-        _check_status(place, step["status"])
-    error, output = step.get("error"), step.get("output")
-    if error is not None and (error != "" or output is None):
-        step["status"] = "error"
-    elif output is not None:
-        step["status"] = "success"
-    return step.get("status")
+    if status is None:
+        error = step.get("error")
+        if error is not None and (error != "" or output is None):
+            step["status"] = status = "error"
+        elif output is not None:
+            step["status"] = status = "success"
+    else:
+        _check_status(f"{place}.status", status)
+    is_usable = status == "success" and output is not None
+    if name == "retrieval":
+        set_metrics_aside(step)
+    elif name in _WITH_ARGS and is_usable:
+        check_args(step, place)
+    return name if is_usable else None
 
 
 def set_metrics_aside(step: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ def read(data: bytes) -> Reject:
         (b"{}", "missing_question_id"),
         (b'{"question_id":"x"}', "unknown_question_id"),
         (b'{"question_id":"q","status":3}', "invalid_field"),
-        (b"[" * 300, "too_deep"),
+        (b"[" * 300 + b"]" * 300, "too_deep"),
     ],
 )
 def test_a_reject_shows_place_reason_and_message(data: bytes, reason: str) -> None:

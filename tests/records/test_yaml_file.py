@@ -13,9 +13,10 @@ from tests.cases import each
 if TYPE_CHECKING:
     from pathlib import Path
 
+TEXT = st.text("ab é1:#'\"\n-{[&*!,")
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda children: st.lists(children) | st.dictionaries(TEXT, children),
 )
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]"
