@@ -27,7 +27,7 @@ from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_co
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import can_share, retrieval_answer, retrieval_context
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
-from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import OF_PENDING
 
 if TYPE_CHECKING:

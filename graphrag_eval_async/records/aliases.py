@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import UsageError, warn_caller
 from graphrag_eval_async.records.caching import remember
@@ -12,9 +12,6 @@ from graphrag_eval_async.records.response import set_metrics_aside
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.response import Response
-
-ALIAS = "alias"
-"""Key of a renamed step that holds the agent's own name for it."""
 
 MAX_LISTED = 20
 """Maximum tools listed in a warning."""
@@ -41,30 +38,27 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
         raise UsageError(f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}")
     found: dict[str, str] = {}
     for name, others in aliases.items():
-        _warn_of_typo(name, reserved)
+        place = f"step_aliases[{name!r}]"
         if not isinstance(others, Sequence) or isinstance(others, str | bytes):
-            raise UsageError(f"step_aliases[{name!r}]: expected a list of names, got {others!r}")
-        for other in others:
-            place = f"step_aliases[{name!r}]"
-            if not isinstance(name, str) or not isinstance(other, str) or not other:
+            raise UsageError(f"{place}: expected a list of names, got {others!r}")
+        for other in (name, *others):
+            if not isinstance(other, str) or not other:
                 raise UsageError(f"{place}: expected non-empty names, got {other!r}")
+        for other in others:
             if other in reserved or other in aliases:
                 raise UsageError(f"{place}: {other!r} is itself the name of a step")
             if found.setdefault(other, name) != name:
                 raise UsageError(f"{place}: {other!r} is already an alias of {found[other]!r}")
+        # Other unknown names are fine: a file may serve many reference sets.
+        if name not in reserved and (close := _closest(name, reserved, 0.85)):
+            warn_caller(f"step_aliases: no reference step is named {name!r}; did you mean {close[0]!r}?")
     return found
 
 
-def _warn_of_typo(name: Any, reserved: Collection[str]) -> None:
-    """Warn of a name that is close to the name of a reference step but not equal.
+def _closest(name: str, names: Iterable[str], cutoff: float) -> list[str]:
+    from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
 
-    Other unknown names are fine: a file may serve many reference sets.
-    """
-    if isinstance(name, str) and reserved and name not in reserved:
-        from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
-
-        if close := get_close_matches(name[:64], reserved, 1, 0.85):
-            warn_caller(f"step_aliases: no reference step is named {name!r}; did you mean {close[0]!r}?")
+    return get_close_matches(name[:64], [*names], 1, cutoff)
 
 
 def step_names(aliases: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
@@ -74,7 +68,7 @@ def step_names(aliases: Mapping[str, str], known: Collection[str]) -> dict[str, 
 
 
 def rename_steps(response: Response, known: Collection[str], names: Mapping[str, str]) -> None:
-    """Rename steps without a `known` name by `step_names`; they keep their own name under the key `ALIAS`."""
+    """Rename steps without a `known` name by `step_names`; they keep their own name under the key `alias`."""
     usable = response.usable
     for index, step in enumerate(response.fields.get("actual_steps") or ()):
         name = step.get("name")
@@ -83,7 +77,7 @@ def rename_steps(response: Response, known: Collection[str], names: Mapping[str,
         meant = names.get(name) or names.get(plain_name(name))
         if meant is not None and meant != name:
             step["name"] = meant
-            step.setdefault(ALIAS, name)
+            step.setdefault("alias", name)
             if meant == "retrieval":
                 set_metrics_aside(step)
             if usable[index] is not None and isinstance(usable, list):
@@ -95,12 +89,10 @@ def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
 
     `unseen` has, by the name of a reference step, the name that actual steps must have.
     """
-    from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
-
     listed = sorted(tools)[:MAX_LISTED]
     free, aliases = dict.fromkeys(listed), {}
     for name in unseen.values():
-        for tool in get_close_matches(name, free, 1, 0):
+        for tool in _closest(name, free, 0):
             aliases[name] = [tool]
             del free[tool]
     names, shown = ([json.dumps(name)[1:-1] for name in each] for each in (unseen, listed))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import wraps
-from sys import getsizeof
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -11,15 +10,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[[Any], Any]")
 
-MOST_BYTES = 4096
-"""Maximum size of a cached key. Text that an agent writes may be as long as its line."""
+MAX_CHARACTERS = 4096
+"""Maximum length of a cached key, as `repr`. Text that an agent writes may be as long as its line."""
 
 
 def remember(entries: int) -> Callable[[F], F]:
-    """Cache the results of a function of one argument, except None.
-
-    A full cache of `entries` results is cleared. A key is a string, or a tuple that may contain tuples.
-    """
+    """Cache the results of a function of one argument, except None. A full cache is cleared."""
 
     def decorate(function: F) -> F:
         known: dict[Hashable, Any] = {}
@@ -29,7 +25,7 @@ def remember(entries: int) -> Callable[[F], F]:
             found = known.get(key)
             if found is None:
                 found = function(key)
-                if _size(key) <= MOST_BYTES:
+                if len(repr(key)) <= MAX_CHARACTERS:
                     if len(known) >= entries:
                         known.clear()  # Thread-safe, unlike removing the oldest.
                     known[key] = found
@@ -38,14 +34,3 @@ def remember(entries: int) -> Callable[[F], F]:
         return cast(F, look_up)
 
     return decorate
-
-
-def _size(key: Hashable) -> int:
-    """Approximate size of a key in bytes. Counting stops beyond `MOST_BYTES`."""
-    size, pending = 0, [key]
-    while pending and size <= MOST_BYTES:
-        part = pending.pop()
-        size += getsizeof(part)
-        if isinstance(part, tuple):
-            pending += part
-    return size

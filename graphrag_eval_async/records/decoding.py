@@ -1,4 +1,4 @@
-"""Decoding of JSON text that may be hostile."""
+"""JSON values: decoding of text that may be hostile, depth, copies."""
 
 from __future__ import annotations
 
@@ -91,3 +91,10 @@ def too_deep() -> InvalidRecord:
     """The error for a record that nests more than `MAX_DEPTH` deep."""
     text = f"arrays and objects nest more than {MAX_DEPTH} deep; flatten the record"
     return InvalidRecord("too_deep", text)
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if type(value) is dict:
+        return {key: copy_json(item) for key, item in value.items()}
+    return [*map(copy_json, value)] if type(value) is list else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.metrics import RESOURCES
 from graphrag_eval_async.records.outcomes import (
     EXECUTION_ERROR,

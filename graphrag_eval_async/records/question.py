@@ -13,10 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-ALL = "all"
-"""Template of responses that name none, if there is no reference set."""
-
-OPEN_KEYS = {
+NAMES_OF_QUESTION = {
     "question": ("question", "question_text"),
     "template": ("template", "template_id"),
     "question_id": ("question_id",),
@@ -63,13 +60,8 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def as_dict(self) -> dict[str, Any]:
         """The question as a dict, with decoded reference steps."""
-        return {
-            "template_id": self.template_id,
-            "id": self.id,
-            "text": self.text,
-            "reference_answer": self.reference_answer,
-            "reference_steps": self.reference_steps,
-        }
+        names = ("template_id", "id", "text", "reference_answer", "reference_steps")
+        return {name: getattr(self, name) for name in names}
 
 
 encode_steps = msgspec.msgpack.Encoder().encode
@@ -81,23 +73,20 @@ class AnyQuestion(dict[str, Question]):
 
 
 def question_of(record: Mapping[str, Any]) -> Question:
-    """Return the question that a response names: `question`, and if present `template` and `question_id`.
+    """The question that a response names: `question`, and if present `template` and `question_id`.
 
-    Without a `question_id`, it is the SHA-256 hash of the question.
+    Without a `template`, it is "all"; without a `question_id`, the SHA-256 hash of the question.
 
     Raises:
         InvalidRecord: there is no question, or one of the keys has an invalid value.
     """
-    values: dict[str, str] = {}
-    for name, aliases in OPEN_KEYS.items():
-        value = next((record[key] for key in aliases if record.get(key) is not None), None)
+    given: dict[str, str | None] = {}
+    for name, keys in NAMES_OF_QUESTION.items():
+        value = given[name] = next((record[key] for key in keys if record.get(key) is not None), None)
         if value is not None and (type(value) is not str or not value.strip()):
             raise InvalidRecord("invalid_field", f"{name}: expected a string that is not empty")
-        if value is not None:
-            values[name] = value
-    if "question" not in values:
-        text = "question: missing; without a reference set, each response needs the text of its question"
-        raise InvalidRecord("invalid_field", text)
-    text = values["question"]
-    question_id = values.get("question_id") or sha256(text.encode(errors="surrogatepass")).hexdigest()
-    return Question(values.get("template", ALL), question_id, text, None, None)
+    if (text := given["question"]) is None:
+        problem = "question: missing; without a reference set, each response needs the text of its question"
+        raise InvalidRecord("invalid_field", problem)
+    question_id = given["question_id"] or sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return Question(given["template"] or "all", question_id, text, None, None)

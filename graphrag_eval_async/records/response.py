@@ -18,7 +18,7 @@ from graphrag_eval_async.records.misnamed import (
     missing_question_id,
 )
 from graphrag_eval_async.records.outcomes import ERRORS_OF_STEP
-from graphrag_eval_async.records.question import OPEN_KEYS, AnyQuestion, Question, question_of
+from graphrag_eval_async.records.question import NAMES_OF_QUESTION, AnyQuestion, Question, question_of
 from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
 _KNOWN = frozenset(
     {"question_id", "id", "status", "error", "actual_answer", "actual_steps", "trace_problems", *RESOURCES}
 )
-_OF_QUESTION = frozenset(key for keys in OPEN_KEYS.values() for key in keys)
+_OF_QUESTION = frozenset(key for keys in NAMES_OF_QUESTION.values() for key in keys)
 _WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
 """Names of steps that are compared by arguments."""
 

@@ -18,7 +18,7 @@ from graphrag_eval_async.errors import (
     describe_exception,
 )
 from graphrag_eval_async.records.caching import remember
-from graphrag_eval_async.records.copying import copy_json
+from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
