@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record, Reject
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sources import Responses
-    from graphrag_eval_async.stream.intake import Result
     from graphrag_eval_async.stream.options import OnReject
 
 Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
@@ -58,7 +57,7 @@ async def run_evaluation(
     max_in_flight: int = MAX_IN_FLIGHT,
     max_line_bytes: int = MAX_LINE_BYTES,
     **options: Unpack[EvaluatorOptions],
-) -> list[Result]:
+) -> list[dict[str, Any]]:
     """Evaluate a finished set of responses.
 
     Args:

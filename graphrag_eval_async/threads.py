@@ -49,8 +49,8 @@ async def write_in_thread(function: Callable[[], R], *, threads: Executor | None
     return await run_to_end(asyncio.get_running_loop().run_in_executor(threads, function))
 
 
-async def run_abandonable(function: Callable[[], R]) -> R:
-    """`function()`, called in a thread of its own, for which nobody waits once this is cancelled."""
+def run_abandonable(function: Callable[[], R]) -> asyncio.Future[R]:
+    """Call a function in a thread of its own, for which nobody has to wait; return a future of its result."""
     future: Future[R] = Future()
     future.set_running_or_notify_cancel()  # So that a cancellation leaves it alone.
 
@@ -61,7 +61,7 @@ async def run_abandonable(function: Callable[[], R]) -> R:
             future.set_exception(error)
 
     Thread(target=run, daemon=True).start()
-    return await asyncio.wrap_future(future)
+    return asyncio.wrap_future(future)
 
 
 async def run_to_end(

@@ -56,7 +56,7 @@ from graphrag_eval_async.steps.rdf import comparison, safety
 from graphrag_eval_async.steps.sparql import partial
 from graphrag_eval_async.steps.sparql.budget import EXACT_PAIRING_STEPS, SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
-from graphrag_eval_async.stream.asking import MAX_CONCURRENCY, MAX_ERROR_CHARACTERS
+from graphrag_eval_async.stream.agent import MAX_CONCURRENCY, MAX_ERROR_CHARACTERS
 from graphrag_eval_async.threads import CLOSING_SECONDS
 from graphrag_eval_async.traces import grouping, plain, spans, trace
 from graphrag_eval_async.usual import LARGE_BYTES

@@ -1,8 +1,187 @@
 """The pipeline: responses in as they arrive, results and running aggregates out."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions, StepsGroups
+from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
-from graphrag_eval_async.stream.agent import evaluate_agent
-from graphrag_eval_async.stream.options import MAX_IN_FLIGHT
-from graphrag_eval_async.stream.pipeline import EvaluationStream, evaluate_stream
+from graphrag_eval_async.stream.agent import MAX_CONCURRENCY, Questions
+from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
+from graphrag_eval_async.stream.pipeline import EvaluationStream
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
+
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.inference.until import Until
+    from graphrag_eval_async.judge import Judge
+    from graphrag_eval_async.metrics import OnFatal
+    from graphrag_eval_async.records import Question
+    from graphrag_eval_async.reference import Reference, Templates
+    from graphrag_eval_async.sinks.done import Dedupe
+    from graphrag_eval_async.sources import Responses
+    from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.stream.options import StreamKeywords
+    from graphrag_eval_async.stream.queue import Queue
+    from graphrag_eval_async.traces.format import TraceFormat
 
 __all__ = ["MAX_IN_FLIGHT", "MAX_LINE_BYTES", "EvaluationStream", "evaluate_agent", "evaluate_stream"]
+
+
+def evaluate_stream(
+    reference: str | os.PathLike[str] | Templates | Reference | None,
+    responses: Responses | Queue,
+    *,
+    ordered: bool = False,
+    max_in_flight: int = MAX_IN_FLIGHT,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    aggregates: RunningAggregates | None = None,
+    on_reject: OnReject = "collect",
+    steps_groups: StepsGroups | None = None,
+    step_aliases: Mapping[str, Sequence[str]] | None = None,
+    comparators: Mapping[str, Comparator] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
+    judge: Judge | Mapping[str, Judge] | None = None,
+    on_fatal: OnFatal = "raise",
+    format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
+    stages: bool = False,
+    journal: str | os.PathLike[str] | Journal | None = None,
+    dedupe: Dedupe = "position",
+    until: str | Until | None = None,
+) -> EvaluationStream:
+    """Evaluate responses as they arrive.
+
+    Args:
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`. None: there is no
+            reference set; each response names its `question`, and may name a `template` and a `question_id`.
+        responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
+            responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Plain iterables run on the
+            event loop: put one that blocks behind an asynchronous one. Or a `redis_stream`, which workers on
+            many hosts share.
+        ordered: whether to yield results in the order of the input instead of as they complete.
+        max_in_flight: how many responses may be read and not yet handed out, 1 or more; beyond that, reading
+            stops.
+        max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
+        aggregates: a `RunningAggregates` to continue counting with; default: a new one.
+        on_reject: what to do with a response that cannot be evaluated. "collect" keeps it in `rejects`; if
+            nobody reads these, the first of each reason is logged, and a `GraphragEvalWarning` at the end
+            counts them. "raise" ends the stream with `RejectedResponse`, after the results before it. A
+            callable is called with each `Reject`, which is then counted but not kept.
+        steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
+            Default: as the configuration says, else "last".
+        step_aliases: other names that agents give a step, by its name in the reference set.
+        comparators: your own comparison of steps, by name of reference step: see `Evaluator`.
+        config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
+            Without it, only steps are scored.
+        judge: your own judge, in place of the configured models; or a dict with one for each name in `judges`
+            of the metrics.
+        on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise" ends
+            the stream with `JudgeUnavailable`, "continue" makes it the error of each metric.
+        format: the responses are traces, one per line, in this format, such as "openai" or "auto"; or a
+            `TraceFormat`, which has options.
+        stages: whether to yield a judged result twice: when its steps are scored, with the names of the
+            metrics still to come in `pending`, and when it is complete. Aggregates count it once.
+        journal: file that keeps results as JSONL, each before it is yielded. A stream with the same journal
+            resumes where this one ended, however it ended: earlier results count in `aggregates`, `missing`
+            and `rejects.counts`, and are not yielded again. See `Journal`.
+        dedupe: how to recognise lines that were already evaluated. "position": a line of a followed file by
+            its place; lines of other sources by content, as often as each came. "content": any line that
+            equals an earlier one, so equal lines count once. A journal or "content" takes 10 bytes of memory
+            per line; 20 after resuming from a source that is read from its start.
+        until: a condition such as ``steps_score >= 0.8``, or an `Until`, which also sets the level. The
+            stream ends with the result that decides it, either way: reading stops and work in progress is
+            cancelled. Results come in the order of the input, since quick ones are no fair sample.
+            `decision` has the outcome. Regular files are read in random order, since files are often sorted
+            by template; other sources in their own order.
+
+    Returns:
+        a stream of results, which are dicts. They are yours, except for the values inside reference steps,
+        such as `args`: these belong to the reference set and must not be changed.
+
+    Raises:
+        ReferenceDataError: the reference set is invalid.
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
+        UsageError: an argument has an invalid value.
+        SourceError: on iteration, after the results in progress: the responses cannot be read.
+        JournalError: on iteration: another process writes to the journal (`JournalLocked`), it belongs to
+            another reference set, configuration or version (`JournalMismatch`), or it cannot be read or
+            written. What is in it stays valid.
+        JudgeUnavailable: on iteration, after the finished results: wrong key, unknown model, or no quota.
+        ExecutionUnavailable: on iteration, likewise: the configured queries cannot be run.
+    """
+    given = dict(locals())
+    del given["reference"], given["responses"]
+    evaluator, options = _prepared(reference, given)
+    return EvaluationStream(evaluator, responses, options)
+
+
+def evaluate_agent(
+    reference: str | os.PathLike[str] | Templates | Reference,
+    agent: Callable[[Question], Any],
+    *,
+    max_concurrency: int = MAX_CONCURRENCY,
+    repeats: int = 1,
+    timeout: float | None = None,
+    retry_errors: bool = False,
+    **options: Unpack[StreamKeywords],
+) -> EvaluationStream:
+    """Ask an agent every question of a reference set and evaluate the answers as they come.
+
+    The agent is called with a `Question` and returns a response as a dict, a list of steps (`actual_steps`),
+    or a str (`actual_answer`). Anything else becomes a reject that names the question. The library adds
+    `question_id`, and `elapsed_sec` (the seconds that the call took) unless the agent returns it. An
+    exception or a timeout becomes the `error` of the response, with type and message.
+
+    The next question is asked when a call ends, unless `max_in_flight` results are waiting. Leaving or
+    dropping the stream cancels the calls; `stop()` asks no more questions. With `journal`, questions that an
+    earlier run answered are not asked again. With `until`, questions are asked in random order, the same in
+    each run, and the decision cancels the calls in progress.
+
+    Args:
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
+        agent: an async function, or a plain function, which runs in threads.
+        max_concurrency: how many calls may run at a time, 1 or more; `max_in_flight` also limits it.
+        repeats: how often to ask each question, 1 or more: all questions once, then all again. The number of
+            the repeat, from 1, is the `sample` of the result.
+        timeout: limit of one call in seconds; None for no limit. An async call is cancelled and has 10
+            seconds to clean up. A plain function cannot be stopped: the stream continues without its answer,
+            but the call occupies one of `max_concurrency` slots until it returns. Neither closing the stream
+            nor the end of the process waits for it.
+        retry_errors: whether to ask again the questions whose responses in the journal failed or were
+            rejected. Their lines move to the file ``.damaged`` beside the journal. A journal does not know
+            the agent: use another journal for another agent.
+        options: the other options of `evaluate_stream`. `dedupe` has no effect.
+
+    Returns:
+        a stream of results, as `evaluate_stream` returns it.
+
+    Raises:
+        ReferenceDataError: the reference set is invalid.
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
+        UsageError: an argument has an invalid value.
+    """
+    evaluator, checked = _prepared(reference, dict(options))
+    questions = Questions(
+        agent,
+        evaluator,
+        checked,
+        max_concurrency=max_concurrency,
+        repeats=repeats,
+        timeout=timeout,
+        retry_errors=retry_errors,
+    )
+    return EvaluationStream(evaluator, questions, checked)
+
+
+def _prepared(reference: Any, options: dict[str, Any]) -> tuple[Evaluator, StreamOptions]:
+    """Return the evaluator of a stream and its other options."""
+    own = {name: options.pop(name) for name in EvaluatorOptions.__annotations__ if name in options}
+    evaluator = Evaluator(reference, **own)
+    if not isinstance(journal := options.get("journal"), Journal | None):
+        options["journal"] = Journal(journal)
+    return evaluator, StreamOptions(**options)

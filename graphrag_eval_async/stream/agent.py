@@ -1,66 +1,235 @@
-"""Calls an agent with every question and evaluates its answers."""
+"""Asks an agent the questions of a reference set, several at a time, and makes responses of its answers."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from contextvars import copy_context
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from math import inf
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.stream.asking import MAX_CONCURRENCY, Agent
-from graphrag_eval_async.stream.pipeline import EvaluationStream, evaluate_stream
+from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, check_integer, in_utf8
+from graphrag_eval_async.records import Line, Unwritable, write_line
+from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.threads import CLOSING_SECONDS, first_of, outlast, run_abandonable
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-    from typing import Unpack
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from graphrag_eval_async.records import Question
-    from graphrag_eval_async.reference import Reference, Templates
-    from graphrag_eval_async.stream.options import StreamKeywords
+    from graphrag_eval_async.evaluator import Evaluator
+    from graphrag_eval_async.records import Question, Reason, Record
+    from graphrag_eval_async.stream.options import StreamOptions
+
+LOGGER = logging.getLogger("graphrag_eval_async.agent")
+
+MAX_CONCURRENCY = 8
+
+MAX_ERROR_CHARACTERS = 10_000
+"""Characters of an exception's message that a response keeps."""
+
+SEED = 0
+"""Shuffles the questions of a stream with `until`; files have the same seed."""
 
 
-def evaluate_agent(
-    reference: str | os.PathLike[str] | Templates | Reference,
-    agent: Callable[[Question], Any],
-    *,
-    max_concurrency: int = MAX_CONCURRENCY,
-    repeats: int = 1,
-    timeout: float | None = None,
-    retry_errors: bool = False,
-    **options: Unpack[StreamKeywords],
-) -> EvaluationStream:
-    """Ask an agent every question of a reference set and evaluate the answers as they come.
+class Questions:
+    """The questions of a reference set as lines that name the question and the repeat, and their answers.
 
-    The agent is called with a `Question` and returns a response as a dict, a list of steps (`actual_steps`),
-    or a str (`actual_answer`). Anything else becomes a reject that names the question. The library adds
-    `question_id`, and `elapsed_sec` (the seconds that the call took) unless the agent returns it. An
-    exception or a timeout becomes the `error` of the response, with type and message.
+    A journal recognizes answered questions by these lines. A question is read only when there is a slot for
+    it, so whatever stops the reading stops the asking. For the arguments, see `evaluate_agent`.
 
-    The next question is asked when a call ends, unless `max_in_flight` results are waiting. Leaving or
-    dropping the stream cancels the calls; `stop()` asks no more questions. With `journal`, questions that an
-    earlier run answered are not asked again. With `until`, questions are asked in random order, the same in
-    each run, and the decision cancels the calls in progress.
-
-    Args:
-        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
-        agent: an async function, or a plain function, which runs in threads.
-        max_concurrency: how many calls may run at a time, 1 or more; `max_in_flight` also limits it.
-        repeats: how often to ask each question, 1 or more: all questions once, then all again. The number of
-            the repeat, from 1, is the `sample` of the result.
-        timeout: limit of one call in seconds; None for no limit. An async call is cancelled and has 10
-            seconds to clean up. A plain function cannot be stopped: the stream continues without its answer,
-            but the call occupies one of `max_concurrency` slots until it returns. Neither closing the stream
-            nor the end of the process waits for it.
-        retry_errors: whether to ask again the questions whose responses in the journal failed or were
-            rejected. Their lines move to the file ``.damaged`` beside the journal. A journal does not know
-            the agent: use another journal for another agent.
-        options: the other options of `evaluate_stream`. `dedupe` has no effect.
-
-    Returns:
-        a stream of results, as `evaluate_stream` returns it.
+    Attributes:
+        lines: how many questions there are, repeats included.
+        retry_errors: whether to ask again the questions whose responses in the journal failed.
 
     Raises:
-        ReferenceDataError: the reference set is invalid.
-        ConfigError: the configuration is invalid, or needs a package that is not installed.
         UsageError: an argument has an invalid value.
     """
-    asked = Agent(agent, max_concurrency, repeats, timeout, retry_errors)
-    return evaluate_stream(reference, asked, **options)
+
+    def __init__(
+        self,
+        agent: Callable[[Question], Any],
+        evaluator: Evaluator,
+        options: StreamOptions,
+        *,
+        max_concurrency: int,
+        repeats: int,
+        timeout: float | None,
+        retry_errors: bool,
+    ) -> None:
+        if not callable(agent):
+            raise UsageError(f"agent: expected a function of a question, got {agent!r}")
+        for name, number in {"max_concurrency": max_concurrency, "repeats": repeats}.items():
+            check_integer(name, number)
+        if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < inf):
+            raise UsageError(f"timeout: expected seconds, more than 0, or None, got {timeout!r}")
+        check_boolean("retry_errors", retry_errors)
+        self._agent, self._format, self._timeout = agent, evaluator.trace_format, timeout
+        call = getattr(agent, "__call__", None)  # noqa: B004  (of an object, what is called)
+        self._blocks = not iscoroutinefunction(agent) and not iscoroutinefunction(call)
+        self._questions = tuple(evaluator.reference.questions.values())
+        self._max_line_bytes, self._shuffled = options.max_line_bytes, options.until is not None
+        self._concurrency, self._slots = max_concurrency, asyncio.Semaphore(max_concurrency)
+        self._overdue = 0
+        self.lines = len(self._questions) * repeats
+        self.retry_errors = retry_errors
+
+    async def batches(self) -> AsyncGenerator[list[Record]]:
+        """Yield the questions, all once before any repeats; in random order with `until`."""
+        order: Sequence[int] = range(self.lines)
+        if self._shuffled:
+            import random  # Takes a millisecond to import, as few streams need.
+
+            order = random.Random(SEED).sample(order, self.lines)  # noqa: S311  (no secret)
+        for place in order:
+            await self._slots.acquire()
+            question, repeat = self.at(place + 1)
+            key = json.dumps({"question_id": question.id, "repeat": repeat}).encode()
+            yield [Line(place + 1, 0, key)]
+
+    def at(self, number: int) -> tuple[Question, int]:
+        """Return the question of a line, and the repeat, from 1."""
+        repeat, index = divmod(number - 1, len(self._questions))
+        return self._questions[index], repeat + 1
+
+    def skip(self) -> None:
+        """Give back the slot of a question that was read and is not asked."""
+        self._slots.release()
+
+    async def answer(self, number: int) -> Record:
+        """Ask the question of a line; return the agent's response."""
+        question, _ = self.at(number)
+        started = perf_counter()
+        call = asyncio.create_task(self._call(question))
+        try:
+            await asyncio.wait([call], timeout=self._timeout)
+            elapsed = perf_counter() - started
+            is_late = not call.done()
+        finally:
+            if not call.done():
+                call.cancel()
+                await outlast(call, CLOSING_SECONDS)
+        response: dict[str, Any] = {}
+        raised = error = None
+        if is_late:
+            if not call.done():
+                self._hold_slot(call)
+            self._complain()
+            error = f"TimeoutError: the agent gave no answer within {self._timeout:g} s"
+        elif call.cancelled():  # By itself: nobody else has.
+            error = "CancelledError: the agent cancelled its call"
+        else:
+            response, raised = call.result()
+        if isinstance(raised, _NoResponse):
+            return Unwritable(number, 0, raised.data, raised.reason, str(raised))
+        if raised is not None:
+            LOGGER.debug("question %r: the agent failed", question.id, exc_info=raised)
+            error = _message_of(raised)
+        if error is not None:
+            response = {"question_id": question.id, "error": error}
+        if response.get("elapsed_sec") is None:
+            response["elapsed_sec"] = elapsed
+        record = write_line(response, number, 0)
+        if isinstance(record, Line) and len(record.data) > self._max_line_bytes:
+            return long_line(record.data, number, 0, self._max_line_bytes)
+        return record
+
+    async def _call(self, question: Question) -> tuple[dict[str, Any], BaseException | None]:
+        """Call the agent; its slot stays taken until it returns, even after a timeout."""
+        thread = None
+        try:
+            if self._blocks:
+                call = partial(copy_context().run, _outcome, self._agent, question)
+                thread = run_abandonable(call)
+                value, error = await asyncio.shield(thread)
+                if error is not None:
+                    return {}, error
+            else:
+                value = self._agent(question)
+            answer = await value if isawaitable(value) else value
+            return self._as_response(answer, question.id), None
+        except Exception as error:  # noqa: BLE001  (whatever an agent raises is an answer)
+            return {}, error
+        finally:
+            if thread is None or thread.done():
+                self._slots.release()
+            else:
+                self._hold_slot(thread)
+                thread.add_done_callback(lambda _: self._slots.release())
+
+    def _as_response(self, value: Any, question_id: str) -> dict[str, Any]:
+        """Return the response for what an agent returned: a history, if there is a format of traces."""
+        if isinstance(value, str):
+            return {"question_id": question_id, "actual_answer": value}
+        if self._format is not None:
+            from graphrag_eval_async.traces.plain import as_json
+
+            try:
+                return self._format.convert(as_json(value), question_id=question_id)
+            except TraceError as error:
+                raise _NoResponse(value, "not_a_trace", f"the agent returned no trace: {error}") from None
+        if isinstance(value, list | tuple):
+            return {"question_id": question_id, "actual_steps": value}
+        if not isinstance(value, Mapping):
+            kind = type(value).__name__
+            text = f"the agent returned {kind}; expected a response as a dict, a list of steps or a str"
+            raise _NoResponse(value, "not_an_object", text)
+        response = {**value}
+        if (named := response.get("question_id")) is None:
+            response["question_id"] = question_id
+        elif named != question_id:
+            text = f"the agent names {named!r}; leave it out, or name the question that was asked"
+            raise _NoResponse(value, "invalid_field", f"question_id: {text}")
+        return response
+
+    def _hold_slot(self, call: asyncio.Future[Any]) -> None:
+        def returned(_: object) -> None:
+            self._overdue -= 1
+
+        self._overdue += 1
+        call.add_done_callback(returned)
+
+    def _complain(self) -> None:
+        """Warn if agents that timed out hold all slots."""
+        if self._overdue == self._concurrency:
+            LOGGER.warning(
+                "all %d slots are taken by calls of the agent that timed out and have not returned; no "
+                "question is asked until one does. Give the agent timeouts of its own: a plain function "
+                "cannot be stopped, and an async one has to let its cancellation through",
+                self._overdue,
+            )
+
+
+class _NoResponse(Exception):  # noqa: N818
+    """The agent returned something that is not a response."""
+
+    def __init__(self, value: Any, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.data = in_utf8(repr(value)).encode()
+        self.reason = reason
+
+
+def _outcome(function: Callable[[Question], Any], question: Question) -> tuple[Any, BaseException | None]:
+    """Return what a function returns, or what it raises."""
+    try:
+        return function(question), None
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever an agent raises is an answer)
+        return None, error
+
+
+def _message_of(error: BaseException) -> str:
+    """Return the type and the message of an exception."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  (it is the agent's)
+        text = ""
+    if isinstance(error, BaseExceptionGroup):  # Which by itself says how many there are.
+        text = f"{text}: {_message_of(first_of(error))}"
+    if len(text) > MAX_ERROR_CHARACTERS:
+        text = f"{text[:MAX_ERROR_CHARACTERS]}..."
+    name = type(error).__name__
+    return in_utf8(f"{name}: {text}" if text else name)

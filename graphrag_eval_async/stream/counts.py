@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, get_args
 
-from graphrag_eval_async.aggregates.exact import ONE, sum_units
-from graphrag_eval_async.errors import GraphragEvalWarning, warn_caller
+from graphrag_eval_async.errors import GraphragEvalWarning, RejectedResponse, warn_caller
 from graphrag_eval_async.records import Reason, Rejects
-from graphrag_eval_async.records.metrics import COST, is_counted_cost
+from graphrag_eval_async.records.metrics import is_counted_cost
+from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.sinks.done import Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.records import Reject
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.sinks.done import DoneLine
+    from graphrag_eval_async.stream.options import OnReject
     from graphrag_eval_async.stream.until import UntilDecided
 
 LOOK_AT_NAMES = 20
@@ -32,11 +34,11 @@ class Counts:
     """The results and rejects of a stream so far; a journal restores those of earlier runs.
 
     Attributes:
-        samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
-            journal they may have gaps, and then only the ids count.
+        add: counts a result that is handed out.
         rejects_are_read: whether the caller has asked for the rejects.
         on_restored: called with each result of an earlier run after the aggregates count it.
-        add: counts a result that is handed out.
+        samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
+            journal they may have gaps, and then only the ids count. Empty unless samples are numbered.
     """
 
     def __init__(
@@ -45,23 +47,20 @@ class Counts:
         usage: JudgeUsage,
         reference: Reference,
         until: UntilDecided | None,
-        on_restored: Iterable[Callable[[Mapping[str, Any]], object]],
+        on_reject: OnReject,
         *,
         numbered: bool,
-        rejects_are_read: bool,
     ) -> None:
-        """Unless results are `numbered`, `samples` stays empty."""
-        self.rejects = Rejects()
-        self.rejects_are_read = rejects_are_read
-        self.samples: dict[str, int] = {}
-        self.on_restored = [*on_restored]
         self.add: Callable[[Evaluation], None] = self._add_first
+        self.rejects = Rejects()
+        self.rejects_are_read = on_reject != "collect"
+        self.on_restored: list[Callable[[Mapping[str, Any]], object]] = []
+        self.samples: dict[str, int] = {}
+        self._scattered: dict[str, Numbers] = {}
         self._aggregates, self._usage, self._until = aggregates, usage, until
         self._reference: Reference | None = reference
-        self._numbered = numbered
+        self._on_reject, self._numbered = on_reject, numbered
         self._left = LOOK_AT_NAMES
-        self._scattered: dict[str, Numbers] = {}
-        self._spent = 0
 
     def _add_first(self, result: Evaluation) -> None:
         self._aggregates.add(result)
@@ -76,6 +75,18 @@ class Counts:
         if told:
             self._reference = None
             warn_or_log(when + told)
+
+    def reject(self, reject: Reject) -> None:
+        """Count a reject and give it to the caller."""
+        if self._on_reject == "collect":
+            if not self.rejects_are_read and reject.reason not in self.rejects.counts:
+                LOGGER.warning("rejected: %s", reject.described())
+            self.rejects.keep(reject)
+            return
+        self.rejects.tally(reject)
+        if self._on_reject == "raise":
+            raise RejectedResponse(reject)
+        self._on_reject(reject)
 
     def warn_of_rejects(self) -> None:
         """Warn once of rejects that the caller has not looked at; log them if warnings are errors."""
@@ -106,14 +117,6 @@ class Counts:
             if not self.samples[question_id]:
                 del self.samples[question_id]
 
-    def _add_sample(self, question_id: str, sample: int) -> None:
-        """Record the number of a sample from an earlier run, which may leave a gap."""
-        before = self.samples.setdefault(question_id, 0)
-        if question_id not in self._scattered and sample == before + 1:
-            self.samples[question_id] = sample
-        else:
-            self._scattered.setdefault(question_id, Numbers(before)).add(sample)
-
     def restore_result(self, line: DoneLine, result: dict[str, Any]) -> None:
         """Count a result from an earlier run.
 
@@ -126,10 +129,14 @@ class Counts:
             raise ValueError("no whole result")
         self._aggregates.add(result)
         if self._numbered:
-            self._add_sample(question_id, sample)
+            before = self.samples.setdefault(question_id, 0)
+            if question_id not in self._scattered and sample == before + 1:
+                self.samples[question_id] = sample
+            else:
+                self._scattered.setdefault(question_id, Numbers(before)).add(sample)
         if "judge" in result:
-            self._spent += sum_units(_costs(result))
-            self._usage.restored_dollars = self._spent / ONE
+            metrics = observe(result, include_errors=True).values
+            self._usage.restored_dollars += sum(value for name, value in metrics if is_counted_cost(name))
         if self._until is not None:
             self._until.restore(line, result)
         for call in self.on_restored:
@@ -150,12 +157,3 @@ def warn_or_log(text: str) -> None:
         warn_caller(text)
     except GraphragEvalWarning:
         LOGGER.warning("%s", text)
-
-
-def _costs(result: Mapping[str, Any]) -> list[float]:
-    """The known costs of judging a result, in US dollars, by part."""
-    costs = [result[key] for key in result if key.endswith(COST)]
-    for step in result.get("actual_steps") or ():
-        if isinstance(step, dict):
-            costs += [step[key] for key in step if is_counted_cost(key)]
-    return [cost for cost in costs if isinstance(cost, int | float)]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from graphrag_eval_async.errors import RejectedResponse
 from graphrag_eval_async.evaluator import is_large
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import part_of
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
-from graphrag_eval_async.stream.bounded_map import Later
-from graphrag_eval_async.stream.counts import LOGGER
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES
 
@@ -22,27 +19,22 @@ if TYPE_CHECKING:
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.execution import ExecutionSession
     from graphrag_eval_async.judge.session import JudgeSession
-    from graphrag_eval_async.metrics import Plan
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.done import Done, Source
-    from graphrag_eval_async.stream.asking import Questions
+    from graphrag_eval_async.stream.agent import Questions
+    from graphrag_eval_async.stream.bounded_map import Outcome as OutcomeOf
     from graphrag_eval_async.stream.counts import Counts
     from graphrag_eval_async.stream.options import StreamOptions
     from graphrag_eval_async.stream.queue import QueueWork
     from graphrag_eval_async.stream.until import UntilDecided
 
-    Output = Evaluation | Rejected
-    Outcome = Output | Later[Output] | None
-
-Result = dict[str, Any]
+    Outcome: TypeAlias = OutcomeOf[Evaluation | Rejected]
+    HandOut: TypeAlias = Callable[[Evaluation], None]
 
 
 class Intake:
-    """Turns records into results, in order.
-
-    It knows nothing of the stream, so that dropping the stream ends the work.
-    """
+    """Turns records into results; does not know the stream, so that dropping the stream ends the work."""
 
     def __init__(
         self,
@@ -62,25 +54,15 @@ class Intake:
         `done` knows which records are done, and `until` what their results count. With `keeps_rejects`,
         rejects are handed on, to be stored with the results.
         """
-        self._evaluator = evaluator
-        self._session = session
-        self._execution = execution
-        self._counts = counts
-        self._done = done
-        self._keeps_rejects = keeps_rejects
-        self._questions = questions
-        self._until = until
-        self._on_reject = options.on_reject
-        self._stages = options.stages
-        self._max_line_bytes = options.max_line_bytes
+        self._evaluator, self._session, self._execution = evaluator, session, execution
+        self._counts, self._done, self._questions, self._until = counts, done, questions, until
+        self._options, self._keeps_rejects = options, keeps_rejects
         usual = None if questions is not None else evaluator.usual_way(counts.take_sample)
         self._usual = None if usual is None else usual.evaluate
-        self._read_trace = None
-        if evaluator.trace_format is not None:
-            self._read_trace = evaluator.reader(options.max_line_bytes)
+        self._read = evaluator.reader(options.max_line_bytes)
 
     def evaluate(self, record: Record) -> Outcome | Coroutine[Any, Any, Outcome]:
-        """Return the evaluation of a record, a coroutine that reads a large one first, or None."""
+        """Return the evaluation of a record, work for it, or None; of a large one, a coroutine for these."""
         is_small = type(record) is Line and len(record.data) < LARGE_BYTES
         if not is_small and is_large(record):
             return self._evaluate_large(record)
@@ -92,8 +74,8 @@ class Intake:
             if found is not None:
                 return found
         if self._questions is not None:
-            return Later(partial(self._ask, self._questions, record.number, source))
-        return self._take(record, self._read(record), source)
+            return partial(self._ask, self._questions, record.number, source)
+        return self._evaluate(record, self._read(record), source)
 
     def _skip(self, record: Record) -> Outcome:
         """Pass over a record that an earlier run evaluated."""
@@ -102,7 +84,7 @@ class Intake:
         return cast("Outcome", self._until and self._until.restored(record))
 
     async def _evaluate_large(self, record: Record) -> Outcome:
-        def read() -> tuple[Response | Reject | None, Source | None]:  # In a thread, one record at a time.
+        def read() -> tuple[Response | Reject | None, Source | None]:
             source = None if self._done is None else self._done.admit(record)
             is_done = self._done is not None and source is None
             return None if is_done else self._read(record), source
@@ -110,45 +92,43 @@ class Intake:
         response, source = await run_in_thread(read)
         if response is None:
             return self._skip(record)
-        if isinstance(response, Reject):
-            return await self._reject_large(response, source)
-        return self._take(record, response, source)
+        own = self._options.on_reject
+        if isinstance(response, Reject) and isinstance(own, RejectWriter):  # Its content is as large.
+            self._counts.rejects.tally(response)  # Before anything can be cancelled.
+            await write_in_thread(partial(own, response))
+            return Rejected(response, source) if self._keeps_rejects else None
+        return self._evaluate(record, response, source)
 
-    async def _ask(self, questions: Questions, number: int, source: Source | None, _hand_out: Any) -> Outcome:
+    async def _ask(
+        self, questions: Questions, number: int, source: Source | None, hand_out: HandOut
+    ) -> Evaluation | Rejected | None:
         """Ask a question and evaluate the answer."""
         record = await questions.answer(number)
-        known, limit = self._evaluator.reference.questions, self._max_line_bytes
-        read = partial(read_record, record, known, limit)
+        known = self._evaluator.reference.questions
+        read = partial(read_record, record, known, self._options.max_line_bytes)
         response = await run_in_thread(read) if is_large(record) else read()
-        question, repeat = questions.at(record.number)
+        question, repeat = questions.at(number)
         if isinstance(response, Reject):
-            message = f"question {question.id!r}: {response.message}"
-            return await self._reject_large(replace(response, message=message), source)
-        return self._take(record, response, source, repeat)
+            response = replace(response, message=f"question {question.id!r}: {response.message}")
+        outcome = self._evaluate(record, response, source, repeat)
+        return await outcome(hand_out) if isinstance(outcome, partial) else outcome
 
-    def _read(self, record: Record) -> Response | Reject:
-        if self._read_trace is not None:
-            return self._read_trace(record)
-        return read_record(record, self._evaluator.reference.questions, self._max_line_bytes)
-
-    def _take(
-        self, record: Record, response: Response | Reject, source: Source | None, number: int | None = None
+    def _evaluate(
+        self, record: Record, response: Response | Reject, source: Source | None, repeat: int | None = None
     ) -> Outcome:
-        """Evaluate or reject a record that was read; `number` is its sample number, if any."""
+        """Evaluate or reject a record that was read; `repeat` is its sample number, if any."""
         if isinstance(response, Reject):
-            return self._reject(response, source)
+            self._counts.reject(response)
+            return Rejected(response, source) if self._keeps_rejects else None
         sample = self._counts.take_sample(response.question_id)
-        if number is not None:
-            sample = number
         evaluation = None
+        if repeat is not None:
+            sample = repeat
         if self._execution is None:
             evaluation = self._evaluator.score_at_once(record, response, sample)
-        if evaluation is not None:
-            evaluation.source = source
-            if evaluation.plan is None or not self._is_due(evaluation.plan):
+            if evaluation is not None and not self._needs_judge(evaluation, source):
                 return evaluation
-        work = partial(self._finish, evaluation, response, sample, source)
-        return Later(work)
+        return partial(self._finish, evaluation, response, sample, source)
 
     async def _finish(
         self,
@@ -156,52 +136,26 @@ class Intake:
         response: Response,
         sample: int | None,
         source: Source | None,
-        hand_out: Callable[[Evaluation], None],
-    ) -> Evaluation | None:
+        hand_out: HandOut,
+    ) -> Evaluation | Rejected | None:
         """Run queries, score large steps, and judge; None if the judge's calls must not be sent."""
         if evaluation is None:
             executed = await self._evaluator.execute(response, self._execution)
             evaluation = await self._evaluator.score_in_thread(response, sample, executed)
-            evaluation.source = source
-            if evaluation.plan is None or not self._is_due(evaluation.plan):
+            if not self._needs_judge(evaluation, source):
                 return evaluation
         assert self._session is not None  # noqa: S101
-        if self._stages:
+        if self._options.stages:
             hand_out(part_of(evaluation, evaluation.plan.pending))
         if await self._evaluator.judge(evaluation, self._session):
             return evaluation
         self._counts.give_back_sample(response.question_id)
         return None
 
-    def _is_due(self, plan: Plan) -> bool:
-        """Whether anything needs a judge."""
-        if self._session is None:
+    def _needs_judge(self, evaluation: Evaluation, source: Source | None) -> bool:
+        evaluation.source = source
+        plan = evaluation.plan
+        if plan is None or self._session is None:
             return False
         self._session.usage.outcomes["skipped"] += plan.skipped
         return bool(plan.due)
-
-    def _reject(self, reject: Reject, source: Source | None) -> Outcome:
-        """Count a reject and give it to the caller; return it if it is to be stored."""
-        self._count(reject)
-        if self._on_reject == "raise":
-            raise RejectedResponse(reject)
-        if self._on_reject != "collect":
-            self._on_reject(reject)
-        return Rejected(reject, source) if self._keeps_rejects else None
-
-    async def _reject_large(self, reject: Reject, source: Source | None) -> Outcome:
-        """Do the same, but let a thread write a large reject to its file."""
-        if not isinstance(self._on_reject, RejectWriter):
-            return self._reject(reject, source)
-        self._count(reject)  # Before anything can be cancelled.
-        await write_in_thread(partial(self._on_reject, reject))
-        return Rejected(reject, source) if self._keeps_rejects else None
-
-    def _count(self, reject: Reject) -> None:
-        rejects = self._counts.rejects
-        if self._on_reject != "collect":
-            rejects.tally(reject)
-            return
-        if not self._counts.rejects_are_read and reject.reason not in rejects.counts:
-            LOGGER.warning("rejected: %s", reject.described())
-        rejects.keep(reject)

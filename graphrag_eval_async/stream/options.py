@@ -50,15 +50,11 @@ class StreamOptions:
             check_boolean(name, getattr(self, name))
         if not isinstance(self.aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
-        check_on_reject(self.on_reject)
+        own = self.on_reject
+        if iscoroutinefunction(own) or not (callable(own) or own in ("collect", "raise")):
+            raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {own!r}')
         if self.dedupe not in ("position", "content"):
             raise UsageError(f'dedupe: expected "position" or "content", got {self.dedupe!r}')
-
-
-def check_on_reject(on_reject: object) -> None:
-    """Check how rejects are handled."""
-    if iscoroutinefunction(on_reject) or not (callable(on_reject) or on_reject in ("collect", "raise")):
-        raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}')
 
 
 class StreamKeywords(EvaluatorOptions, total=False):

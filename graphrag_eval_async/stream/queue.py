@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """The settings of a stream that reads a queue.
-
-    Attributes:
-        evaluator: evaluates the responses.
-        include_errors: whether the metrics of error responses count in the aggregates.
-        max_line_bytes: longer responses are rejected.
-        max_in_flight: how many responses may be in work.
-        result_timeout_sec: time for judging a result, in seconds; 0 if nothing is judged.
-    """
+    """The settings of a stream that reads a queue; `result_timeout_sec` is 0 if nothing is judged."""
 
     evaluator: Evaluator
     include_errors: bool
@@ -35,11 +27,9 @@ class QueueOptions:
 
 @runtime_checkable
 class QueueWork(Protocol):
-    """The work of one stream for a queue, which remembers what is done."""
+    """The work of one stream for a queue, which remembers what is done; `skipped` counts what was done."""
 
-    @property
-    def skipped(self) -> int:
-        """How many responses were done already."""
+    skipped: int
 
     def batches(self) -> AsyncGenerator[list[Record]]:
         """Yield responses as they arrive."""
@@ -56,11 +46,7 @@ class QueueWork(Protocol):
 
 @runtime_checkable
 class Queue(Protocol):
-    """Responses that several processes share; each is handed to one of them, and done once it is stored.
-
-    Attributes:
-        is_part: True, since others evaluate the rest.
-    """
+    """Responses that several processes share; each is handed to one of them, and done once it is stored."""
 
     is_part: bool
 

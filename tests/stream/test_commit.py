@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.stream import bounded_map
-from graphrag_eval_async.stream.bounded_map import BoundedMap, Later
+from graphrag_eval_async.stream.bounded_map import BoundedMap
 from tests.cases import each
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import in_time
@@ -91,7 +91,7 @@ def test_results_are_committed_before_delivery(
                 await asyncio.sleep(0)
             return number if turns < 5 else None
 
-        return Later(later) if turns else number
+        return partial(later) if turns else number
 
     async def main() -> None:
         async with leaving_nothing():
@@ -176,7 +176,7 @@ async def test_a_result_that_is_handed_out_early_needs_no_commit() -> None:
         return "whole"
 
     commit = Commit()
-    results = mapped(Source([0]), lambda _: Later(work), commit=commit)
+    results = mapped(Source([0]), lambda _: partial(work), commit=commit)
     assert await collect(results) == ["early", "whole"]
     assert commit.results == ["whole"]
 
@@ -245,7 +245,7 @@ def test_the_end_of_the_program_passes_through(error: type[BaseException], where
             return item
 
         fail("function")
-        return Later(later)
+        return partial(later)
 
     async def commit(results: Sequence[int]) -> Sequence[int]:
         fail("commit")
@@ -305,8 +305,7 @@ async def test_complete_results_are_committed_when_the_map_is_dropped() -> None:
         await settle()
         gates.gate(2).set()
         await settle()
-        del results
-        gc.collect()
+        results.drop()
         commit.go_on.set()
         await settle()
         assert commit.results == [0, 1, 2]

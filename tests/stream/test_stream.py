@@ -521,7 +521,7 @@ async def test_ready_results_take_few_turns_of_the_loop(
         pass
     turns = 0
     taken = 0
-    while stream._results.take():
+    while stream._results.pop():
         taken += 1
     assert 0 < taken < bounded_map.HANDED_OVER
     assert turns == 0
