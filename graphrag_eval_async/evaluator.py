@@ -17,7 +17,7 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
-from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, kinds_of
+from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, step_outcomes
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.metrics import JUDGED
 from graphrag_eval_async.records.outcomes import says_something
@@ -308,7 +308,7 @@ class Evaluator:
             if evaluation.facts is not None:
                 evaluation.failure = failure_of(evaluation.facts)
         if steps:
-            evaluation.steps = kinds_of(steps if executed is None else executed.judged_steps(steps))
+            evaluation.steps = step_outcomes(steps if executed is None else executed.judged_steps(steps))
         count_unjudged(evaluation, question, response)
         if self._judging is not None and not failed:
             fields, groups = response.fields, question.reference_steps

@@ -142,7 +142,7 @@ DEFAULTS = {
         f"{differences.MAX_DIFFERENCES} of {comparison.MAX_STATEMENT} characters"
     ),
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
-    "step names of one response counted by name": f"{evaluation.MANY_STEPS:,}",
+    "steps of one response counted by name": f"{evaluation.MANY_STEPS:,}",
     "length of a step name that is counted by name": f"{evaluation.LONGEST_NAME} characters",
     "length of a reply, as sent and decompressed": size(LimitsConfig().max_reply_bytes),
     "lists, objects and commas in a reply": f"{MAX_VALUES:,}",

@@ -30,13 +30,12 @@ LONGEST_NAME = 200
 """Maximum length, in characters, of a step name that is counted by name."""
 
 MANY_STEPS = 1000
-"""Maximum number of steps of one response kept one by one. With more, steps are counted by name instead, for
-at most this many names."""
+"""Maximum number of steps of one response that are kept one by one and counted by name."""
 
 StepKinds: TypeAlias = "tuple[tuple[str | None, int, int], ...]"
 """Actual steps that have a name, as tuples: name; `RETURNED`, `EMPTY` or `FAILED`; and number of steps.
 
-The name is None if it is longer than `LONGEST_NAME` characters or comes after the first `MANY_STEPS` names.
+The name is None if it is longer than `LONGEST_NAME` characters, and for the steps after `MANY_STEPS`.
 """
 
 MAX_ERRORS = 10
@@ -49,12 +48,10 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     """One response, evaluated here or read from a result dict.
 
     Aggregates, comparisons and conditions read the fields up to `is_answered`, which are always set. The
-    result dict is built from the fields after it. They are unset if the evaluation was read from a result
-    dict, which is then in `result`.
+    result dict is built from the fields after it, which are unset if it was read from one.
 
     Attributes:
-        template_id: id of the question's template.
-        question_id: id of the question. Not checked if read from a result dict; neither is `sample`.
+        template_id, question_id: of the question. The latter is unchecked if read; so is `sample`.
         failed: whether the agent failed.
         sample: number of this response among the responses to the same question, from 1.
         metrics: names of the metrics that have a value. Metrics of retrieval steps may repeat.
@@ -67,21 +64,17 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         votes: scores that several judges gave, by judge, with the metric's name.
         pending: metrics still to be judged, if a complete result follows; else None.
         is_answered: whether there is an answer that is not blank.
-        question: the question.
-        response: the checked response.
+        question, response: what was evaluated.
         reference_steps: groups of steps of the question; None if it has none.
-        matches: for each matched reference step, the index of its group, its index in the group, and the
-            index of the actual step.
-        diffs: for reference steps that are matched in part, the index of the group and of the step, and what
-            differs.
+        matches: of each matched reference step, its group, its index there, and that of the actual step.
+        diffs: of reference steps that are matched in part, group and index, and what differs.
         score: steps score, from 0 to 1; None if no steps were compared.
         has_query: whether a reference step has a reference query.
         similarity: mean similarity of queries to the reference queries, from 0 to 1; None without any.
-        similarities: that of each reference step that has one, by the indices of its group and in it.
+        similarities: that of each reference step that has one, by group and index.
         errors: comparisons that failed, with the reason.
         failure: why the steps or the answer are wrong; None without reference steps.
-        facts: what `failure` is derived from, kept to derive it again after judging; None without reference
-            steps.
+        facts: what `failure` is derived from, again after judging; None without reference steps.
         plan: metrics to judge; None without a judge.
         judged: keys and values of the judged metrics.
         judged_steps: keys and values of the judged metrics of actual steps, by index of the step.
@@ -90,7 +83,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         execution_error: why its steps could not be scored, as queries could not be run.
         executed_steps: keys and values that running queries adds to actual steps, by index of the step.
         source: file and position of the response.
-        result: the result dict, once `as_dict` has built it.
+        result: the result dict, once `as_dict` has built it, or from which this was read.
     """
 
     template_id: str
@@ -144,27 +137,19 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         return self.result
 
 
-def kinds_of(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
+def step_outcomes(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
     """The outcomes of steps."""
     kinds = []
     for step in steps:
         name = step.get("name")
-        if type(name) is str or isinstance(name, str):
+        if isinstance(name, str):
             is_error = step.get("status") == "error"
             kind = FAILED if is_error else EMPTY if returned_nothing(step) else RETURNED
             kinds.append((name if len(name) <= LONGEST_NAME else None, kind, 1))
-    return tuple(kinds) if len(kinds) <= MANY_STEPS else _together(kinds)
-
-
-def _together(kinds: Iterable[tuple[str | None, int, int]]) -> StepKinds:
-    """Outcomes with equal ones counted together, under at most `MANY_STEPS` names."""
-    names: set[str | None] = set()
-    counted: Counter[tuple[str | None, int]] = Counter()
-    for name, kind, _ in kinds:
-        if len(names) < MANY_STEPS:
-            names.add(name)
-        counted[name if name in names else None, kind] += 1
-    return tuple((name, kind, times) for (name, kind), times in counted.items())
+    if len(kinds) <= MANY_STEPS:
+        return tuple(kinds)
+    rest = Counter(kind for _, kind, _ in kinds[MANY_STEPS:])
+    return (*kinds[:MANY_STEPS], *((None, kind, times) for kind, times in rest.items()))
 
 
 def count_unjudged(evaluation: Evaluation, question: Question, response: Response) -> None:

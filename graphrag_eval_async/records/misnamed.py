@@ -33,9 +33,7 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
 
 
 def check_is_response(record: Mapping[str, Any]) -> None:
-    """Refuse a record that is a result, or a template of a reference set."""
-    if "template_id" not in record:
-        return
+    """Refuse a record with a `template_id` that is a result, or a template of a reference set."""
     if "question_text" in record and ("steps_score" in record or "failure" in record):
         raise InvalidRecord(
             "not_a_response",

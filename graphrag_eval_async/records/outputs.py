@@ -26,6 +26,8 @@ def returned_nothing(step: Mapping[str, Any]) -> bool:
     What the agent saw counts; without it, what its query returned when it was run again.
     """
     output = step.get("output")
+    if type(output) is str and output[:1] in ("{", "["):  # As most are.
+        return is_empty_json(output)
     if output is None:
         output = step.get("executed_output")
     if is_empty(output):
@@ -40,8 +42,6 @@ def is_empty(output: Any) -> bool:
     """
     if not isinstance(output, str):
         return _is_empty_value(output)
-    if output[:1] in ("{", "["):  # As most are.
-        return is_empty_json(output)
     text = output.lstrip("\ufeff \t\r\n")
     if text[:1] == "<":
         results = _find_results(text) if _SPARQL_XML in text else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from numbers import Integral, Real
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.records.caching import remember
-from graphrag_eval_async.records.evaluation import Evaluation, kinds_of
+from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.records.metrics import BY, COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.outcomes import (
@@ -29,8 +29,6 @@ _OF_RESULT = frozenset(RESULT_METRICS)
 _OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
 
 Values: TypeAlias = list[tuple[str, float]]
-Panels: TypeAlias = list[tuple[Mapping[str, Any], str]]
-Steps: TypeAlias = list[Mapping[str, Any]]
 
 
 def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> Evaluation:
@@ -42,7 +40,7 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
     """
     if isinstance(result, Evaluation):
         return result if include_errors or not result.failed else result.without_values()
-    if not _is_mapping(result):
+    if not isinstance(result, (dict, Mapping)):
         raise AggregationError(f"a result must be an object, not {describe(result)}")
     template_id, question_id = result.get("template_id"), result.get("question_id")
     if (template_id is None or question_id is None) and (swapped := what_else(result)):
@@ -50,10 +48,10 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
     if not isinstance(template_id, str):
         raise _error(result, "template_id", "a string", template_id)
     status = result.get("status", "success")
-    if not isinstance(status, str) or status not in {"success", "error"}:
+    if status not in ("success", "error"):
         raise _error(result, "status", '"success" or "error"', status)
     steps = result.get("actual_steps")
-    if not (steps is None or isinstance(steps, list | tuple)):
+    if steps is not None and not isinstance(steps, list | tuple):
         raise _error(result, "actual_steps", "a list", steps)
     failed = status == "error"
     evaluation = Evaluation(template_id, question_id, failed, result.get("sample"), result=result)
@@ -61,8 +59,8 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
     if "pending" in result:
         evaluation.pending = result["pending"] or ()
     if include_errors or not failed:
-        steps = [step for step in steps or () if type(step) is dict or isinstance(step, Mapping)]
-        evaluation.steps = kinds_of(steps)
+        steps = [step for step in steps or () if isinstance(step, (dict, Mapping))]
+        evaluation.steps = step_outcomes(steps)
         count_metrics(evaluation, result, steps)
     else:
         failures = failures_of(result, _layout_of_result(tuple(result)).errors, failed=True, counts=False)
@@ -78,30 +76,39 @@ def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> M
     return {**result, "judge": {**(judge or {}), **kinds}}
 
 
-def count_metrics(evaluation: Evaluation, result: Mapping[str, Any], steps: Steps) -> None:
+def count_metrics(
+    evaluation: Evaluation, result: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]
+) -> None:
     """Set the metrics of a result and its steps, and record which are missing and why.
 
     Raises:
         AggregationError: a metric is not a finite number of at most 64 bits.
     """
-    failed = evaluation.failed
     layout = _layout_of_result(tuple(result))
-    if failed or layout.errors:
-        failures = failures_of(result, layout.errors, failed=failed, counts=True)
+    if evaluation.failed or layout.errors:
+        failures = failures_of(result, layout.errors, failed=evaluation.failed, counts=True)
     else:
         failures = missing_of(result)
     failures += _reason(result)
-    values: Values = []
-    _collect(result, layout.metrics, values, result)
+    values = _values(result, layout.metrics, result)
     judge = result.get("judge")
-    if judge is not None and _is_mapping(judge) and "outputs" in judge:
-        texts = _outputs(judge.get("texts", []), "texts", result)
-        _collect_outputs(judge["outputs"], texts, values, failures, result)
-        evaluation.fractions = tuple(_outputs(judge.get("fractions", []), "fractions", result))
-    panels = [(result, key) for key in layout.panels]
-    _collect_of_steps(steps, values, failures, panels, result)
+    if isinstance(judge, (dict, Mapping)) and "outputs" in judge:
+        texts = _outputs(judge, "texts", result)
+        names = [name for name in _outputs(judge, "outputs", result) if name not in texts]
+        failures += failures_of_outputs(result, names)
+        values += [
+            (name, _number(result, name, result)) for name in names if isinstance(result.get(name), Real)
+        ]
+        evaluation.fractions = tuple(_outputs(judge, "fractions", result))
+    panels: list[tuple[Mapping[str, Any], str]] = [(result, key) for key in layout.panels]
+    for step in steps:
+        if step.get("name") == "retrieval":
+            layout = _layout_of_step(tuple(step))
+            values += _values(step, layout.metrics, result)
+            failures += failures_of_step(step, layout.errors)
+            panels += [(step, key) for key in layout.panels]
     if panels:
-        evaluation.votes = tuple(_votes(panels))
+        evaluation.votes = tuple(vote for item, key in panels for vote in _votes(item, key))
     evaluation.metrics, evaluation.numbers = zip(*values, strict=True) if values else ((), ())
     evaluation.tallies = tuple(failures)
 
@@ -109,10 +116,6 @@ def count_metrics(evaluation: Evaluation, result: Mapping[str, Any], steps: Step
 def _reason(result: Mapping[str, Any]) -> list[Tally]:
     reason = result.get(REASON)
     return [(REASON, reason)] if isinstance(reason, str) else []
-
-
-def _is_mapping(value: Any) -> bool:
-    return type(value) is dict or isinstance(value, Mapping)
 
 
 class _Layout(NamedTuple):
@@ -134,81 +137,54 @@ def _layout_of_step(keys: tuple[Any, ...]) -> _Layout:
     return _layout(keys, _OF_RETRIEVAL, ERRORS_OF_STEP)
 
 
-def _layout(keys: Iterable[Any], metrics: Container[str], errors: Container[str]) -> _Layout:
+def _layout(keys: tuple[Any, ...], metrics: Collection[str], errors: Collection[str]) -> _Layout:
+    names = [key for key in keys if isinstance(key, str)]
     return _Layout(
-        tuple(key for key in keys if key in metrics or (isinstance(key, str) and key.endswith(COST))),
-        tuple(key for key in keys if key in errors),
-        tuple(key for key in keys if isinstance(key, str) and key.endswith(BY)),
+        tuple(name for name in names if name in metrics or name.endswith(COST)),
+        tuple(name for name in names if name in errors),
+        tuple(name for name in names if name.endswith(BY)),
     )
 
 
-def _collect(
-    item: Mapping[str, Any], metrics: Iterable[str], values: Values, result: Mapping[str, Any]
-) -> None:
+def _values(item: Mapping[str, Any], metrics: tuple[str, ...], result: Mapping[str, Any]) -> Values:
+    values: Values = []
     for key in metrics:
         value = item[key]
         if value is not None:
             # Nearly all values pass this fast check; `_number` handles the rest.
             if not (-inf < value < inf if type(value) is float else type(value) is int and fits(value)):
-                value = _number(value, key, result)
+                value = _number(item, key, result)
             values.append((key, value))
+    return values
 
 
-def _collect_of_steps(
-    steps: Steps, values: Values, failures: list[Tally], panels: Panels, result: Mapping[str, Any]
-) -> None:
-    for step in steps:
-        if step.get("name") == "retrieval":
-            layout = _layout_of_step(tuple(step))
-            _collect(step, layout.metrics, values, result)
-            if layout.errors:
-                failures += failures_of_step(step, layout.errors)
-            if layout.panels:
-                panels += [(step, key) for key in layout.panels]
-
-
-def _votes(panels: Panels) -> Iterator[tuple[str, Mapping[str, float]]]:
+def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, float]]]:
     """Yield the scores that several judges gave a metric of a result or step, if two or more did."""
-    for item, key in panels:
-        each = item[key]
-        if not isinstance(each, Mapping) or not all(isinstance(own, Mapping) for own in each.values()):
-            continue
-        for metric in dict.fromkeys(name for own in each.values() for name in own):
-            if metric in item and not metric.endswith(COST):
-                votes = {judge: own[metric] for judge, own in each.items() if _is_score(own.get(metric))}
-                if len(votes) > 1:
-                    yield metric, votes
+    each = item[key]
+    if not isinstance(each, Mapping) or not all(isinstance(own, Mapping) for own in each.values()):
+        return
+    for metric in dict.fromkeys(name for own in each.values() for name in own):
+        if metric in item and not metric.endswith(COST):
+            scores = [(judge, own.get(metric)) for judge, own in each.items()]
+            votes = {judge: x for judge, x in scores if type(x) in {int, float} and -inf < x < inf}
+            if len(votes) > 1:
+                yield metric, votes
 
 
-def _is_score(value: Any) -> bool:
-    return type(value) in {int, float} and -inf < value < inf
-
-
-def _collect_outputs(
-    outputs: Any, texts: Container[str], values: Values, failures: list[Tally], result: Mapping[str, Any]
-) -> None:
-    names = [name for name in _outputs(outputs, "outputs", result) if name not in texts]
-    failures += failures_of_outputs(result, names)
-    for key in names:
-        value = result.get(key)
-        if isinstance(value, Real):
-            values.append((key, _number(value, key, result)))
-
-
-def _outputs(outputs: Any, key: str, result: Mapping[str, Any]) -> list[str]:
+def _outputs(judge: Mapping[str, Any], key: str, result: Mapping[str, Any]) -> list[str]:
     """The names of outputs of custom evaluations. Outputs that are numbers are metrics."""
-    if not isinstance(outputs, list | tuple) or not all(isinstance(name, str) for name in outputs):
-        raise _error(result, f"judge.{key}", "a list of names", outputs)
-    return [name for name in outputs if name not in RESULT_KEYS and not name.endswith(COST)]
+    names = judge.get(key, [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise _error(result, f"judge.{key}", "a list of names", names)
+    return [name for name in names if name not in RESULT_KEYS and not name.endswith(COST)]
 
 
-def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
-    is_number = not isinstance(value, bool)
-    if is_number and isinstance(value, Integral) and fits(int(value)):
-        return int(value)
-    if isinstance(value, Real) and not isinstance(value, Integral):
+def _number(item: Mapping[str, Any], key: str, result: Mapping[str, Any]) -> float:
+    value = item[key]
+    if not isinstance(value, bool) and isinstance(value, Real):
         with suppress(OverflowError):  # A fraction raises it; numbers of NumPy become infinite.
-            if -inf < (number := float(value)) < inf:
+            number = int(value) if isinstance(value, Integral) else float(value)
+            if fits(number) if isinstance(number, int) else -inf < number < inf:
                 return number
     raise _error(result, key, "a finite number of at most 64 bits", value)
 

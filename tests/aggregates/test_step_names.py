@@ -42,17 +42,14 @@ def few(monkeypatch: pytest.MonkeyPatch) -> int:
 
 @given(st.lists(step, max_size=30), st.integers(0, 10))
 def test_many_steps_are_counted_together(taken: list[dict[str, Any]], most: int) -> None:
-    one_by_one = evaluation.kinds_of(taken)
+    one_by_one = evaluation.step_outcomes(taken)
     assert len(one_by_one) == len(taken)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "MANY_STEPS", most)
-        together = evaluation.kinds_of(taken)
-    if len(taken) <= most:
-        assert together == one_by_one
-        return
-    first = list(dict.fromkeys(name for name, _, _ in one_by_one))[:most]
-    expected = Counter((name if name in first else None, kind) for name, kind, _ in one_by_one)
-    assert {(name, kind): times for name, kind, times in together} == expected
+        together = evaluation.step_outcomes(taken)
+    assert together[:most] == one_by_one[:most]
+    rest = Counter((None, kind) for _, kind, _ in one_by_one[most:])
+    assert {(name, kind): times for name, kind, times in together[most:]} == rest
 
 
 def oracle(some: list[dict[str, Any]], most: int) -> dict[str, Any]:
