@@ -55,8 +55,8 @@ ARGUMENTS: dict[Any, tuple[str, str]] = {
     package.evaluate_stream: (
         "reference responses",
         (
-            "ordered max_in_flight max_line_bytes aggregates on_reject steps_groups step_aliases comparators "
-            "config judge on_fatal format stages journal dedupe until"
+            "ordered max_in_flight max_line_bytes aggregates on_reject stages journal dedupe until "
+            + OF_EVALUATOR
         ),
     ),
     package.evaluate_agent: (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions, StepsGroups
-from graphrag_eval_async.sinks.journal import Journal
+from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.stream.agent import MAX_CONCURRENCY, Questions
 from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
@@ -13,22 +12,17 @@ from graphrag_eval_async.stream.pipeline import EvaluationStream
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from typing import Unpack
 
-    from graphrag_eval_async.config import Config
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.inference.until import Until
-    from graphrag_eval_async.judge import Judge
-    from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.records import Question
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.sinks.done import Dedupe
+    from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sources import Responses
-    from graphrag_eval_async.steps import Comparator
-    from graphrag_eval_async.stream.options import StreamKeywords
-    from graphrag_eval_async.stream.queue import Queue
-    from graphrag_eval_async.traces.format import TraceFormat
+    from graphrag_eval_async.stream.options import Queue, StreamKeywords
 
 __all__ = ["MAX_IN_FLIGHT", "MAX_LINE_BYTES", "EvaluationStream", "evaluate_agent", "evaluate_stream"]
 
@@ -42,17 +36,11 @@ def evaluate_stream(
     max_line_bytes: int = MAX_LINE_BYTES,
     aggregates: RunningAggregates | None = None,
     on_reject: OnReject = "collect",
-    steps_groups: StepsGroups | None = None,
-    step_aliases: Mapping[str, Sequence[str]] | None = None,
-    comparators: Mapping[str, Comparator] | None = None,
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
-    judge: Judge | Mapping[str, Judge] | None = None,
-    on_fatal: OnFatal = "raise",
-    format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     stages: bool = False,
     journal: str | os.PathLike[str] | Journal | None = None,
     dedupe: Dedupe = "position",
     until: str | Until | None = None,
+    **evaluator: Unpack[EvaluatorOptions],
 ) -> EvaluationStream:
     """Evaluate responses as they arrive.
 
@@ -72,18 +60,6 @@ def evaluate_stream(
             nobody reads these, the first of each reason is logged, and a `GraphragEvalWarning` at the end
             counts them. "raise" ends the stream with `RejectedResponse`, after the results before it. A
             callable is called with each `Reject`, which is then counted but not kept.
-        steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
-            Default: as the configuration says, else "last".
-        step_aliases: other names that agents give a step, by its name in the reference set.
-        comparators: your own comparison of steps, by name of reference step: see `Evaluator`.
-        config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
-            Without it, only steps are scored.
-        judge: your own judge, in place of the configured models; or a dict with one for each name in `judges`
-            of the metrics.
-        on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise" ends
-            the stream with `JudgeUnavailable`, "continue" makes it the error of each metric.
-        format: the responses are traces, one per line, in this format, such as "openai" or "auto"; or a
-            `TraceFormat`, which has options.
         stages: whether to yield a judged result twice: when its steps are scored, with the names of the
             metrics still to come in `pending`, and when it is complete. Aggregates count it once.
         journal: file that keeps results as JSONL, each before it is yielded. A stream with the same journal
@@ -91,13 +67,13 @@ def evaluate_stream(
             and `rejects.counts`, and are not yielded again. See `Journal`.
         dedupe: how to recognise lines that were already evaluated. "position": a line of a followed file by
             its place; lines of other sources by content, as often as each came. "content": any line that
-            equals an earlier one, so equal lines count once. A journal or "content" takes 10 bytes of memory
-            per line; 20 after resuming from a source that is read from its start.
+            equals an earlier one, so equal lines count once.
         until: a condition such as ``steps_score >= 0.8``, or an `Until`, which also sets the level. The
             stream ends with the result that decides it, either way: reading stops and work in progress is
-            cancelled. Results come in the order of the input, since quick ones are no fair sample.
-            `decision` has the outcome. Regular files are read in random order, since files are often sorted
-            by template; other sources in their own order.
+            cancelled. Results come in the order of the input, since quick ones are no fair sample, and
+            regular files are read in random order. `decision` has the outcome.
+        evaluator: `steps_groups`, `step_aliases`, `comparators`, `config`, `judge`, `on_fatal` and `format`,
+            as in `Evaluator`.
 
     Returns:
         a stream of results, which are dicts. They are yours, except for the values inside reference steps,
@@ -114,10 +90,18 @@ def evaluate_stream(
         JudgeUnavailable: on iteration, after the finished results: wrong key, unknown model, or no quota.
         ExecutionUnavailable: on iteration, likewise: the configured queries cannot be run.
     """
-    given = dict(locals())
-    del given["reference"], given["responses"]
-    evaluator, options = _prepared(reference, given)
-    return EvaluationStream(evaluator, responses, options)
+    options = StreamOptions(
+        ordered=ordered,
+        max_in_flight=max_in_flight,
+        max_line_bytes=max_line_bytes,
+        aggregates=aggregates,
+        on_reject=on_reject,
+        stages=stages,
+        journal=journal,
+        dedupe=dedupe,
+        until=until,
+    )
+    return EvaluationStream(Evaluator(reference, **evaluator), responses, options)
 
 
 def evaluate_agent(
@@ -150,38 +134,17 @@ def evaluate_agent(
             the repeat, from 1, is the `sample` of the result.
         timeout: limit of one call in seconds; None for no limit. An async call is cancelled and has 10
             seconds to clean up. A plain function cannot be stopped: the stream continues without its answer,
-            but the call occupies one of `max_concurrency` slots until it returns. Neither closing the stream
-            nor the end of the process waits for it.
+            but the call occupies one of `max_concurrency` slots until it returns.
         retry_errors: whether to ask again the questions whose responses in the journal failed or were
             rejected. Their lines move to the file ``.damaged`` beside the journal. A journal does not know
             the agent: use another journal for another agent.
         options: the other options of `evaluate_stream`. `dedupe` has no effect.
 
     Returns:
-        a stream of results, as `evaluate_stream` returns it.
-
-    Raises:
-        ReferenceDataError: the reference set is invalid.
-        ConfigError: the configuration is invalid, or needs a package that is not installed.
-        UsageError: an argument has an invalid value.
+        a stream of results; it raises what that of `evaluate_stream` raises.
     """
-    evaluator, checked = _prepared(reference, dict(options))
-    questions = Questions(
-        agent,
-        evaluator,
-        checked,
-        max_concurrency=max_concurrency,
-        repeats=repeats,
-        timeout=timeout,
-        retry_errors=retry_errors,
-    )
+    given: dict[str, Any] = dict(options)
+    own = {name: given.pop(name) for name in EvaluatorOptions.__annotations__ if name in given}
+    evaluator, checked = Evaluator(reference, **own), StreamOptions(**given)
+    questions = Questions(agent, evaluator, checked, max_concurrency, repeats, timeout, retry_errors)
     return EvaluationStream(evaluator, questions, checked)
-
-
-def _prepared(reference: Any, options: dict[str, Any]) -> tuple[Evaluator, StreamOptions]:
-    """Return the evaluator of a stream and its other options."""
-    own = {name: options.pop(name) for name in EvaluatorOptions.__annotations__ if name in options}
-    evaluator = Evaluator(reference, **own)
-    if not isinstance(journal := options.get("journal"), Journal | None):
-        options["journal"] = Journal(journal)
-    return evaluator, StreamOptions(**options)

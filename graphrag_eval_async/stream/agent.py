@@ -32,6 +32,11 @@ MAX_CONCURRENCY = 8
 MAX_ERROR_CHARACTERS = 10_000
 """Characters of an exception's message that a response keeps."""
 
+HELD = (
+    "question %r: the call of the agent timed out and takes one of %d slots until it returns. Give the agent "
+    "a timeout of its own: a plain function cannot be stopped, an async one has to let a cancellation through"
+)
+
 SEED = 0
 """Shuffles the questions of a stream with `until`; files have the same seed."""
 
@@ -55,7 +60,6 @@ class Questions:
         agent: Callable[[Question], Any],
         evaluator: Evaluator,
         options: StreamOptions,
-        *,
         max_concurrency: int,
         repeats: int,
         timeout: float | None,
@@ -74,7 +78,6 @@ class Questions:
         self._questions = tuple(evaluator.reference.questions.values())
         self._max_line_bytes, self._shuffled = options.max_line_bytes, options.until is not None
         self._concurrency, self._slots = max_concurrency, asyncio.Semaphore(max_concurrency)
-        self._overdue = 0
         self.lines = len(self._questions) * repeats
         self.retry_errors = retry_errors
 
@@ -103,8 +106,8 @@ class Questions:
     async def answer(self, number: int) -> Record:
         """Ask the question of a line; return the agent's response."""
         question, _ = self.at(number)
-        started = perf_counter()
-        call = asyncio.create_task(self._call(question))
+        started, left = perf_counter(), list[object]()
+        call = asyncio.create_task(self._call(question, left))
         try:
             await asyncio.wait([call], timeout=self._timeout)
             elapsed = perf_counter() - started
@@ -116,9 +119,8 @@ class Questions:
         response: dict[str, Any] = {}
         raised = error = None
         if is_late:
-            if not call.done():
-                self._hold_slot(call)
-            self._complain()
+            if left or not call.done():
+                LOGGER.warning(HELD, question.id, self._concurrency)
             error = f"TimeoutError: the agent gave no answer within {self._timeout:g} s"
         elif call.cancelled():  # By itself: nobody else has.
             error = "CancelledError: the agent cancelled its call"
@@ -138,8 +140,10 @@ class Questions:
             return long_line(record.data, number, 0, self._max_line_bytes)
         return record
 
-    async def _call(self, question: Question) -> tuple[dict[str, Any], BaseException | None]:
-        """Call the agent; its slot stays taken until it returns, even after a timeout."""
+    async def _call(
+        self, question: Question, left: list[object]
+    ) -> tuple[dict[str, Any], BaseException | None]:
+        """Call the agent; its slot stays taken until it returns. `left` gets a thread that goes on."""
         thread = None
         try:
             if self._blocks:
@@ -158,7 +162,7 @@ class Questions:
             if thread is None or thread.done():
                 self._slots.release()
             else:
-                self._hold_slot(thread)
+                left.append(thread)
                 thread.add_done_callback(lambda _: self._slots.release())
 
     def _as_response(self, value: Any, question_id: str) -> dict[str, Any]:
@@ -185,23 +189,6 @@ class Questions:
             text = f"the agent names {named!r}; leave it out, or name the question that was asked"
             raise _NoResponse(value, "invalid_field", f"question_id: {text}")
         return response
-
-    def _hold_slot(self, call: asyncio.Future[Any]) -> None:
-        def returned(_: object) -> None:
-            self._overdue -= 1
-
-        self._overdue += 1
-        call.add_done_callback(returned)
-
-    def _complain(self) -> None:
-        """Warn if agents that timed out hold all slots."""
-        if self._overdue == self._concurrency:
-            LOGGER.warning(
-                "all %d slots are taken by calls of the agent that timed out and have not returned; no "
-                "question is asked until one does. Give the agent timeouts of its own: a plain function "
-                "cannot be stopped, and an async one has to let its cancellation through",
-                self._overdue,
-            )
 
 
 class _NoResponse(Exception):  # noqa: N818

@@ -54,14 +54,11 @@ class BoundedMap(Generic[R]):
     for one of these, which is awaited before the next item. The partial is called with a function that hands
     out one more result at once, regardless of the order.
 
-    Results come as they complete, or in the order of their items if `ordered`. In this order, `until` sees
-    them and may end all work. At most `limit` items are admitted and not yet handed out, so a slow consumer
-    stops the reading, too. An exception of the source or the function ends the reading; what was admitted
-    before comes out first, then the exception. However it ends, `finish` is awaited once all work is done.
-
-    `commit` is awaited with all results that are complete, before any of them comes out. It returns them,
-    with None in place of those that do not come out. Once it raises, no more results come out, and all work
-    is cancelled.
+    Results come as they complete, or in the order of their items if `ordered`; then `until` sees them and may
+    end all work. At most `limit` items are admitted and not yet handed out, so a slow consumer stops the
+    reading, too. If the source or the function raises, what was admitted before comes out first, then the
+    exception. Complete results come out once `commit` returns them; it has None in place of those that do not
+    come out. If it raises, all work ends. However it ends, `finish` is awaited once all work is done.
 
     One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
     come from any task. Whoever drops the map without `aclose` calls `drop`.
@@ -98,14 +95,10 @@ class BoundedMap(Generic[R]):
         self._committing: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
-    # The consumer
-
     @property
     def state(self) -> str:
         """Whether it is "not started", "running" or "ended"."""
-        if self._finished:
-            return "ended"
-        return "not started" if self._owner is None else "running"
+        return "ended" if self._finished else "not started" if self._owner is None else "running"
 
     def __aiter__(self) -> Self:
         return self
@@ -177,8 +170,6 @@ class BoundedMap(Generic[R]):
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
-
-    # The owner
 
     async def _run(self) -> None:
         try:
@@ -260,8 +251,6 @@ class BoundedMap(Generic[R]):
         await asyncio.sleep(0)
         await self._wait(lambda: self.in_flight < self._limit)
         return monotonic() + SLICE_SECONDS
-
-    # Results
 
     def _start(self, work: Work[R]) -> None:
         self.in_flight += 1

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.bounded_map import Outcome as OutcomeOf
     from graphrag_eval_async.stream.counts import Counts
     from graphrag_eval_async.stream.options import StreamOptions
-    from graphrag_eval_async.stream.queue import QueueWork
     from graphrag_eval_async.stream.until import UntilDecided
 
     Outcome: TypeAlias = OutcomeOf[Evaluation | Rejected]
@@ -42,17 +41,15 @@ class Intake:
         session: JudgeSession | None,
         execution: ExecutionSession | None,
         counts: Counts,
-        done: Done | QueueWork | None,
+        done: Done | None,
         questions: Questions | None,
         until: UntilDecided | None,
         options: StreamOptions,
-        *,
         keeps_rejects: bool,
     ) -> None:
-        """Evaluate records, or the answers to `questions`.
+        """Evaluate records, or the answers to `questions`, that are not `done`.
 
-        `done` knows which records are done, and `until` what their results count. With `keeps_rejects`,
-        rejects are handed on, to be stored with the results.
+        With `keeps_rejects`, rejects are handed on, to be stored with the results.
         """
         self._evaluator, self._session, self._execution = evaluator, session, execution
         self._counts, self._done, self._questions, self._until = counts, done, questions, until

@@ -1,14 +1,14 @@
-"""The options of a stream, checked once."""
+"""The options of a stream, checked once, and the protocol of sources that several processes share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
-from graphrag_eval_async.evaluator import EvaluatorOptions
+from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Reject
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
@@ -39,7 +39,7 @@ class StreamOptions:
     aggregates: RunningAggregates | None = None
     on_reject: OnReject = "collect"
     stages: bool = False
-    journal: Journal | None = None
+    journal: str | os.PathLike[str] | Journal | None = None
     dedupe: Dedupe = "position"
     until: str | Until | None = None
 
@@ -69,3 +69,23 @@ class StreamKeywords(EvaluatorOptions, total=False):
     journal: str | os.PathLike[str] | Journal | None
     dedupe: Dedupe
     until: str | Until | None
+
+
+@runtime_checkable
+class Queue(Protocol):
+    """Responses that several processes share, such as a Redis stream; each is done once it is stored.
+
+    Attributes:
+        is_part: True, since others evaluate the rest.
+    """
+
+    is_part: bool
+
+    def begin(
+        self, evaluator: Evaluator, options: StreamOptions, *, include_errors: bool, result_timeout_sec: float
+    ) -> Any:
+        """Return the work of one stream: its `batches`, and `admit`, `skipped`, `commit` and `aclose`.
+
+        These are as in `Done` and `OpenJournal`, except that `commit` has None in place of results that do
+        not count. The time for judging a result is 0 if nothing is judged.
+        """

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import os
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.pricing import FREE
 from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.sinks.done import Done
-from graphrag_eval_async.sinks.journal import OpenJournal
+from graphrag_eval_async.sinks.journal import Journal, OpenJournal
 from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source, read_jsonl
 from graphrag_eval_async.stream.agent import Questions
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.counts import Counts
 from graphrag_eval_async.stream.intake import Intake
-from graphrag_eval_async.stream.queue import Queue, QueueOptions, QueueWork
+from graphrag_eval_async.stream.options import Queue, StreamOptions
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.stream.until import Decision, UntilDecided
 from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
-    from types import TracebackType
 
     from graphrag_eval_async.evaluator import Evaluator
-    from graphrag_eval_async.execution import ExecutionSession
-    from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.records import Record, Rejects
     from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sinks.rejects import Rejected
-    from graphrag_eval_async.stream.options import StreamOptions
 
 
 class EvaluationStream:
@@ -54,78 +50,75 @@ class EvaluationStream:
         self, evaluator: Evaluator, responses: Responses | Questions | Queue, options: StreamOptions
     ) -> None:
         """See `evaluate_stream`."""
+        own = options.journal
+        journal = own if isinstance(own, Journal | None) else Journal(own)
         _check(evaluator, responses, options)
-        journal = options.journal
-        self._until = None if options.until is None else UntilDecided(options.until, evaluator)
-        self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
-        self.aggregates.order_templates(evaluator.reference.templates)
-        self.aggregates.expect_steps(evaluator.reference.step_names)
-        self.late = LateSpans(evaluator.trace_format.late if evaluator.trace_format is not None else None)
         self.reference = evaluator.reference
+        self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
+        self.aggregates.order_templates(self.reference.templates)
+        self.aggregates.expect_steps(self.reference.step_names)
+        self.late = LateSpans(evaluator.trace_format.late if evaluator.trace_format is not None else None)
         self._session = session = evaluator.session()
         self.usage = JudgeUsage(FREE) if session is None else session.usage
+        self._until = until = None if options.until is None else UntilDecided(options.until, evaluator)
         self._is_entered, self._is_part = False, isinstance(responses, Queue)
-        self._counts = counts = Counts(
-            self.aggregates,
-            self.usage,
-            self.reference,
-            self._until,
-            options.on_reject,
-            numbered=not self._is_part,
+        self._counts = Counts(
+            self.aggregates, self.usage, self.reference, until, options.on_reject, numbered=not self._is_part
         )
-        if journal is not None and journal.on_restored is not None:
-            self.tell_restored(journal.on_restored)
-        self._journal = queue = None
+        queue: Any = None
         if isinstance(responses, Queue):
-            queue = self._begin(responses, evaluator, options)
+            queue = responses.begin(
+                evaluator,
+                options,
+                include_errors=self.aggregates._include_errors,
+                result_timeout_sec=0.0 if session is None else session.limits.result_timeout_sec,
+            )
+        if until is not None and isinstance(responses, str | os.PathLike):
+            files = read_jsonl(responses)  # Which are often sorted by template.
+            responses = read_jsonl(responses, shuffle=0) if files.can_be_shuffled else files
+        questions = responses if isinstance(responses, Questions) else None
         done = Done(options.dedupe) if journal is not None or options.dedupe == "content" else None
         self._done = queue or done
+        self._journal = None
         if journal is not None and done is not None:
+            if journal.on_restored is not None:
+                self.tell_restored(journal.on_restored)
             self._journal = OpenJournal(
                 journal,
                 done,
-                counts.restore_result,
-                counts.restore_reject,
+                self._counts.restore_result,
+                self._counts.restore_reject,
                 partial(_fingerprints, evaluator, responses, options),
-                retry_errors=isinstance(responses, Questions) and responses.retry_errors,
+                retry_errors=questions is not None and questions.retry_errors,
             )
         store, execution = queue or self._journal, evaluator.execution_session()
-        if self._until is not None and isinstance(responses, str | os.PathLike):
-            # Files are often sorted by template.
-            files = read_jsonl(responses)
-            responses = read_jsonl(responses, shuffle=0) if files.can_be_shuffled else files
         self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
         intake = Intake(
             evaluator,
             session,
             execution,
-            counts,
+            self._counts,
             self._done,
-            responses if isinstance(responses, Questions) else None,
-            self._until,
+            questions,
+            until,
             options,
-            keeps_rejects=store is not None,
+            store is not None,
         )
+        if (shared := queue or questions) is not None:
+            source = Source(shared.batches(), None)
+        else:
+            source = _open(responses, options, journal, done, evaluator, self.late)
+        if journal is not None and done is not None and self._journal is not None:
+            follower = responses if isinstance(responses, Follower) else None
+            source = Source(_resume(source, follower, journal, done, self._journal), source)
         self._results: BoundedMap[Evaluation | Rejected] = BoundedMap(
-            _open(queue or responses, options, done, self._journal, evaluator, self.late),
+            source,
             intake.evaluate,
             limit=options.max_in_flight,
-            ordered=options.ordered or self._until is not None,
-            until=self._until,
+            ordered=options.ordered or until is not None,
+            until=until,
             commit=None if store is None else store.commit,
-            finish=partial(_close, session, execution, store),
-        )
-
-    def _begin(self, queue: Queue, evaluator: Evaluator, options: StreamOptions) -> QueueWork:
-        limits = None if self._session is None else self._session.limits
-        return queue.begin(
-            QueueOptions(
-                evaluator=evaluator,
-                include_errors=self.aggregates._include_errors,
-                max_line_bytes=options.max_line_bytes,
-                max_in_flight=options.max_in_flight,
-                result_timeout_sec=0.0 if limits is None else limits.result_timeout_sec,
-            )
+            finish=partial(_close, store, session, execution),
         )
 
     @property
@@ -236,12 +229,7 @@ class EvaluationStream:
         self._is_entered = True
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
 
     def __del__(self) -> None:
@@ -271,38 +259,32 @@ def _check(evaluator: Evaluator, responses: Responses | Questions | Queue, optio
 
 
 def _open(
-    responses: Responses | Questions | Queue | QueueWork,
+    responses: Any,
     options: StreamOptions,
+    journal: Journal | None,
     done: Done | None,
-    opened: OpenJournal | None,
     evaluator: Evaluator,
     late: LateSpans,
 ) -> Source:
-    """Yield the lines of any source; with a journal, skip those that are done."""
-    journal, follower = options.journal, responses if isinstance(responses, Follower) else None
-    if isinstance(responses, Questions | QueueWork):
-        source = Source(responses.batches(), None)
-    else:
-        source = open_source(
-            cast("Responses", responses),
-            max_line_bytes=options.max_line_bytes,
-            exclude=[] if journal is None else journal.paths,
-            documents=evaluator.trace_format is None,
-        )
-        if evaluator.trace_format is not None:
-            source = grouped(
-                source,
-                evaluator.trace_format,
-                evaluator.reference,
-                is_live=not isinstance(responses, str | os.PathLike | JsonlFiles | list),
-                # A later run with the journal sees the rest of traces that are incomplete.
-                is_stopped=lambda: follower is not None and (journal is not None or follower._is_stopped()),
-                is_known=done.knows if done is not None else lambda _: False,
-                late=late,
-            )
-    if journal is None or done is None or opened is None:
+    source = open_source(
+        responses,
+        max_line_bytes=options.max_line_bytes,
+        exclude=[] if journal is None else journal.paths,
+        documents=evaluator.trace_format is None,
+    )
+    if evaluator.trace_format is None:
         return source
-    return Source(_resume(source, follower, journal, done, opened), source)
+    follower = responses if isinstance(responses, Follower) else None
+    return grouped(
+        source,
+        evaluator.trace_format,
+        evaluator.reference,
+        is_live=not isinstance(responses, str | os.PathLike | JsonlFiles | list),
+        # A later run with the journal sees the rest of traces that are incomplete.
+        is_stopped=lambda: follower is not None and (journal is not None or follower._is_stopped()),
+        is_known=done.knows if done is not None else lambda _: False,
+        late=late,
+    )
 
 
 async def _resume(
@@ -333,14 +315,8 @@ def _fingerprints(evaluator: Evaluator, responses: object, options: StreamOption
     return evaluator.fingerprints() | own
 
 
-async def _close(
-    session: JudgeSession | None, execution: ExecutionSession | None, store: OpenJournal | QueueWork | None
-) -> None:
-    try:
-        if execution is not None:
-            await execution.aclose()
-        if session is not None:
-            await session.aclose()
-    finally:
-        if store is not None:
-            await store.aclose()
+async def _close(*closing: Any) -> None:
+    async with AsyncExitStack() as stack:
+        for each in closing:
+            if each is not None:
+                stack.push_async_callback(each.aclose)

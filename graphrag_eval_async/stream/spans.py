@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -65,82 +64,78 @@ def grouped(
     texts = None
     if questions is not None and format.question_id is None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-    reader = _SpanReader(format, texts, is_live, is_stopped, is_known, late or LateSpans())
-    return Source(reader.batches(aiter(source)), source)
+    reader = _SpanReader(format, texts, is_known, late or LateSpans(), is_live=is_live)
+    return Source(reader.batches(aiter(source), is_stopped), source)
 
 
-@dataclass(eq=False)
 class _SpanReader:
     """Groups the spans of a source by trace and turns each trace into a response."""
 
-    format: TraceFormat
-    texts: QuestionTexts | None
-    is_live: bool
-    is_stopped: Callable[[], bool]
-    is_known: Callable[[bytes], bool]
-    late: LateSpans
-
-    def __post_init__(self) -> None:
-        self._now: Callable[[], float] = monotonic if self.is_live else lambda: 0.0
-        grace = self.format.grace if self.is_live else 1.0  # Without a clock, none is over.
-        idle = self.format.trace_idle
-        self._groups = TraceGroups[Line](grace=grace, trace_idle=idle, late=self.late)
+    def __init__(
+        self,
+        format_: TraceFormat,
+        texts: QuestionTexts | None,
+        is_known: Callable[[bytes], bool],
+        late: LateSpans,
+        *,
+        is_live: bool,
+    ) -> None:
+        self._format, self._texts, self._is_known, self._late = format_, texts, is_known, late
+        self._is_live = is_live
+        self._now: Callable[[], float] = monotonic if is_live else lambda: 0.0
+        grace = format_.grace if is_live else 1.0  # Without a clock, none is over.
+        self._groups = TraceGroups[Line](grace=grace, trace_idle=format_.trace_idle, late=late)
         self._skipped: Counter[str] = Counter()
         self._files: dict[FileId, FileId] = {}
 
-    async def batches(self, source: AsyncIterator[list[Record]]) -> AsyncGenerator[list[Record]]:
+    async def batches(
+        self, source: AsyncIterator[list[Record]], is_stopped: Callable[[], bool]
+    ) -> AsyncGenerator[list[Record]]:
         """Yield batches of responses, and of lines that are not spans, which are rejected later."""
-        following: asyncio.Task[list[Record] | None] | None = None
+        waiting: asyncio.Future[list[Record] | None] | None = None
         try:
             while True:
-                following = following or asyncio.create_task(_next(source))
-                due = self._groups.next_due
-                left = None if due is None or not self.is_live else max(0.0, due - monotonic())
-                await asyncio.wait([following], timeout=left)
-                if not following.done():
+                waiting = waiting or asyncio.ensure_future(anext(source, None))
+                due = self._groups.next_due if self._is_live else None
+                left = None if due is None else max(0.0, due - monotonic())
+                await asyncio.wait([waiting], timeout=left)
+                others: list[Record] = []
+                if not waiting.done():
                     found = self._groups.due(self._now())
-                    others: list[Record] = []
+                elif (batch := waiting.result()) is None:
+                    break
                 else:
-                    task, following = following, None
-                    batch = task.result()
-                    if batch is None:
-                        break
-                    found, others = await self._add(batch)
+                    waiting = None
+                    found = await self._add(batch, others)
                 if lines := [*others, *await self._respond(found)]:
                     yield lines
-            found = self._groups.finish(only_ended=self.is_stopped())
-            if lines := await self._respond(found):
+            if lines := await self._respond(self._groups.finish(only_ended=is_stopped())):
                 yield lines
         finally:
             await self._respond(self._groups.finish_late())
-            self._tell()
-            if following is not None:
-                following.cancel()
+            self._warn()
+            if waiting is not None:
+                waiting.cancel()
                 with suppress(Exception):
-                    await outlast(following, CLOSING_SECONDS)
+                    await outlast(waiting, CLOSING_SECONDS)
 
-    async def _add(self, batch: list[Record]) -> tuple[list[TraceGroup[Line]], list[Record]]:
+    async def _add(self, batch: list[Record], others: list[Record]) -> list[TraceGroup[Line]]:
+        """Add the spans of lines; return the traces that are complete. Append to `others` what is no span."""
         found: list[TraceGroup[Line]] = []
-        others: list[Record] = []
         for record in batch:
             if not isinstance(record, Line):
                 others.append(record)
                 continue
-            skipped: Counter[str] = Counter()
-            read = partial(spans_of_line, record.data, skipped)
+            read = partial(spans_of_line, record.data, skipped := Counter[str]())
             spans: list[Span] = await run_in_thread(read) if len(record.data) >= LARGE_BYTES else read()
             if skipped.pop(NOT_JSON, 0):
                 others.append(record)
             self._skipped += skipped
-            place = Line(record.number, record.offset, b"", self._once(record.file))
-            found += self._groups.add(spans, place, self._now())
-        return found, others
-
-    def _once(self, file: FileId | None) -> FileId | None:
-        """Return the file without places: a trace has lines in many places."""
-        if file is None or not file.followed:
-            return file
-        return self._files.setdefault(file, FileId(file.path, file.key))
+            file = record.file
+            if file is not None and file.followed:  # Without places: a trace has lines in many places.
+                file = self._files.setdefault(file, FileId(file.path, file.key))
+            found += self._groups.add(spans, Line(record.number, record.offset, b"", file), self._now())
+        return found
 
     async def _respond(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
         lines: list[Record] = []
@@ -153,44 +148,35 @@ class _SpanReader:
                 group.reason = None
             elif group.reason != "late":
                 lines.append(line)
-            elif self.late.file is not None:
-                with open(self.late.file, "ab") as file:  # noqa: ASYNC230  (as quick as changing threads)
+            elif self._late.file is not None:
+                with open(self._late.file, "ab") as file:  # noqa: ASYNC230  (as quick as changing threads)
                     file.write(line.data + b"\n")
         return lines
 
     def _response(self, group: TraceGroup[Line]) -> Line | None:
-        format_, place = self.format, group.place
+        format_, place = self._format, group.place
+        response: dict[str, Any] | None = {}
         identity = group.trace_id.encode(errors="surrogatepass")
-        if self.is_known(identity):
-            return _traced(place, b"{}", identity)
-        response = response_of_spans(
-            group.spans,
-            question_id=format_.question_id,
-            questions=self.texts,
-            failed=format_.failed,
-            step_names=format_.step_names or {},
-            turn=format_.turn,
-        )
+        if not self._is_known(identity):
+            response = response_of_spans(
+                group.spans,
+                question_id=format_.question_id,
+                questions=self._texts,
+                failed=format_.failed,
+                step_names=format_.step_names or {},
+                turn=format_.turn,
+            )
         if response is None:
             self._skipped["traces without a span of an agent"] += 1
             return None
-        return _traced(place, orjson.dumps(response), identity)
+        line = TraceLine(place.number, place.offset, orjson.dumps(response), place.file)
+        line.identity = identity
+        return line
 
-    def _tell(self) -> None:
+    def _warn(self) -> None:
         """Log what was dropped."""
-        if (late := self.late.facts()) is not None:
+        if (late := self._late.facts()) is not None:
             LOGGER.warning("%s", late["text"])
         counts = self._skipped + Counter({"traces that were open at the stop": len(self._groups)})
         if counts:
             LOGGER.warning("skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items()))
-
-
-def _traced(place: Line, data: bytes, identity: bytes) -> TraceLine:
-    line = TraceLine(place.number, place.offset, data, place.file)
-    line.identity = identity
-    return line
-
-
-async def _next(source: AsyncIterator[list[Record]]) -> list[Record] | None:
-    """The next batch; None at the end, since a task cannot raise StopAsyncIteration."""
-    return await anext(source, None)

@@ -20,8 +20,9 @@ from graphrag_eval_async.scale.redis.group import (
 from graphrag_eval_async.scale.redis.worker import RedisWorker
 
 if TYPE_CHECKING:
+    from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.redis_client import RedisAddress
-    from graphrag_eval_async.stream.queue import QueueOptions
+    from graphrag_eval_async.stream.options import StreamOptions
 
 
 class RedisStream:
@@ -40,8 +41,10 @@ class RedisStream:
     def __repr__(self) -> str:
         return f"<RedisStream: {self}, group {self.settings.keys.group!r}>"
 
-    def begin(self, options: QueueOptions) -> RedisWorker:
-        return RedisWorker(self.settings, options)
+    def begin(
+        self, evaluator: Evaluator, options: StreamOptions, *, include_errors: bool, result_timeout_sec: float
+    ) -> RedisWorker:
+        return RedisWorker(self.settings, evaluator, options, include_errors, result_timeout_sec)
 
 
 def redis_stream(

@@ -25,10 +25,11 @@ from graphrag_eval_async.threads import run_in_thread
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
+    from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Record
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.scale.redis.group import Settings
-    from graphrag_eval_async.stream.queue import QueueOptions
+    from graphrag_eval_async.stream.options import StreamOptions
 
 T = TypeVar("T")
 
@@ -82,18 +83,25 @@ class Finished(NamedTuple):
 class RedisWorker:
     """The work of one stream of results for a consumer group."""
 
-    def __init__(self, settings: Settings, options: QueueOptions) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        evaluator: Evaluator,
+        options: StreamOptions,
+        include_errors: bool,
+        result_timeout_sec: float,
+    ) -> None:
         self.skipped = 0
         self._settings = settings
-        self._options = options
+        self._evaluator, self._options, self._include_errors = evaluator, options, include_errors
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
         self._consumer = settings.consumer or f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         keys = self._keys
         names = keys.stream, keys.results, keys.rejects, keys.changes[0], keys.counts, keys.answered
         self._names = [*names, f"{keys.commit}{self._consumer}"]
-        self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + options.result_timeout_sec
-        self._knows_questions = not isinstance(options.evaluator.reference, NoReference)
+        self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + result_timeout_sec
+        self._knows_questions = not isinstance(evaluator.reference, NoReference)
         self._held: dict[str, None] = {}
         self._tending: asyncio.Task[None] | None = None
         self._merging: asyncio.Task[None] | None = None
@@ -128,8 +136,8 @@ class RedisWorker:
 
     async def _begin(self) -> None:
         """Create the group if it does not exist; check that it was created under the same conditions."""
-        keys, evaluator = self._keys, self._options.evaluator
-        own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._options.include_errors}
+        keys, evaluator = self._keys, self._evaluator
+        own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._include_errors}
         conditions = orjson.dumps(own, option=orjson.OPT_SORT_KEYS)
         base = self._aggregates()
         base.order_templates(evaluator.reference.templates)
@@ -247,8 +255,8 @@ class RedisWorker:
         return finished, change.to_bytes() if has_results else b""
 
     def _aggregates(self) -> RunningAggregates:
-        names = self._options.evaluator.reference.step_names
-        return RunningAggregates(include_errors=self._options.include_errors, steps=names)
+        names = self._evaluator.reference.step_names
+        return RunningAggregates(include_errors=self._include_errors, steps=names)
 
     async def _send(self, finished: Sequence[Finished], change: bytes) -> set[str]:
         """Commit all, or nothing if some entries are not pending; return those."""
