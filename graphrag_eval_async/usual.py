@@ -8,7 +8,7 @@ have other names. Whatever is not is left to `records.response`, which says what
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import orjson
 
@@ -52,8 +52,25 @@ NAMES_KEPT = 4096
 """Maximum names of steps that are remembered to be no other spelling of a reference step's."""
 
 _KNOWN = frozenset({"question_id", "id", "status", "error", "actual_answer", "actual_steps", *RESOURCES})
+_OPTIONAL = (
+    *("reference_steps", "reference_answer", "error", "actual_answer", "actual_steps"),
+    *(*RESOURCES, "sample", "response_id", "source"),
+)
 _WITH_SCORE = ("steps_score", *RESOURCES)
 _numbers_of = itemgetter(*RESOURCES)
+
+
+class _Expected(NamedTuple):
+    """A step of the last group of a question, with which a usual response is compared.
+
+    `table` has the decoded results of a small set; `is_empty` is known of results.
+    """
+
+    name: str
+    output: str
+    is_table: bool
+    table: Any
+    is_empty: bool | None
 
 
 class UsualWay:
@@ -78,7 +95,7 @@ class UsualWay:
         self._own, self._names, self._known = own, names, known
         self._take_sample = take_sample
         self._keeps = sum(question.size for question in questions.values()) <= KEPT_BYTES
-        self._kept: dict[str, tuple[list[list[Step]], list[Any]]] = {}
+        self._kept: dict[str, tuple[list[list[Step]], list[_Expected]]] = {}
         self._unlike: set[str] = set()
 
     def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | None:  # noqa: C901  (one pass)
@@ -111,64 +128,58 @@ class UsualWay:
         if status != "success" and status != "error":
             return None
         failed = error is not None or status == "error"
-        kinds = self._kinds(steps)
-        if kinds is None:
+        usable = () if steps is None else self._usable(steps)
+        if usable is None:
             return None
         state = answer_state(answer)
-        template_id, reference_answer = question.template_id, question.reference_answer
-        result: dict[str, Any] = {
-            "template_id": template_id,
-            "question_id": question.id,
-            "question_text": question.text,
-        }
-        score = failure = None
-        has_steps = question.data is not None
-        if has_steps:
+        score = failure = groups = None
+        empties: dict[int, bool | None] = {}
+        if has_steps := question.data is not None:
             prepared = self._kept.get(question.id) or self._prepare(question)
             if prepared is None:
                 return None
-            groups, documents = prepared
+            groups, expected = prepared
             if self._keeps:
                 groups = [[step.copy() for step in group] for group in groups]
-            result["reference_steps"] = groups
             if failed or steps is None:
                 failure = "step_error" if steps else "no_steps"
+            elif not _match(groups, expected, steps, usable, empties):
+                return None
             else:
-                taken = self._match(groups[-1], documents, steps, kinds)
-                if taken is None or (
-                    not taken and len(groups) > 1
-                ):  # It may have taken steps of another group.
-                    return None
-                score = float(taken)
-                unanswered = state != ANSWERED and says_something(reference_answer)
-                failure = "no_steps" if not taken else "no_answer" if unanswered else "none"
+                score = 1.0 if empties else 0.0
+                unanswered = state != ANSWERED and says_something(question.reference_answer)
+                failure = "no_steps" if not empties else "no_answer" if unanswered else "none"
                 numbers = (score, *numbers)
                 metrics = _WITH_SCORE if metrics is RESOURCES else ("steps_score", *metrics)
-        if reference_answer is not None:
-            result["reference_answer"] = reference_answer
-        result["status"] = "error" if failed else "success"
-        if error is not None:
-            result["error"] = error
-        if answer is not None:
-            result["actual_answer"] = answer
-        if steps is not None:
-            result["actual_steps"] = steps
-        result["steps_score"] = score
-        result["failure"] = failure
-        for key in RESOURCES:
-            if key in fields:
-                result[key] = fields[key]
-        if (sample := self._take_sample(question.id)) is not None:
-            result["sample"] = sample
-        if own_id is not None:
-            result["response_id"] = own_id
-        if source is not None:
-            result["source"] = source
+        sample = self._take_sample(question.id)
+        result: dict[str, Any] = {
+            "template_id": question.template_id,
+            "question_id": question.id,
+            "question_text": question.text,
+            "reference_steps": groups,
+            "reference_answer": question.reference_answer,
+            "status": "error" if failed else "success",
+            "error": error,
+            "actual_answer": answer,
+            "actual_steps": steps,
+            "steps_score": score,
+            "failure": failure,
+            "input_tokens": get("input_tokens"),
+            "output_tokens": get("output_tokens"),
+            "total_tokens": get("total_tokens"),
+            "elapsed_sec": get("elapsed_sec"),
+            "sample": sample,
+            "response_id": own_id,
+            "source": source,
+        }
+        for key in _OPTIONAL:
+            if result[key] is None:
+                del result[key]
         metrics, tallies, of_error = outcome_of(
             metrics,
             failed,
             state,
-            reference_answer is not None,
+            question.reference_answer is not None,
             has_steps,
             False,
             bool(steps),
@@ -176,13 +187,13 @@ class UsualWay:
             False,
         )
         return Evaluation(
-            template_id,
+            question.template_id,
             question.id,
             failed,
             sample,
             metrics,
             numbers,
-            kinds,
+            _outcomes(steps, usable, empties) if steps else (),
             tallies,
             of_error,
             is_answered=state == ANSWERED,
@@ -190,33 +201,29 @@ class UsualWay:
             result=result,
         )
 
-    def _kinds(self, steps: Any) -> tuple[tuple[str, int, int], ...] | None:  # noqa: C901  (one pass)
-        """The outcomes of steps; None if one of them is unusual."""
-        if steps is None:
-            return ()
+    def _usable(self, steps: Any) -> list[str | None] | None:  # noqa: C901  (one pass)
+        """The names of steps, None for one that failed; None in all if one of them is unusual."""
         if type(steps) is not list or len(steps) > MOST_STEPS:
             return None
-        kinds, unlike = [], self._unlike
+        usable: list[str | None] = []
         for step in steps:
             if type(step) is not dict:
                 return None
-            name, status, output = step.get("name"), step.get("status"), step.get("output")
-            if type(name) is not str or (name not in unlike and not self._is_usual(name)):
+            name, status = step.get("name"), step.get("status")
+            if type(name) is not str or (name not in self._unlike and not self._is_usual(name)):
                 return None
             for value in step.values():
-                if type(value) is dict or type(value) is list:
+                if type(value) is not str and (type(value) is dict or type(value) is list):
                     for child in value.values() if type(value) is dict else value:
                         if type(child) in CONTAINERS and nests_deeper(step, MAX_DEPTH - 2):
                             return None
             if status == "error":
-                kinds.append((name, FAILED, 1))
-            elif status == "success" and type(output) is str:
-                is_json = output[:1] == "{"  # As most are.
-                is_empty = is_empty_json(output) if is_json else returned_nothing(step)
-                kinds.append((name, EMPTY if is_empty else RETURNED, 1))
+                usable.append(None)
+            elif status == "success" and type(step.get("output")) is str:
+                usable.append(name)
             else:
                 return None
-        return tuple(kinds)
+        return usable
 
     def _is_usual(self, name: str) -> bool:
         """Whether a step's name is that of a reference step, or unlike all of them."""
@@ -229,11 +236,8 @@ class UsualWay:
         self._unlike.add(name)
         return True
 
-    def _prepare(self, question: Question) -> tuple[list[list[Step]], list[Any]] | None:
-        """Decode the steps of a question; None if those of the last group are compared in an unusual way.
-
-        Also returns, of a small set, the decoded results in JSON of the steps of the last group.
-        """
+    def _prepare(self, question: Question) -> tuple[list[list[Step]], list[_Expected]] | None:
+        """Decode the steps of a question; None if those of the last group are compared in an unusual way."""
         if (data := question.data) is None or len(data) >= LARGE_BYTES:
             return None
         groups = decode_steps(data)
@@ -243,50 +247,69 @@ class UsualWay:
             for step in group:
                 if step.get(REFERENCE_QUERY) is not None:
                     return None
+        expected = []
         for step in groups[-1]:
-            name = step["name"]
-            if type(step.get("output")) is not str or name in self._own or compares_by_name(name):
+            name, output = step["name"], step.get("output")
+            if type(output) is not str or name in self._own or compares_by_name(name):
                 return None
-        if not self._keeps:
-            return groups, []
-        documents = [_is_table(step) and orjson.loads(step["output"]) for step in groups[-1]]
-        self._kept[question.id] = groups, documents
-        return groups, documents
-
-    def _match(
-        self, group: list[Step], documents: list[Any], steps: list[Step], kinds: Sequence[Any]
-    ) -> bool | None:
-        """Whether all steps of a group are matched, or none is named; None if they must be compared.
-
-        Sets `matches` of the group's steps.
-        """
-        taken: list[int] = []
-        for place, expected in enumerate(group):
-            latest, is_named, own = -1, False, expected["name"]
-            for index, (name, kind, _) in enumerate(kinds):
-                if name == own:
-                    is_named = True
-                    if kind != FAILED and index not in taken:
-                        latest = index
-            if latest >= 0 and _equals(expected, documents and documents[place], steps[latest]["output"]):
-                expected["matches"] = steps[latest].get("id")
-                taken.append(latest)
-            elif is_named or taken:
-                return None
-        return len(taken) == len(group)
+            is_table = step.get("output_media_type") == SPARQL_RESULTS
+            table = orjson.loads(output) if is_table and self._keeps else None
+            is_empty = is_empty_json(output) if is_table else None
+            expected.append(_Expected(name, output, is_table, table, is_empty))
+        if self._keeps:
+            self._kept[question.id] = groups, expected
+        return groups, expected
 
 
-def _is_table(step: Step) -> bool:
-    return step.get("output_media_type") == SPARQL_RESULTS
+def _match(
+    groups: list[list[Step]],
+    expected: list[_Expected],
+    steps: list[Step],
+    usable: Sequence[str | None],
+    empties: dict[int, bool | None],
+) -> bool:
+    """Whether it is plain that all steps of the last group are matched, or none; else they must be compared.
+
+    Sets `matches` of the group's steps, and whether what each matched step returned is empty.
+    """
+    for place, each in enumerate(expected):
+        index = len(usable) - 1 if each.name in usable else -1
+        while index >= 0 and (usable[index] != each.name or index in empties):
+            index -= 1
+        if index >= 0:
+            if not _equals(each, steps[index]["output"]):
+                return False
+            groups[-1][place]["matches"] = steps[index].get("id")
+            empties[index] = each.is_empty
+        elif empties or (None in usable and any(step["name"] == each.name for step in steps)):
+            return False
+    # Without a match, it may have taken steps of another group.
+    return len(empties) == len(expected) or (not empties and len(groups) == 1)
 
 
-def _equals(expected: Step, document: Any, output: str) -> bool:
+def _equals(expected: _Expected, output: str) -> bool:
     """Whether an output is plainly equal to the expected one, so that its comparator's score is 1."""
-    if output == expected["output"]:
+    if output == expected.output:
         return True
+    if not expected.is_table:
+        return False
     try:
-        return _is_table(expected) and is_same_table(
-            document or orjson.loads(expected["output"]), orjson.loads(output)
-        )
+        return is_same_table(expected.table or orjson.loads(expected.output), orjson.loads(output))
     except (TypeError, ValueError):
         return False
+
+
+def _outcomes(
+    steps: list[Step], usable: Sequence[str | None], empties: dict[int, bool | None]
+) -> tuple[tuple[str, int, int], ...]:
+    kinds = []
+    for index, name in enumerate(usable):
+        if name is None:
+            kinds.append((steps[index]["name"], FAILED, 1))
+            continue
+        is_empty = empties.get(index)
+        if is_empty is None:
+            output = steps[index]["output"]
+            is_empty = is_empty_json(output) if output[:1] == "{" else returned_nothing(steps[index])
+        kinds.append((name, EMPTY if is_empty else RETURNED, 1))
+    return tuple(kinds)

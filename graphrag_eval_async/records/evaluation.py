@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -42,6 +43,8 @@ MAX_ERRORS = 10
 """Maximum number of failed comparisons listed in `steps_score_error`."""
 
 NO_ANSWER, _BLANK_ANSWER, ANSWERED = range(3)
+
+NOTHING: Mapping[Any, Any] = MappingProxyType({})  # A dict would be copied for each evaluation.
 
 
 class Evaluation(msgspec.Struct, gc=False, eq=False):
@@ -107,17 +110,17 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     score: float | None = None
     has_query: bool = False
     similarity: float | None = None
-    similarities: Mapping[tuple[int, int], float] = {}
+    similarities: Mapping[tuple[int, int], float] = NOTHING
     errors: Sequence[str] = ()
     failure: str | None = None
     facts: Any = None
     plan: Any = None
-    judged: Mapping[str, Any] = {}
-    judged_steps: Mapping[int, Mapping[str, Any]] = {}
+    judged: Mapping[str, Any] = NOTHING
+    judged_steps: Mapping[int, Mapping[str, Any]] = NOTHING
     provenance: dict[str, Any] | None = None
     execution: Mapping[str, Any] | None = None
     execution_error: str | None = None
-    executed_steps: Mapping[int, Mapping[str, Any]] = {}
+    executed_steps: Mapping[int, Mapping[str, Any]] = NOTHING
     source: dict[str, Any] | None = None
     result: Mapping[str, Any] | None = None
 

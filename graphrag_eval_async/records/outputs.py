@@ -12,8 +12,8 @@ import orjson
 from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.records.shapes import CSV
 
-_BINDINGS = '"bindings"'
 _is_empty_list = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*").fullmatch
+_has_no_rows = re.compile(r'"bindings"\s*:\s*\[\s*\]').match
 _is_tsv_header = re.compile(r"[?$]\w+(?:\t[?$]\w+)*(?:\r?\n)?").fullmatch
 _SPARQL_XML = "http://www.w3.org/2005/sparql-results#"
 _find_results = re.compile(r"<(?:[\w.-]+:)?results(/|\s[^<>]*)?>").search
@@ -51,14 +51,8 @@ def is_empty(output: Any) -> bool:
 
 def is_empty_json(text: str) -> bool:
     """Whether text is JSON of an empty list, or of SPARQL results without rows. Most is neither."""
-    place = text.find(_BINDINGS)
-    if place < 0:
-        return _is_empty_list(text) is not None
-    row = text.find("{", place)
-    # Else the list ends before any row begins, or there is more than one.
-    if row >= 0 and text.find("]", place, row) < 0 and text.rfind(_BINDINGS) == place:
-        return False
-    return not isinstance(value := decoded(text), str) and _is_empty_value(value)
+    place = text.find('"bindings"')
+    return (_is_empty_list(text) if place < 0 else _has_no_rows(text, place)) is not None
 
 
 def _is_empty_value(value: Any) -> bool:
