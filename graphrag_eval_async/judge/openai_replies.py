@@ -16,8 +16,7 @@ from msgspec import DecodeError, Struct, json
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.openai_response import EXCERPT, MAX_BODY_VALUES
 from graphrag_eval_async.judge.protocol import MAX_VALUES, check_size
-from graphrag_eval_async.records.decoding import InvalidRecord, decode
-from graphrag_eval_async.records.pieces import count_values
+from graphrag_eval_async.records.decoding import InvalidRecord, count_values, decode
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from msgspec import json
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.protocol import MAX_VALUES, Denied
 from graphrag_eval_async.judge.retry import RETRIED
-from graphrag_eval_async.records.decoding import InvalidRecord, decode
-from graphrag_eval_async.records.pieces import count_values
+from graphrag_eval_async.records.decoding import InvalidRecord, count_values, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

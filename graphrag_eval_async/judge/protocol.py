@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 import msgspec
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.records.pieces import count_values
+from graphrag_eval_async.records.decoding import count_values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import GraphragEvalError
-from graphrag_eval_async.records.line import BROKEN_LINE, BYTE_ORDER_MARK, MAX_LINE_BYTES
-from graphrag_eval_async.records.pieces import LARGE_BYTES, count_values, loads
+from graphrag_eval_async.records.line import BYTE_ORDER_MARK, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.line import Reason
+
+LARGE_BYTES = 1 << 18
+"""Minimum size of text whose values are counted before it is decoded."""
 
 BYTES_PER_VALUE = 64
 """Bytes of the maximum line length per list, object or comma. A line with more of them is rejected: Python
@@ -48,15 +50,22 @@ def load(data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> Any:
     """Like `decode`, but without the check of the depth; orjson's own limit is 1,024 levels."""
     data = data.removeprefix(BYTE_ORDER_MARK)
     try:
-        if len(data) < LARGE_BYTES:
-            return orjson.loads(data)
         limit = max(max_line_bytes, MAX_LINE_BYTES) // BYTES_PER_VALUE
-        if (count := count_values(data)) > limit:
+        if len(data) >= LARGE_BYTES and (count := count_values(data)) > limit:
             most = f"max_line_bytes / {BYTES_PER_VALUE} = {limit}; raise it, or shorten the line"
             raise InvalidRecord("too_long", f"{count} lists, objects and commas, more than {most}")
-        return loads(data)
+        return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise _undecodable(data, str(error)) from None
+
+
+def count_values(text: bytes) -> int:
+    """Number of lists, objects and commas in JSON text, including those in strings. Estimates its values."""
+    count = 0
+    for start in range(0, len(text), LARGE_BYTES):  # Other threads run in between.
+        piece = text[start : start + LARGE_BYTES]
+        count += len(piece) - len(piece.translate(None, b"[{,"))
+    return count
 
 
 def _undecodable(data: bytes, problem: str) -> InvalidRecord:
@@ -66,9 +75,8 @@ def _undecodable(data: bytes, problem: str) -> InvalidRecord:
         return InvalidRecord("invalid_utf8", f"{error.reason} at byte {error.start} of the line")
     if " limit " in problem:  # "depth limit exceeded", or "Recursion limit reached" of older versions.
         return too_deep()
-    if data.startswith(b"{") and BROKEN_LINE in data:
-        lines = data.count(BROKEN_LINE) + 1
-        problem = f"this object spans {lines} lines; write one object per line, as `jq -c .` does"
+    if data.strip() == b"{":
+        problem = "this object spans several lines; write one object per line, as `jq -c .` does"
     return InvalidRecord("invalid_json", problem)
 
 

@@ -36,9 +36,6 @@ Reason = Literal[
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Default maximum length of a line."""
 
-BROKEN_LINE = b"\v"
-"""Replaces line feeds in an object that spans several lines. JSON does not allow it anywhere."""
-
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.records.shapes import CSV
 
 _is_empty_list = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*").fullmatch
@@ -81,5 +80,5 @@ def decoded(value: Any) -> Any:
     """What JSON text holds; all else as it is."""
     if isinstance(value, str):
         with suppress(orjson.JSONDecodeError):
-            return loads(value)
+            return orjson.loads(value)
     return value

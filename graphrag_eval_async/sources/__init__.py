@@ -15,7 +15,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.sources.files import PIECE_BYTES
 from graphrag_eval_async.sources.follow import Follower, Lag, follow_jsonl
-from graphrag_eval_async.sources.lines import Splitter, cut, is_blank, long_line, objects_of, split_lines
+from graphrag_eval_async.sources.lines import Splitter, is_blank, long_line, objects_of, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 
 __all__ = [
@@ -82,10 +82,9 @@ def open_source(
         responses = read_jsonl(responses)
     if isinstance(responses, JsonlFiles):
         responses.exclude(exclude)
-        responses.documents = documents
-    if isinstance(responses, JsonlFiles | Follower):
-        theirs = responses if isinstance(responses, Follower) else None
-        return Source(responses.batches(max_line_bytes=max_line_bytes), theirs)
+        return Source(responses.batches(max_line_bytes=max_line_bytes, documents=documents), None)
+    if isinstance(responses, Follower):
+        return Source(responses.batches(max_line_bytes=max_line_bytes), responses)
     if hasattr(responses, "iloc"):
         responses = _rows(responses)
     if isinstance(responses, Stream):
@@ -132,7 +131,7 @@ async def from_iterable(
     source: Iterable[Any] | AsyncIterable[Any], *, max_line_bytes: int, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
     """The records in each item, numbered; lines of files are unchanged. Advances the iterable on the loop."""
-    splitter = Splitter(max_line_bytes, skip_nuls=False)
+    splitter = Splitter(max_line_bytes)
     async for item in source if isinstance(source, AsyncIterable) else _each(source):
         if isinstance(item, Line | LongLine):
             yield [item]
@@ -140,12 +139,11 @@ async def from_iterable(
         number, offset = splitter.number, splitter.offset
         if isinstance(item, str | bytes | bytearray | memoryview):
             data = item.encode(errors="surrogatepass") if isinstance(item, str) else bytes(item)
-            if data.find(b"\n", 0, -1) >= 0 or len(data) > max_line_bytes:
-                for lines in _lines(data, splitter, documents=documents and b"\n" in data):
-                    if lines:
-                        yield lines
-                    else:
-                        await asyncio.sleep(0)
+            if data.find(b"\n", 0, -1) >= 0:
+                for lines in splitter.split(data, objects_of(data) if documents else None):
+                    yield lines
+                if splitter.held:
+                    yield splitter.finish()
                 continue
             record: Line | Unwritable = Line(number, offset, data.removesuffix(b"\n"))
         else:
@@ -155,22 +153,10 @@ async def from_iterable(
             yield [record]
         elif len(record.data) > max_line_bytes:
             yield [long_line(record.data, number, offset, max_line_bytes)]
-        elif is_blank(record.data, number):
-            await asyncio.sleep(0)
         else:
-            yield [record]
+            yield [] if is_blank(record.data, number) else [record]
 
 
 async def _each(items: Iterable[Any]) -> AsyncGenerator[Any]:
     for item in items:
         yield item
-
-
-def _lines(data: bytes, splitter: Splitter, *, documents: bool) -> Iterator[list[Record]]:
-    """The lines of a text, in batches, which may be empty."""
-    if documents and (objects := objects_of(data)) is not None:
-        yield from splitter.number_objects(data, objects)
-        return
-    yield from map(splitter.feed, cut(data))
-    if not data.endswith(b"\n"):
-        yield splitter.finish()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from gzip import BadGzipFile, GzipFile
 from itertools import islice
+from stat import S_ISFIFO, S_ISREG, S_ISSOCK
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import anyio
@@ -49,24 +49,19 @@ async def in_thread(function: Callable[..., R], *args: Any) -> R:
     return await run_in_thread(partial(function, *args), threads=reading_threads())
 
 
-def open_binary(path: str, end: int | None = None, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
+def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
     """A file, pipe, device or address, opened for reading; ``-`` is standard input.
 
-    Does not wait for the writer of a named pipe. An address may be read up to `end` only.
-
-    Raises:
-        SourceError: it cannot be opened.
+    Does not wait for the writer of a named pipe. Raises a `SourceError` if it cannot be opened.
     """
     try:
         if path == "-":
             return open(STDIN, "rb", buffer_bytes, closefd=False)
         if is_address(path):
-            return open_remote(path, end, buffer_bytes)
+            return open_remote(path, buffer_bytes)
         return open(path, "rb", buffer_bytes, opener=_open_at_once)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
-    except ValueError as error:
-        raise not_a_path(path, error) from error
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -74,29 +69,16 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def read_start(path: str, count: int) -> bytes:
-    """The first bytes of a file.
-
-    Raises:
-        SourceError: it cannot be read.
-    """
-    with open_binary(path, buffer_bytes=count) as file:
+    """The first bytes of a file; raises a `SourceError` if it cannot be read."""
+    with open_binary(path, count) as file:
         try:
             return file.read(count)
         except OSError as error:
             raise unreadable(path, error) from error
 
 
-def is_regular(file: BinaryIO) -> bool:
-    """Whether an open local file is a regular file."""
-    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-
-
-def not_a_path(path: str, error: ValueError) -> SourceError:
-    return SourceError(f"{path!r}: cannot be a path: {error}")
-
-
-def unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
-    return SourceError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}")
+def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> SourceError:
+    return SourceError(f"{shown(path)}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def file_size(path: str) -> int:
@@ -109,13 +91,11 @@ def file_size(path: str) -> int:
         return RemoteFile(path).size
     try:
         status = os.fstat(STDIN) if path == "-" else os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
+        if not S_ISREG(status.st_mode):
             raise SourceError(f"{path}: has no size: it is not a regular file")
         return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
-    except ValueError as error:
-        raise not_a_path(path, error) from error
 
 
 async def read_pieces(
@@ -160,7 +140,7 @@ async def read_pieces(
 def _is_waited_for(file: BinaryIO) -> bool:
     """Whether an open file is a pipe, socket or terminal."""
     mode = os.fstat(file.fileno()).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or file.isatty()
+    return S_ISFIFO(mode) or S_ISSOCK(mode) or file.isatty()
 
 
 async def _read_pipe(descriptor: int, path: str) -> AsyncGenerator[bytes]:

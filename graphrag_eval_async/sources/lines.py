@@ -1,8 +1,7 @@
-"""Splitting of text into lines of JSON, and of arrays and objects that span lines into objects."""
+"""Splitting of text into lines of JSON, and of arrays into objects."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import re
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
-from graphrag_eval_async.records.line import BROKEN_LINE
 from graphrag_eval_async.records.line import MAX_LINE_BYTES as MAX_LINE_BYTES
 from graphrag_eval_async.records.reject import HEAD_BYTES
 from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread
@@ -21,20 +19,17 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records import FileId
 
-
 LOGGER = logging.getLogger("graphrag_eval_async.follow")
 
 START_BYTES = 1 << 10
-"""Bytes at the start of a text that tell whether it has one object per line."""
+"""Bytes at the start of a text that tell whether it is an array of objects."""
 
 MAX_DOCUMENT_BYTES = 1 << 28
 """Maximum size of a text that begins with an array, which is decoded whole; a longer one is read as lines."""
 
 BATCH_OBJECTS = 64
 
-_DOCUMENT = re.compile(rb'(?:\xef\xbb\xbf)?\s*+(?:\[\s*+\{|\{[ \t\r]*+\n\s*+["}])')
-_TOO_SHORT_TO_TELL = re.compile(rb"\xef\xbb?|(?:\xef\xbb\xbf)?\s*+(?:[\[{]\s*+)?")
-_NEXT_OBJECT = re.compile(rb"\n(?=\{)")
+_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\[\s*+\{")
 
 
 async def split_lines(
@@ -45,35 +40,27 @@ async def split_lines(
     offset: int = 0,
     documents: bool = False,
 ) -> AsyncGenerator[list[Record]]:
-    """The lines that each chunk completes and, at the end, a last line without a newline.
+    """The lines that each piece of a text completes, which may be none, and a last line without a newline.
 
-    A line ends only at ``\\n``. Blank lines are counted, not yielded. Only the head of a line longer than
-    `max_line_bytes` is kept. `file` is the file that is read, if any, and `offset` where in it. With
-    `documents`, each object of a text that is an array is a line; see `objects_of`.
+    Blank lines are counted, not yielded. `file` is the file that is read, if any, and `offset` where in it.
+    With `documents`, each object of a text that is an array is a line.
     """
     splitter = Splitter(max_line_bytes, file=file, offset=offset)
-    held = bytearray()  # A text that is, or may be, a document.
+    held = bytearray()  # A text that is, or may be, an array of objects.
     try:
         async for chunk in chunks:
-            pieces: Iterable[bytes] = cut(chunk)
             if documents:
                 held += chunk
-                if documents := len(held) <= MAX_DOCUMENT_BYTES and _may_be_document(held):
+                if documents := len(held) <= MAX_DOCUMENT_BYTES and _may_be_array(held):
                     continue
-                pieces, held = cut(bytes(held)), bytearray()
-            for piece in pieces:
-                if lines := splitter.feed(piece):
-                    yield lines
-                else:
-                    await asyncio.sleep(0)  # Else gigabytes of blank lines would block other tasks.
+                chunk = bytes(held)
+                held.clear()
+            for piece in cut(chunk):
+                yield splitter.feed(piece)
         text = bytes(held)
-        objects = await in_thread(objects_of, text) if text else None
-        for piece in cut(text) if objects is None else ():
-            if lines := splitter.feed(piece):
-                yield lines
-        for lines in [splitter.finish()] if objects is None else splitter.number_objects(text, objects):
-            if lines:
-                yield lines
+        for lines in splitter.split(text, await in_thread(objects_of, text) if text else None):
+            yield lines
+        yield splitter.finish()
     finally:
         await chunks.aclose()
 
@@ -93,34 +80,29 @@ async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]
         await batches.aclose()
 
 
-def is_document(start: bytes | bytearray) -> bool:
-    """Whether a text, judged by its start, is an array of objects or an object that spans lines."""
-    return _DOCUMENT.match(start) is not None
+def is_array(start: bytes | bytearray) -> bool:
+    """Whether a text, judged by its start, is an array of objects."""
+    return _ARRAY.match(start) is not None
 
 
-def _may_be_document(text: bytearray) -> bool:
-    return is_document(text) or (len(text) < START_BYTES and bool(_TOO_SHORT_TO_TELL.fullmatch(text)))
+def _may_be_array(text: bytearray) -> bool:
+    is_short = len(text) < START_BYTES
+    return is_array(text) or (is_short and not text.removeprefix(BYTE_ORDER_MARK).strip(b" \t\r\n["))
 
 
 def objects_of(text: bytes) -> list[bytes] | None:
-    """The objects of an array; None for other text.
-
-    Of text that begins with an object that spans lines, each object that begins a line. It stays a text that
-    is not JSON, so that it becomes one reject, which says so: see `BROKEN_LINE`.
-    """
-    text = text.removeprefix(BYTE_ORDER_MARK).strip()
-    if not is_document(text):
-        return None
-    if text.startswith(b"{"):
-        return [part.strip() for part in _NEXT_OBJECT.split(text)]
-    try:
-        return [bytes(each) for each in msgspec.json.decode(text, type=list[msgspec.Raw])]
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    """The objects of an array; None for other text."""
+    if is_array(text):
+        try:
+            text = text.removeprefix(BYTE_ORDER_MARK)
+            return [bytes(each) for each in msgspec.json.decode(text, type=list[msgspec.Raw])]
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return None
 
 
 class Splitter:
-    """Numbers lines. Between two chunks, it holds an unfinished line.
+    """Numbers lines. Between two chunks, it holds an unfinished line, or the head of one over the limit.
 
     Attributes:
         number: number of the unfinished line.
@@ -129,26 +111,20 @@ class Splitter:
     """
 
     def __init__(
-        self,
-        max_line_bytes: int,
-        *,
-        file: FileId | None = None,
-        number: int = 1,
-        offset: int = 0,
-        skip_nuls: bool = True,
+        self, max_line_bytes: int, *, file: FileId | None = None, number: int = 1, offset: int = 0
     ) -> None:
-        """Begin at a line. With `skip_nuls`, NULs at the start of the text are skipped."""
+        """Begin at a line."""
         self.number = number
         self.offset = offset
         self.held = 0
         self._limit = max_line_bytes
         self._file = file
         self._pieces: list[bytes] = []
-        self._digest: hashlib._Hash | None = None  # Of a line over the limit, of which the head is held.
-        self._is_hole = skip_nuls and offset == 0
+        self._digest: hashlib._Hash | None = None  # Of a line over the limit.
+        self._is_hole = offset == 0
 
     def feed(self, chunk: bytes) -> list[Record]:
-        """The lines that this chunk completes."""
+        """The lines that this chunk completes. A line ends only at a line feed."""
         if self._is_hole:
             chunk = self._skip_hole(chunk)
         start = chunk.find(b"\n") + 1
@@ -181,10 +157,8 @@ class Splitter:
         self._is_hole = not rest
         if rest and self.offset:
             name = "the input" if self._file is None else self._file.path
-            LOGGER.warning(
-                "%s: skipped %d NUL bytes at its start; open logs with O_APPEND to truncate them",
-                *(name, self.offset),
-            )
+            text = "%s: skipped %d NUL bytes at its start; open logs with O_APPEND to truncate them"
+            LOGGER.warning(text, name, self.offset)
         return rest
 
     def _hold(self, piece: bytes) -> None:
@@ -210,31 +184,28 @@ class Splitter:
     def end(self, *, whole: bool = False) -> list[Record]:
         """The line so far. The next line has the same number and offset."""
         lines: list[Record] = []
-        data = b"".join(self._pieces)
+        data, place = b"".join(self._pieces), (self.number, self.offset)
         if self._digest is not None:
             digest = self._digest.hexdigest()
-            place = self.number, self.offset
             lines.append(LongLine(*place, data, self.held, self._limit, digest, self._file, whole))
         elif not is_blank(data, self.number):
-            lines.append(Line(self.number, self.offset, data, self._file, whole))
-        self.close()
-        return lines
-
-    def close(self) -> None:
-        """Drop an unfinished line."""
+            lines.append(Line(*place, data, self._file, whole))
         self._pieces.clear()
         self._digest = None
         self.held = 0
+        return lines
 
-    def number_objects(self, text: bytes, objects: Iterable[bytes]) -> Iterator[list[Record]]:
-        """Batches of the objects of a text, each a line at its place in the text; nothing may be held."""
+    def split(self, text: bytes, objects: Iterable[bytes] | None) -> Iterator[list[Record]]:
+        """Batches of the lines of a text, or of its objects, each at its place; nothing may be held."""
+        if objects is None:
+            yield from map(self.feed, cut(text))
+            return
         lines: list[Record] = []
-        broken = BROKEN_LINE if text.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else b" "
-        begin, place = self.offset, 0
+        place = 0
         for data in objects:
             place = text.index(data, place)
-            offset, line = begin + place, data.replace(b"\n", broken)
-            if len(data) > self._limit:
+            offset, line = self.offset + place, data.replace(b"\n", b" ")
+            if len(line) > self._limit:
                 lines.append(long_line(line, self.number, offset, self._limit, self._file))
             else:
                 lines.append(Line(self.number, offset, line, self._file))
@@ -243,9 +214,8 @@ class Splitter:
             if len(lines) == BATCH_OBJECTS:
                 yield lines
                 lines = []
-        self.offset = begin + len(text) + (not text.endswith(b"\n"))
-        if lines:
-            yield lines
+        self.offset += len(text.removesuffix(b"\n")) + 1
+        yield lines
 
 
 def is_blank(data: bytes, number: int) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-from contextlib import suppress
+from functools import cached_property
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
@@ -14,7 +15,6 @@ from graphrag_eval_async.sources.files import (
     PIECE_BYTES,
     file_size,
     in_thread,
-    is_regular,
     open_binary,
     read_pieces,
     unreadable,
@@ -23,7 +23,7 @@ from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of, split_li
 from graphrag_eval_async.sources.parquet import is_parquet, rows_of
 from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits, key_of
 from graphrag_eval_async.sources.remote import RANGE_BYTES, RemoteFile, is_address, list_remote
-from graphrag_eval_async.sources.shards import Window, as_shard, cannot_be_cut, windows
+from graphrag_eval_async.sources.shards import Shard, Window, as_shard, cannot_be_cut, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines
 
 if TYPE_CHECKING:
@@ -69,7 +69,19 @@ def read_jsonl(
     Raises:
         UsageError: an argument has an invalid value.
     """
-    return JsonlFiles(path, max_line_bytes=max_line_bytes, shuffle=shuffle, shard=shard)
+    check_integer("max_line_bytes", max_line_bytes)
+    paths = as_paths(path)
+    if shuffle is not None:
+        require_posix("shuffle")
+        check_integer("shuffle", shuffle, 0)
+        for each in paths:  # Files of directories and globs are checked when they are read.
+            if each == "-" or (each.endswith(".gz") and not os.path.isdir(each)):
+                raise UsageError(f"shuffle: {each} cannot be shuffled, only files that are not compressed")
+    if shard is not None:
+        require_posix("shard")
+        if shuffle is not None:
+            raise UsageError("shard: cannot be combined with shuffle")
+    return JsonlFiles(paths, max_line_bytes, shuffle, None if shard is None else as_shard(shard))
 
 
 class JsonlFiles:
@@ -78,59 +90,36 @@ class JsonlFiles:
     Attributes:
         consumed: bytes on disk read so far.
         lines: number of lines that are not blank; None unless lines are shuffled.
-        documents: whether each object of an array is read as a line.
         shard: the part that is read, if not all.
         is_part: whether others read the rest.
     """
 
-    def __init__(
-        self,
-        path: Any,
-        *,
-        max_line_bytes: int,
-        shuffle: int | None = None,
-        shard: tuple[int, int] | str | None = None,
-    ) -> None:
+    def __init__(self, paths: list[str], max_line_bytes: int, seed: int | None, shard: Shard | None) -> None:
         """See `read_jsonl`."""
         self.consumed = 0
         self.lines: int | None = None
-        self.documents = True
-        self._paths = as_paths(path)
-        self._excluded: set[str] = set()
-        check_integer("max_line_bytes", max_line_bytes)
-        self._max_line_bytes = max_line_bytes
-        if shuffle is not None:
-            require_posix("shuffle")
-            check_integer("shuffle", shuffle, 0)
-            for each in self._paths:  # Files of directories and globs are checked when they are read.
-                if each == "-" or (each.endswith(".gz") and not os.path.isdir(each)):
-                    raise UsageError(
-                        f"shuffle: {each} cannot be shuffled, only files that are not compressed"
-                    )
-        if shard is not None:
-            require_posix("shard")
-            if shuffle is not None:
-                raise UsageError("shard: cannot be combined with shuffle")
-        self.shard = None if shard is None else as_shard(shard)
+        self.shard = shard
         self.is_part = shard is not None
-        self._seed = shuffle
-        self._size: int | None = None
+        self._paths = paths
+        self._excluded: set[str] = set()
+        self._max_line_bytes = max_line_bytes
+        self._seed = seed
 
-    @property
+    @cached_property
     def size(self) -> int | None:
         """Size of all files on disk in bytes; None if not known. Reads the status of the files."""
-        if self._size is None:
-            with suppress(SourceError):
-                self._size = sum(
-                    file_size(path) if end is None else end - start for path, start, end in self._windows()
-                )
-        return self._size
+        try:
+            return sum(
+                file_size(path) if end is None else end - start for path, start, end in self._windows()
+            )
+        except SourceError:
+            return None
 
     @property
     def can_be_shuffled(self) -> bool:
         """Whether all files are regular and not compressed. Reads the status of the files."""
         try:
-            return not any(cannot_be_cut(path, documents=self.documents) for path in self._files())
+            return not any(map(cannot_be_cut, self._files()))
         except SourceError:
             return False
 
@@ -153,8 +142,8 @@ class JsonlFiles:
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
 
-    async def batches(self, *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches of those read together.
+    async def batches(self, *, max_line_bytes: int, documents: bool = True) -> AsyncGenerator[list[Record]]:
+        """The lines, in batches, which may be empty. With `documents`, each object of an array is a line.
 
         Raises:
             SourceError: a file cannot be read.
@@ -162,18 +151,15 @@ class JsonlFiles:
         self.consumed = 0
         if self._seed is None:
             sources: Iterable[AsyncGenerator[list[Record]]] = (
-                open_lines(
-                    window, max_line_bytes, self._count, documents=self.documents, is_part=self.is_part
-                )
+                open_lines(window, max_line_bytes, self._count, documents=documents, is_part=self.is_part)
                 for window in await in_thread(self._windows)
             )
         else:
             shuffled = ShuffledLines(max_line_bytes)
             for path in await in_thread(self._files):
                 await shuffled.add(path)
-            await shuffled.shuffle(self._seed)
             self.lines = shuffled.count
-            sources = [shuffled.batches(self._count)]
+            sources = [shuffled.batches(self._seed, self._count)]
         for source in sources:
             try:
                 async for lines in source:
@@ -190,18 +176,15 @@ async def open_lines(
     max_line_bytes: int,
     on_read: Callable[[int], object],
     *,
-    documents: bool = True,
-    is_part: bool = False,
+    documents: bool,
+    is_part: bool,
 ) -> AsyncGenerator[list[Record]]:
     """The lines of a file, or of a part of it: plain, gzip or Parquet, here or at an address.
 
     `on_read` is called with the number of bytes of each piece that is read.
-
-    Raises:
-        SourceError: the file cannot be read.
     """
     path, first, end = window
-    file = await in_thread(open_binary, path, end, RANGE_BYTES if is_address(path) else PIECE_BYTES)
+    file = await in_thread(open_binary, path, RANGE_BYTES if is_address(path) else PIECE_BYTES)
     try:
         id_ = _id_of(file, path, is_part=is_part)
         if await in_thread(is_parquet, path):
@@ -266,6 +249,7 @@ def _id_of(file: BinaryIO, path: str, *, is_part: bool) -> FileId | None:
     """None for a pipe, and for standard input, which may begin anywhere in its file."""
     if isinstance(remote := getattr(file, "raw", None), RemoteFile):
         return FileId(remote.name, f"{remote.key}-0", is_part=is_part)
-    if path == "-" or not is_regular(file):
+    status = os.fstat(file.fileno())
+    if path == "-" or not S_ISREG(status.st_mode):
         return None
-    return FileId(path, key_of(os.fstat(file.fileno())), is_part=is_part)
+    return FileId(path, key_of(status), is_part=is_part)

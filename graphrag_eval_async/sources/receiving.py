@@ -8,13 +8,14 @@ import logging
 import os
 import socket
 import zlib
-from collections import deque
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import orjson
 
-from graphrag_eval_async.errors import UsageError, check_extra
+from graphrag_eval_async.errors import UsageError, check_extra, check_integer
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 
@@ -32,8 +33,8 @@ MAX_WAITING = 64
 BODY_SECONDS = 30.0
 """Timeout for receiving the body of a request, in seconds."""
 
-RETRY_AFTER = "1"
-"""In seconds, for a request that is answered 503."""
+RETRY = {"Retry-After": "1"}
+"""Header of an answer 503, in seconds."""
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 _IDS = ("traceId", "spanId", "parentSpanId")
@@ -75,8 +76,7 @@ def receive_otlp(
         UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
     """
     check_extra("receive_otlp", "web", "starlette", "uvicorn")
-    if type(max_waiting) is not int or max_waiting < 1:
-        raise UsageError(f"max_waiting: expected an integer of 1 or more, got {max_waiting!r}")
+    check_integer("max_waiting", max_waiting)
     if type(port) is not int or not 0 <= port < 1 << 16:
         raise UsageError(f"port: expected an integer from 0 to 65535, got {port!r}")
     return OtlpReceiver(listen(host, port), max_waiting, max_request_bytes)
@@ -97,58 +97,30 @@ class OtlpReceiver:
         self._listening = listening
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
-        self._waiting: deque[tuple[bytes, asyncio.Future[bool]]] = deque()
-        self._came = asyncio.Event()
-        self._is_closed = False
         self._under_way = 0
+        self._send, self._lines = anyio.create_memory_object_stream[bytes](0)
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """The lines. A request is accepted when the next line is requested."""
-        if self._is_closed:
-            raise UsageError("the receiver is closed; make another with receive_otlp")
+        """The lines. A request is accepted when its line is taken."""
         server = server_of(self._app())
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
+        serving.add_done_callback(lambda _: self._send.close())
         try:
-            while True:
-                await self._wait(serving)
-                while self._waiting:
-                    line, taken = self._waiting.popleft()
-                    try:
-                        yield line
-                    except BaseException:
-                        _answer(taken, well=False)
-                        raise
-                    _answer(taken, well=True)
+            async for line in self._lines:
+                yield line
+            raise UsageError("the receiver has stopped listening, or is closed; make another")
         finally:
-            self._refuse()
+            self._lines.close()
             server.should_exit = server.force_exit = True
             with suppress(Exception):
                 await outlast(serving, CLOSING_SECONDS)
-            self._listening.close()
-
-    async def _wait(self, serving: asyncio.Task[None]) -> None:
-        """Wait for a request. Raises an error of the server."""
-        self._came.clear()
-        if not self._waiting:
-            coming = asyncio.ensure_future(self._came.wait())
-            try:
-                await asyncio.wait([coming, serving], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                coming.cancel()
-            if serving.done():
-                serving.result()
-                raise UsageError("the receiver has stopped listening")
+            self.close()
 
     def close(self) -> None:
-        """Stop listening, if nothing iterates over the receiver."""
-        self._refuse()
+        """Stop listening; waiting and later requests are answered 503."""
+        self._lines.close()
+        self._send.close()
         self._listening.close()
-
-    def _refuse(self) -> None:
-        """Answer waiting and all later requests with 503."""
-        self._is_closed = True
-        while self._waiting:
-            _answer(self._waiting.popleft()[1], well=False)
 
     def _app(self) -> Any:
         from starlette.applications import Starlette
@@ -159,45 +131,35 @@ class OtlpReceiver:
         return Starlette(routes=routes)
 
     async def _drop(self, request: Request) -> Response:
-        from starlette.responses import Response
-
         self.dropped += 1
         if self.dropped == 1:
-            LOGGER.warning(
-                "%s of OpenTelemetry are accepted and dropped; only spans are evaluated", request.url.path
-            )
-        kind = request.headers.get("content-type", JSON)
-        return Response(b"{}" if kind.startswith(JSON) else b"", media_type=kind)
+            text = "%s of OpenTelemetry are accepted and dropped; only spans are evaluated"
+            LOGGER.warning(text, request.url.path)
+        return _accepted(_kind_of(request))
 
     async def _take(self, request: Request) -> Response:
         from starlette.requests import ClientDisconnect
         from starlette.responses import JSONResponse, Response
 
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = _kind_of(request)
         self._under_way += 1
         try:
             if self._under_way > self._max_waiting:
                 raise _Refused(503, "too many requests wait; try again")
             async with asyncio.timeout(BODY_SECONDS):
                 body = await self._body(request)
-            line = await run_in_thread(lambda: _line(kind, body))
-            if self._is_closed:
-                raise _Refused(503, "the receiver is closed")
-            taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            self._waiting.append((line, taken))
-            self._came.set()
-            if not await taken:
-                raise _Refused(503, "the receiver is closed")
+            await self._send.send(await run_in_thread(partial(_line, kind, body)))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return JSONResponse({"message": "the receiver is closed"}, 503, RETRY)
         except _Refused as error:
-            headers = {"Retry-After": RETRY_AFTER} if error.status == 503 else None
-            return JSONResponse({"message": str(error)}, error.status, headers)
+            return JSONResponse({"message": str(error)}, error.status, RETRY if error.status == 503 else None)
         except ClientDisconnect:
             return Response(status_code=400)  # Nobody reads it.
         except TimeoutError:
             return JSONResponse({"message": f"the body took more than {BODY_SECONDS:g} s"}, 408)
         finally:
             self._under_way -= 1
-        return Response(b"{}" if kind == JSON else b"", media_type=kind)
+        return _accepted(kind)
 
     async def _body(self, request: Request) -> bytes:
         body = bytearray()
@@ -210,12 +172,17 @@ class OtlpReceiver:
             return bytes(body)
         if encoding not in ("gzip", "deflate"):
             raise _Refused(415, f"content encoding {encoding[:50]!r}; gzip, deflate and none are known")
-        return await run_in_thread(lambda: _inflate(bytes(body), self._max_bytes))
+        return await run_in_thread(partial(_inflate, bytes(body), self._max_bytes))
 
 
-def _answer(taken: asyncio.Future[bool], *, well: bool) -> None:
-    if not taken.done():
-        taken.set_result(well)
+def _kind_of(request: Request) -> str:
+    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+
+
+def _accepted(kind: str) -> Response:
+    from starlette.responses import Response
+
+    return Response(b"{}" if kind == JSON else b"", media_type=kind)
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
@@ -236,7 +203,7 @@ def _line(kind: str, body: bytes) -> bytes:
     if kind == JSON:
         try:
             request = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
+        except ValueError as error:
             raise _Refused(400, f"not JSON: {error}") from None
     elif kind == PROTOBUF:
         request = _from_protobuf(body)
@@ -275,9 +242,8 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        # Without the address once more, which `create_server` adds.
-        number = error.errno if isinstance(error, OSError) else None
-        why = error if number is None or number < 0 else os.strerror(number)
+        number = getattr(error, "errno", None) or -1
+        why = os.strerror(number) if number > 0 else error  # `create_server` adds the address once more.
         raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
 
 
@@ -290,12 +256,5 @@ def server_of(app: Any) -> Any:
         def capture_signals(self) -> Iterator[None]:
             yield
 
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-    )
-    return Server(config)
+    options: Any = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "off"}
+    return Server(uvicorn.Config(app, timeout_graceful_shutdown=1, **options))

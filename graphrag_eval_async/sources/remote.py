@@ -10,7 +10,6 @@ from functools import partial
 from importlib.util import find_spec
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
-from urllib.parse import urlsplit
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.redis_client import is_redis
@@ -30,8 +29,9 @@ FIRST_DELAY = 0.25
 """Seconds between the first two attempts; the delay doubles each time."""
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_HTTP = ("http", "https")
+_HTTP = ("http://", "https://")
 _OF_VERSION = ("ETag", "etag", "LastModified", "Last-Modified", "generation", "mtime", "updated", "created")
+_REFUSED, _MISSING, _TEMPORARY = {401, 403}, {404, 410}, {408, 429, *range(500, 600)}
 
 
 def is_address(path: object) -> bool:
@@ -54,13 +54,13 @@ def suffix_of(path: str) -> str:
     return os.path.splitext(shown(path))[1]
 
 
-def open_remote(address: str, end: int | None, buffer_bytes: int) -> BinaryIO:
+def open_remote(address: str, buffer_bytes: int) -> BinaryIO:
     """The file at an address, from which ranges of at most `buffer_bytes` are requested. Its methods wait."""
-    return cast("BinaryIO", BufferedReader(RemoteFile(address, end), buffer_bytes))
+    return cast("BinaryIO", BufferedReader(RemoteFile(address), buffer_bytes))
 
 
 class RemoteFile(RawIOBase):
-    """A file at an address as it was when it was opened, up to `end`. Its methods wait: call them in threads.
+    """A file at an address as it was when it was opened. Its methods wait: call them in threads.
 
     Attributes:
         name: the address without secrets.
@@ -68,19 +68,13 @@ class RemoteFile(RawIOBase):
         key: identifies its content, as far as the server tells versions apart.
     """
 
-    def __init__(self, address: str, end: int | None = None) -> None:
-        """Ask the server for the size and the version.
-
-        Raises:
-            SourceError: the file is missing, cannot be read, or has no size.
-            UsageError: a package is missing.
-        """
+    def __init__(self, address: str) -> None:
+        """Ask the server for the size and the version."""
         self.name = shown(address)
         self._fs, self._path = _file_system(address)
         self.size, self._version = self._status()
         text = f"{self.name}\n{self.size} {self._version}"
         self.key = hashlib.sha256(text.encode()).hexdigest()[:32]
-        self._end = self.size if end is None else min(end, self.size)
         self._place = 0
 
     def readable(self) -> bool:
@@ -94,66 +88,47 @@ class RemoteFile(RawIOBase):
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        """Request the next bytes.
-
-        Raises:
-            SourceError: they cannot be read, or the file has changed.
-        """
-        start, end = self._place, min(self._place + len(buffer), self._end)
+        """Request the next bytes; raises a `SourceError` if they cannot be read, or the file has changed."""
+        start, end = self._place, min(self._place + len(buffer), self.size)
         if start >= end:
             return 0
-        is_http = urlsplit(self.name).scheme in _HTTP
-        options = {"headers": {"Accept-Encoding": "identity"}} if is_http else {}
+        options = {"headers": {"Accept-Encoding": "identity"}} if self.name.startswith(_HTTP) else {}
         data = attempt(self.name, partial(self._fs.cat_file, self._path, start=start, end=end, **options))
         if self._status() != (self.size, self._version):
             raise SourceError(f"{self.name}: was changed while it was read")
         if len(data) != end - start:
-            raise SourceError(
-                f"{self.name}: the server returned {len(data)} bytes for a range of {end - start}; "
-                "if it cannot read ranges, download the file"
-            )
+            raise SourceError(f"{self.name}: the server does not serve ranges; download the file")
         buffer[: len(data)] = data
         self._place = end
         return len(data)
 
     def _status(self) -> tuple[int, str]:
-        def look() -> dict[str, Any]:
-            self._fs.invalidate_cache()
-            info: dict[str, Any] = self._fs.info(self._path)
-            return info
-
-        info = attempt(self.name, look)
-        if info.get("type") == "directory":
-            raise SourceError(f"{self.name}: cannot be read: it is a directory")
-        if not isinstance(info.get("size"), int):
-            raise SourceError(f"{self.name}: cannot be read in ranges: the server does not tell its size")
+        self._fs.invalidate_cache()
+        info = attempt(self.name, partial(self._fs.info, self._path))
+        if not isinstance(info.get("size"), int) or info.get("type") == "directory":
+            raise SourceError(f"{self.name}: cannot be read: it has no size, or is a directory")
         found = (f"{key}={info[key]}" for key in _OF_VERSION if info.get(key) is not None)
         return info["size"], " ".join(found)
 
 
 def list_remote(address: str, is_member: Callable[[str], bool]) -> list[str]:
-    """The files that an address stands for: itself, those of a directory, or those that a pattern matches.
-
-    Raises:
-        SourceError: there is none, or they cannot be listed.
-    """
-    if urlsplit(address).scheme in _HTTP:  # They have no directories, and "?" begins a query.
+    """The files that an address stands for: itself, those of a directory, or those that a pattern matches."""
+    name = shown(address)
+    if name.startswith(_HTTP):  # They have no directories, and "?" begins a query.
         return [address]
     fs, path = _file_system(address)
-    name = shown(address)
     fs.invalidate_cache()
     if any(sign in path for sign in "*?[") and not attempt(name, partial(fs.exists, path)):
-        found = attempt(name, partial(fs.glob, path, detail=True))
-        files = [each for each, info in found.items() if info.get("type") != "directory"]
+        found = [*attempt(name, partial(fs.glob, path, detail=True)).values()]
     elif attempt(name, partial(fs.isdir, path)):
-        listed = attempt(name, partial(fs.ls, path, detail=True))
-        files = [each["name"] for each in listed if each.get("type") != "directory"]
-        files = [each for each in files if is_member(each.rsplit("/", 1)[-1])]
+        found = attempt(name, partial(fs.ls, path, detail=True))
+        found = [each for each in found if is_member(each["name"].rpartition("/")[2])]
     else:
         return [address]
+    files = sorted(each["name"] for each in found if each.get("type") != "directory")
     if not files:
         raise SourceError(f"{name}: there is no such file, and no .jsonl, .jsonl.gz or .parquet file in it")
-    return [fs.unstrip_protocol(each) for each in sorted(files)]
+    return [fs.unstrip_protocol(each) for each in files]
 
 
 def attempt(name: str, request: Callable[[], R]) -> R:
@@ -162,36 +137,29 @@ def attempt(name: str, request: Callable[[], R]) -> R:
     Raises:
         SourceError: it failed; the message has no text of the error, which may quote secrets.
     """
-    delay = FIRST_DELAY
-    for left in reversed(range(ATTEMPTS)):
+    for number in range(1, ATTEMPTS + 1):
         try:
             return request()
-        except SourceError:
-            raise
         except Exception as error:  # noqa: BLE001  (each file system has errors of its own)
             problem, may_pass = _explain(error)
-            if not left or not may_pass:
+            if number == ATTEMPTS or not may_pass:
                 raise SourceError(f"{name}: {problem}") from None
-        time.sleep(delay)
-        delay *= 2
+        time.sleep(FIRST_DELAY * 2 ** (number - 1))
     raise AssertionError
 
 
 def _explain(error: Exception) -> tuple[str, bool]:
     """What is wrong, and whether it is temporary."""
-    if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__  # Of HTTP: whatever the server said.
-    code = str(getattr(error, "status", None) or getattr(error, "code", None))
-    status = int(code) if code.isdecimal() else None
-    if isinstance(error, FileNotFoundError) or status in {404, 410}:
-        return "cannot be read: there is no such file", False
-    is_refused = isinstance(error, PermissionError) or "Credentials" in type(error).__name__
-    if is_refused or status in {401, 403}:
+    cause = error.__cause__ or error  # Of HTTP: whatever the server said.
+    status = getattr(cause, "status", None) or getattr(cause, "code", None)
+    if status in _REFUSED or isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
         return "access was refused; check the credentials in the environment", False
-    kind = type(error).__name__ if status is None else f"status {status}"
+    if status in _MISSING or (isinstance(error, FileNotFoundError) and status is None):
+        return "cannot be read: there is no such file", False
+    if isinstance(status, int):
+        return f"cannot be read (status {status})", status in _TEMPORARY
     is_final = isinstance(error, TypeError | NotImplementedError | IsADirectoryError)
-    is_final = is_final or (status is not None and 400 <= status < 500 and status not in {408, 429})
-    return f"cannot be read ({kind})", not is_final
+    return f"cannot be read ({type(error).__name__})", not is_final
 
 
 def _file_system(address: str) -> tuple[Any, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from graphrag_eval_async.errors import SourceError, UsageError, describe
 from graphrag_eval_async.sources.files import PIECE_BYTES, file_size, open_binary, read_start, unreadable
-from graphrag_eval_async.sources.lines import START_BYTES, is_document
+from graphrag_eval_async.sources.lines import START_BYTES, is_array
 from graphrag_eval_async.sources.parquet import is_parquet
 from graphrag_eval_async.sources.remote import is_address, suffix_of
 
@@ -78,11 +78,8 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
         elif start < end and is_parquet(path):
             found.append(Window(path, start, end))
         elif start < end and can_be_cut(path):
-            try:
-                with open_binary(path) as file:
-                    found.append(Window(path, line_end(file, start, size), line_end(file, end, size)))
-            except OSError as error:
-                raise unreadable(path, error) from error
+            with open_binary(path) as file:
+                found.append(Window(path, line_end(file, start, size), line_end(file, end, size)))
         elif start < end and first <= before:
             found.append(Window(path))
         before += size
@@ -91,16 +88,13 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
 
 def can_be_cut(path: str) -> bool:
     """Whether a file is plain, and has one object per line."""
-    return suffix_of(path) != ".gz" and not is_document(read_start(path, START_BYTES))
+    return suffix_of(path) != ".gz" and not is_array(read_start(path, START_BYTES))
 
 
 def cannot_be_cut(path: str, *, documents: bool = True) -> str | None:
     """Why the lines of a file can only be read from start to end; None if it is plain and local.
 
-    With `documents`, it must have one object per line.
-
-    Raises:
-        SourceError: it does not exist, or cannot be read.
+    With `documents`, it must have one object per line. Raises a `SourceError` if it cannot be read.
     """
     if is_address(path):
         return "it is not a local file"

@@ -8,7 +8,6 @@ import msgspec
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
-from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.steps.actual import as_it_is, read_output
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def read_json(output: Any) -> Any:
     if not isinstance(output, str):
         return output
     try:
-        value = loads(output, msgspec.json.decode)
+        value = msgspec.json.decode(output)
     except ValueError as error:
         raise MalformedStep(f"not JSON: {error}") from None
     except RecursionError:

@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, load_reference
-from graphrag_eval_async.sources.lines import is_document
+from graphrag_eval_async.sources.lines import is_array
 from tests.conftest import answer, templates
 from tests.cpu import affordable
 from tests.deadlines import in_time
@@ -157,7 +157,7 @@ def test_each_line_comes_out_once_whichever_way_it_is_read(count: int, tmp_path:
 
     async def check(rng: random.Random) -> None:
         data = text(rng)
-        if is_document(data):  # By chance: such a text has other lines than these.
+        if is_array(data):  # By chance: such a text has other lines than these.
             return
         expected = account_of(data)
         packed = rng.random() < 0.3

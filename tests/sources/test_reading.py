@@ -145,7 +145,7 @@ async def test_unreadable_files(tmp_path: Path) -> None:
         assert await read_until_error(path) == ([], f"{path}: {problem}")
     assert (await read_until_error([tmp_path / "a", tmp_path / "absent"]))[0] == [b"1"]
     assert (await read_until_error([tmp_path / "a", f"{empty}/*"]))[0] == []
-    assert (await read_until_error("a\0b"))[1].startswith("'a\\x00b': cannot be a path")
+    assert (await read_until_error("a\0b"))[1].endswith("cannot be read: embedded null byte")
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, None, "1"])
@@ -166,8 +166,7 @@ async def test_size_and_consumed_bytes(tmp_path: Path) -> None:
     assert files.consumed == 0
     consumed = []
     async for batch in files.batches(max_line_bytes=10):
-        assert batch
-        consumed.append(files.consumed)
+        consumed += [files.consumed] * bool(batch)
     assert consumed == [3 * PIECE_BYTES, 4 * PIECE_BYTES, 5 * PIECE_BYTES, files.size]
     assert len([line async for line in files]) == 3 + 2 * PIECE_BYTES // 2 + 1
     assert files.consumed == files.size

@@ -154,7 +154,7 @@ def test_invalid_seeds(seed: Any) -> None:
         read_jsonl("a", shuffle=seed)
 
 
-@pytest.mark.parametrize("change", ["rewritten", "cut short", "replaced", "removed"])
+@pytest.mark.parametrize("change", ["rewritten", "cut short"])
 async def test_files_that_change_while_being_read(tmp_path: Path, change: str) -> None:
     path = write(tmp_path / "a.jsonl", 1000)
     source = read_jsonl(path, shuffle=1)
@@ -162,11 +162,7 @@ async def test_files_that_change_while_being_read(tmp_path: Path, change: str) -
     await anext(lines)
     if change == "rewritten":
         path.write_text("\n" * path.stat().st_size)
-    elif change == "cut short":
-        os.truncate(path, 20)
-    elif change == "replaced":
-        write(tmp_path / "b", 1000).rename(path)
     else:
-        path.unlink()
-    with pytest.raises(SourceError, match="No such file" if change == "removed" else "it changed while"):
+        os.truncate(path, 20)
+    with pytest.raises(SourceError, match="it changed while"):
         [line async for line in lines]

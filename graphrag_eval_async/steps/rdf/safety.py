@@ -17,7 +17,6 @@ import orjson
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import nests_deeper
-from graphrag_eval_async.records.pieces import loads
 
 MAX_DEPTH = 100
 """Maximum levels of JSON-LD and RDF/XML, and of triple terms."""
@@ -53,7 +52,7 @@ def check_json_ld(output: Any) -> bytes:
         MalformedStep: it is not JSON, nests too deep, or has too many contexts or terms in them.
     """
     try:
-        value = loads(output, orjson.loads) if isinstance(output, str) else output
+        value = orjson.loads(output) if isinstance(output, str) else output
         if not isinstance(value, dict | list):
             raise MalformedStep("not JSON-LD: neither an object nor an array")
         if nests_deeper(value, MAX_DEPTH):

@@ -17,7 +17,6 @@ import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import unwrapped
-from graphrag_eval_async.records.pieces import loads
 from graphrag_eval_async.steps.sparql.columns import Column, values_of
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def read_document(output: Any) -> dict[str, Any]:
     document = output
     if isinstance(output, (str, bytes)):
         try:
-            document = loads(output)
+            document = orjson.loads(output)
         except orjson.JSONDecodeError as error:
             raise _malformed("", str(error)) from None
     is_alone = isinstance(document, dict) and len(document) == 1 and "boolean" not in document

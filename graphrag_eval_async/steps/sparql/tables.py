@@ -15,9 +15,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.decoding import LARGE_BYTES
 from graphrag_eval_async.records.outputs import unwrapped
-from graphrag_eval_async.records.pieces import LARGE_BYTES, loads
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
 from graphrag_eval_async.steps.sparql.results import results_of
 from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, number_type, read_tsv
@@ -130,7 +132,7 @@ def without_fence(text: str) -> str:
 
 def _decoded(text: str) -> Any:
     try:
-        return loads(text)
+        return orjson.loads(text)
     except ValueError as error:
         is_small = len(text) < LARGE_BYTES and text.count("[") + text.count("{") < 10_000
         if text.startswith(("{'", "[{'")) and is_small:
