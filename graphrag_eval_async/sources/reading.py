@@ -91,7 +91,6 @@ class JsonlFiles:
         consumed: bytes on disk read so far.
         lines: number of lines that are not blank; None unless lines are shuffled.
         shard: the part that is read, if not all.
-        is_part: whether others read the rest.
     """
 
     def __init__(self, paths: list[str], max_line_bytes: int, seed: int | None, shard: Shard | None) -> None:
@@ -99,7 +98,6 @@ class JsonlFiles:
         self.consumed = 0
         self.lines: int | None = None
         self.shard = shard
-        self.is_part = shard is not None
         self._paths = paths
         self._excluded: set[str] = set()
         self._max_line_bytes = max_line_bytes
@@ -150,8 +148,9 @@ class JsonlFiles:
         """
         self.consumed = 0
         if self._seed is None:
+            is_part = self.shard is not None
             sources: Iterable[AsyncGenerator[list[Record]]] = (
-                open_lines(window, max_line_bytes, self._count, documents=documents, is_part=self.is_part)
+                open_lines(window, max_line_bytes, self._count, documents=documents, is_part=is_part)
                 for window in await in_thread(self._windows)
             )
         else:

@@ -61,7 +61,8 @@ class EvaluationStream:
         self._session = session = evaluator.session()
         self.usage = JudgeUsage(FREE) if session is None else session.usage
         self._until = until = None if options.until is None else UntilDecided(options.until, evaluator)
-        self._is_entered, self._is_part = False, isinstance(responses, Queue)
+        self._is_entered = False
+        self._is_part = isinstance(responses, Queue) or getattr(responses, "shard", None) is not None
         self._counts = Counts(
             self.aggregates, self.usage, self.reference, until, options.on_reject, numbered=not self._is_part
         )
