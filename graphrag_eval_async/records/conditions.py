@@ -11,20 +11,13 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import range_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+OPERATORS: Mapping[str, Callable[[float, float], bool]]
+OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
-CONDITION = re.compile(
-    r"(?:(?P<template>.*):)?\s*(?P<metric>[^\s:<>=!]+)\s*(?P<operator>[<>]=?)\s*(?P<bound>[^\s<>=]+)\s*",
-    re.DOTALL,
-)
-"""A template's name may hold colons, spaces and operators."""
+CONDITION = re.compile(r"(?:(.*):)?\s*([^\s:<>=!]+)\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL)
+"""Template, metric, operator and bound. A template's name may hold colons, spaces and operators."""
 
 
 class Condition(NamedTuple):
@@ -38,11 +31,11 @@ class Condition(NamedTuple):
     @property
     def over(self) -> bool:
         """Whether the mean should be above the bound; otherwise below it."""
-        return self.operator in {">", ">="}
+        return self.operator.startswith(">")
 
 
 def to_float(text: str) -> float:
-    """Return the number that a text spells; NaN if it spells none."""
+    """The number that a text spells; NaN if it spells none."""
     try:
         return float(text)
     except ValueError:
@@ -59,17 +52,12 @@ def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse a condition.
-
-    Raises:
-        ValueError: the text has another form, or the bound is outside the range of the metric.
-    """
+    """Parse a condition; another form, or a bound outside the range of the metric, is a `ValueError`."""
     match = CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r}: expected [TEMPLATE:]METRIC >= VALUE, or with >, <= or <")
-    bound = parse_bound(text, match["bound"], match["metric"])
-    template = match["template"]
-    return Condition(template and template.strip(), match["metric"], match["operator"], bound)
+    template, metric, operator_, value = match.groups()
+    return Condition(template and template.strip(), metric, operator_, parse_bound(text, value, metric))
 
 
 def parse_bound(text: str, value: str, metric: str) -> float:
@@ -82,9 +70,8 @@ def parse_bound(text: str, value: str, metric: str) -> float:
 
 
 def rounded(value: float, bound: float) -> str:
-    """Return a value in few digits that is on the same side of a bound."""
-    for digits in range(3, 17):
-        text = f"{value:.{digits}g}"
-        if all(compare(float(text), bound) is compare(value, bound) for compare in OPERATORS.values()):
-            break
-    return text
+    """A value in few digits that is on the same side of a bound."""
+    texts = (f"{value:.{digits}g}" for digits in range(3, 17))
+    sides = [compare(value, bound) for compare in OPERATORS.values()]
+    same = (text for text in texts if [f(float(text), bound) for f in OPERATORS.values()] == sides)
+    return next(same, repr(value))

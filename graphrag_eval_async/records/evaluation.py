@@ -52,77 +52,46 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
 
     Aggregates, comparisons and conditions read the fields up to `is_answered`, which are always set. The
     result dict is built from the fields after it, which are unset if it was read from one.
-
-    Attributes:
-        template_id, question_id: of the question. The latter is unchecked if read; so is `sample`.
-        failed: whether the agent failed.
-        sample: number of this response among the responses to the same question, from 1.
-        metrics: names of the metrics that have a value. Metrics of retrieval steps may repeat.
-        numbers: their values, int or float, in the same order.
-        steps: outcomes of the actual steps.
-        tallies: metrics that apply but have no value, each with the kind of failure; and the reason why the
-            steps or the answer are wrong.
-        tallies_of_error: `tallies` to use when the values of failed responses do not count.
-        fractions: outputs of custom evaluations defined to be from 0 to 1.
-        votes: scores that several judges gave, by judge, with the metric's name.
-        pending: metrics still to be judged, if a complete result follows; else None.
-        is_answered: whether there is an answer that is not blank.
-        question, response: what was evaluated.
-        reference_steps: groups of steps of the question; None if it has none.
-        matches: of each matched reference step, its group, its index there, and that of the actual step.
-        diffs: of reference steps that are matched in part, group and index, and what differs.
-        score: steps score, from 0 to 1; None if no steps were compared.
-        has_query: whether a reference step has a reference query.
-        similarity: mean similarity of queries to the reference queries, from 0 to 1; None without any.
-        similarities: that of each reference step that has one, by group and index.
-        errors: comparisons that failed, with the reason.
-        failure: why the steps or the answer are wrong; None without reference steps.
-        facts: what `failure` is derived from, again after judging; None without reference steps.
-        plan: metrics to judge; None without a judge.
-        judged: keys and values of the judged metrics.
-        judged_steps: keys and values of the judged metrics of actual steps, by index of the step.
-        provenance: what the result records about its judge.
-        execution: what it records about where and when queries were run; None if none was.
-        execution_error: why its steps could not be scored, as queries could not be run.
-        executed_steps: keys and values that running queries adds to actual steps, by index of the step.
-        source: file and position of the response.
-        result: the result dict, once `as_dict` has built it, or from which this was read.
     """
 
     template_id: str
-    question_id: Any
-    failed: bool
-    sample: Any
-    metrics: tuple[str, ...] = ()
-    numbers: tuple[float, ...] = ()
+    question_id: Any  # Unchecked if read; so is `sample`.
+    failed: bool  # Whether the agent failed.
+    sample: Any  # Number of this response among the responses to the same question, from 1.
+    metrics: tuple[str, ...] = ()  # Those that have a value. Metrics of retrieval steps may repeat.
+    numbers: tuple[float, ...] = ()  # Their values, int or float.
     steps: StepKinds = ()
+    # Metrics that apply but have no value, with the kind of failure; and why steps or answer are wrong.
     tallies: tuple[Tally, ...] = ()
-    tallies_of_error: tuple[Tally, ...] = ()
-    fractions: tuple[str, ...] = ()
-    votes: tuple[tuple[str, Mapping[str, float]], ...] = ()
-    pending: Any = None
-    is_answered: bool = False
+    tallies_of_error: tuple[Tally, ...] = ()  # The same if the values of failed responses do not count.
+    fractions: tuple[str, ...] = ()  # Outputs of custom evaluations defined to be from 0 to 1.
+    votes: tuple[tuple[str, Mapping[str, float]], ...] = ()  # Scores that several judges gave a metric.
+    pending: Any = None  # Metrics still to be judged, if a complete result follows.
+    is_answered: bool = False  # Whether there is an answer that is not blank.
+
     question: Question | None = None
     response: Response | None = None
     reference_steps: list[list[dict[str, Any]]] | None = None
+    # Of each matched reference step: its group, its index there, and the index of the actual step.
     matches: Sequence[tuple[int, int, int]] = ()
+    # Of each reference step matched in part: its group, its index there, and what differs.
     diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
-    score: float | None = None
-    has_query: bool = False
-    similarity: float | None = None
-    similarities: Mapping[tuple[int, int], float] = NOTHING
-    errors: Sequence[str] = ()
-    failure: str | None = None
-    facts: Any = None
-    plan: Any = None
-    judged: Mapping[str, Any] = NOTHING
-    judged_steps: Mapping[int, Mapping[str, Any]] = NOTHING
-    provenance: dict[str, Any] | None = None
-    execution: Mapping[str, Any] | None = None
-    execution_error: str | None = None
-    executed_steps: Mapping[int, Mapping[str, Any]] = NOTHING
-    source: dict[str, Any] | None = None
-    result: Mapping[str, Any] | None = None
+    score: float | None = None  # Steps score, from 0 to 1; None if no steps were compared.
+    has_query: bool = False  # Whether a reference step has a reference query.
+    similarity: float | None = None  # Mean similarity of queries to the reference queries, from 0 to 1.
+    similarities: Mapping[tuple[int, int], float] = NOTHING  # That of each reference step.
+    errors: Sequence[str] = ()  # Comparisons that failed, with the reason.
+    failure: str | None = None  # Why the steps or the answer are wrong; None without reference steps.
+    facts: Any = None  # What `failure` is derived from, again after judging.
+    plan: Any = None  # Metrics to judge; None without a judge.
+    judged: Mapping[str, Any] = NOTHING  # Keys and values of the judged metrics.
+    judged_steps: Mapping[int, Mapping[str, Any]] = NOTHING  # The same of steps, by their index.
+    provenance: dict[str, Any] | None = None  # What the result records about its judge.
+    execution: Mapping[str, Any] | None = None  # Where and when queries were run; None if none was.
+    execution_error: str | None = None  # Why its steps have no score, as queries could not be run.
+    executed_steps: Mapping[int, Mapping[str, Any]] = NOTHING  # What running queries adds to actual steps.
+    source: dict[str, Any] | None = None  # File and position of the response.
+    result: Mapping[str, Any] | None = None  # Once `as_dict` has built it, or what this was read from.
 
     @property
     def values(self) -> list[tuple[str, float]]:

@@ -11,45 +11,29 @@ if TYPE_CHECKING:
 
 
 class JudgedMetric(NamedTuple):
-    """A built-in metric that a judge computes.
+    """A built-in metric that a judge computes."""
 
-    Attributes:
-        name: its section of the configuration.
-        values: the keys of its values in a result or a retrieval step.
-        needs: what a response and its question must have, in words; without it, the metric is skipped.
-        more: other keys that it may add.
-        errors: by key of an error, the values that the error leaves out; without entries, the error has the
-            key ``<name>_error`` and leaves out all.
-        needs_reference: whether it needs a reference answer or reference steps.
-        counts_unanswered: whether an absent answer counts as a missing value.
-        of_step: whether it belongs to single retrieval steps.
-        is_bounded: whether its values are from 0 to 1 by definition.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    needs: str
-    more: tuple[str, ...] = ()
+    name: str  # Its section of the configuration.
+    values: tuple[str, ...]  # Keys of its values in a result or a retrieval step.
+    needs: str  # What a response and its question must have, in words; without it, the metric is skipped.
+    more: tuple[str, ...] = ()  # Other keys that it may add.
+    # By key of an error, the values that it leaves out; without entries, ``<name>_error`` leaves out all.
     errors: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    needs_reference: bool = False
-    counts_unanswered: bool = False
-    of_step: bool = False
-    is_bounded: bool = True
+    needs_reference: bool = False  # Whether it needs a reference answer or reference steps.
+    counts_unanswered: bool = False  # Whether an absent answer counts as a missing value.
+    of_step: bool = False  # Whether it belongs to single retrieval steps.
+    is_bounded: bool = True  # Whether its values are from 0 to 1 by definition.
 
 
 def _retrieval(name: str, needs: str) -> JudgedMetric:
-    parts = [f"{name}_{part}" for part in ("recall", "precision", "f1")]
-    errors = {f"{part}_error": (part, parts[2]) for part in parts[:2]}
-    more = [f"{part}{suffix}" for part in parts for suffix in ("_reason", "_error", "_cost")]
-    return JudgedMetric(
-        name,
-        tuple(parts),
-        needs,
-        tuple(more),
-        {f"{name}_error": tuple(parts), **errors},
-        needs_reference=True,
-        of_step=True,
-    )
+    recall, precision, f1 = parts = tuple(f"{name}_{part}" for part in ("recall", "precision", "f1"))
+    errors = {
+        f"{name}_error": parts,
+        f"{recall}_error": (recall, f1),
+        f"{precision}_error": (precision, f1),
+    }
+    more = tuple(f"{part}{suffix}" for part in parts for suffix in ("_reason", "_error", "_cost"))
+    return JudgedMetric(name, parts, needs, more, errors, needs_reference=True, of_step=True)
 
 
 JUDGED = (
@@ -97,13 +81,13 @@ OF_STEPS = ("steps_score", "query_similarity")
 RESULT_METRICS = (
     *OF_STEPS,
     *RESOURCES,
-    *(value for metric in JUDGED if not metric.of_step for value in metric.values),
+    *(v for metric in JUDGED if not metric.of_step for v in metric.values),
 )
 RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value in metric.values)
 """Metrics of a single retrieval step."""
 
 BOUNDED_METRICS = frozenset(
-    {*OF_STEPS, *(value for metric in JUDGED if metric.is_bounded for value in metric.values)}
+    {*OF_STEPS, *(v for metric in JUDGED if metric.is_bounded for v in metric.values)}
 )
 """Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from one."""
 
@@ -116,28 +100,29 @@ BY, DISAGREEMENT = "_by", "_disagreement"
 ERROR_RATE = "error_rate"
 """Name of the share of responses that are errors; not a key of a result."""
 
+MISSING_RATE = "missing_rate"
+"""Name of the share of questions without a response; not a key of a result."""
+
 PRIMARY = (
     *(ERROR_RATE, "steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness"),
     *("faithfulness", "sparql_groundedness"),
 )
 """The metrics that comparisons decide by default: one score for each way to judge an answer."""
 
-MISSING_RATE = "missing_rate"
-"""Name of the share of questions without a response; not a key of a result."""
-
+_OWN_KEYS = """
+    template_id question_id question_text reference_steps reference_answer status error actual_answer
+    actual_steps steps_score_error sample response_id metadata judge pending matches diff failure source
+    failure_detail execution execution_error trace_problems
+    steps number_of_error_samples number_of_success_samples error_rate
+"""
+_SUFFIXES = ("_reason", "_error", COST, BY, DISAGREEMENT)
 RESULT_KEYS = frozenset(
     {
+        *_OWN_KEYS.split(),
         *RESULT_METRICS,
         *RETRIEVAL_METRICS,
-        *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
-        *("status", "error", "actual_answer", "actual_steps", "steps_score_error"),
-        *("sample", "response_id", "metadata", "judge", "pending", "matches", "diff", "failure", "source"),
-        *("failure_detail", "execution", "execution_error"),
-        "trace_problems",
         *(key for metric in JUDGED for key in metric.more),
-        *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in ("_reason", "_error", COST)),
-        *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in (BY, DISAGREEMENT)),
-        *("steps", "number_of_error_samples", "number_of_success_samples", ERROR_RATE),  # of aggregates
+        *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in _SUFFIXES),
     }
 )
 """Keys of results, their steps and groups of aggregates. Outputs of custom evaluations may not use them."""

@@ -9,14 +9,17 @@ from graphrag_eval_async.records.decoding import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_TRACES = ("messages", "choices", "events", "resourceSpans")
-"""Keys that hold traces of agents."""
+_TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpans": "otlp"}
+"""Keys that hold traces of agents, and the formats that read them."""
 
 _STEPS = ("actual_steps", "steps", "tool_calls", "trajectory", "intermediate_steps")
 _ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
-_NAME = ("tool", "tool_name", "function_name", "step_name")
-_ARGS = ("arguments", "input", "parameters", "kwargs", "tool_input")
-_OUTPUT = ("result", "results", "content", "response", "observation", "tool_output")
+_OF_STEP = {
+    "name": ("tool", "tool_name", "function_name", "step_name"),
+    "args": ("arguments", "input", "parameters", "kwargs", "tool_input"),
+    "output": ("result", "results", "content", "response", "observation", "tool_output"),
+}
+"""Keys of a step, and the names that others give them."""
 
 
 def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
@@ -25,7 +28,7 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     for key, value in record.items():
         if _resembles(key, ("question_id", "qid")):
             message += f" (is {key[:64]!r} meant to be question_id?)"
-        elif _is_trace(key, value):
+        elif key in _TRACES and _is_list_of_objects(value):
             message += f"; {_hint(key)}"
         elif key == "id":
             message += " (id is the id of the response itself)"
@@ -56,23 +59,16 @@ def what_else(result: Mapping[str, Any]) -> str:
     return ""
 
 
-def hint_at_traces(record: Any) -> str:
-    """End of an error message that says how to read a list of messages; empty if `record` is not one."""
-    if _is_list_of_objects(record) and any("role" in each or "type" in each for each in record):
-        return '; to read agent traces, use format="auto" or --format auto'
-    return ""
-
-
 def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
     """Refuse a response that probably has its steps or answer under one of its `unknown` keys."""
-    says_something = not record.keys().isdisjoint({"actual_steps", "actual_answer", "error"})
+    has_steps, is_over = "actual_steps" in record, "actual_answer" in record or "error" in record
     for key, value in unknown.items():
-        if not says_something and _is_trace(key, value):
+        is_list = _is_list_of_objects(value)
+        if is_list and key in _TRACES and not has_steps and not is_over:
             raise InvalidRecord("invalid_field", _hint(key))
-        if "actual_steps" not in record and _is_list_of_objects(value) and _resembles(key, _STEPS):
+        if is_list and not has_steps and _resembles(key, _STEPS):
             raise _meant(key, "actual_steps")
-        is_answered = "actual_answer" in record or "error" in record
-        if not is_answered and isinstance(value, str) and _resembles(key, _ANSWER):
+        if isinstance(value, str) and not is_over and _resembles(key, _ANSWER):
             raise _meant(key, "actual_answer")
 
 
@@ -85,22 +81,21 @@ def check_step(step: Mapping[str, Any], place: str) -> None:
             "To convert messages to steps, use response_from_trace or --format auto",
         )
     if step.get("name") is None:
-        _check_step_key(step, place, "name", _NAME)
+        _check_key(step, place, "name")
     if step.get("output") is None and step.get("error") is None:
-        _check_step_key(step, place, "output", _OUTPUT)
+        _check_key(step, place, "output")
 
 
 def check_args(step: Mapping[str, Any], place: str) -> None:
     """Refuse a step, of a kind compared by arguments, whose arguments are text or under another key."""
-    args = step.get("args")
-    if isinstance(args, str):
+    if isinstance(args := step.get("args"), str):
         raise InvalidRecord("invalid_field", f"{place}.args: expected an object, got a string; parse it")
     if args is None:
-        _check_step_key(step, place, "args", _ARGS)
+        _check_key(step, place, "args")
 
 
-def _check_step_key(step: Mapping[str, Any], place: str, meant: str, others: Collection[str]) -> None:
-    for key in others:
+def _check_key(step: Mapping[str, Any], place: str, meant: str) -> None:
+    for key in _OF_STEP[meant]:
         if step.get(key) is not None:
             raise _meant(f"{place}.{key}", f"{place}.{meant}")
 
@@ -109,12 +104,8 @@ def _is_list_of_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
 
 
-def _is_trace(key: str, value: Any) -> bool:
-    return key in _TRACES and _is_list_of_objects(value)
-
-
 def _hint(key: str) -> str:
-    name = "otlp" if key == "resourceSpans" else "auto"
+    name = _TRACES[key]
     return f'{key}: looks like an agent trace; to read it, use format="{name}" or --format {name}'
 
 

@@ -14,7 +14,6 @@ from graphrag_eval_async.records.misnamed import (
     check_is_response,
     check_keys,
     check_step,
-    hint_at_traces,
     missing_question_id,
 )
 from graphrag_eval_async.records.outcomes import ERRORS_OF_STEP
@@ -43,27 +42,16 @@ _OF_TEXT = {"invalid_utf8", "invalid_json"}
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """One checked response.
-
-    Attributes:
-        question_id: id of the question that it answers.
-        fields: its keys and values, without nulls.
-        metadata: unknown keys and their values, which the result holds in `metadata`.
-        failed: whether the agent failed to answer.
-        metrics: names of the metrics that it contains.
-        numbers: values of these metrics, in the same order.
-        usable: for each step its name, or None if the step did not succeed or has no output.
-        question: the question, if there is no reference set to look it up.
-    """
+    """One checked response."""
 
     question_id: str
-    fields: dict[str, Any]
-    metadata: dict[str, Any]
-    failed: bool
-    metrics: tuple[str, ...]
-    numbers: tuple[float, ...]
-    usable: Sequence[str | None]
-    question: Question | None = None
+    fields: dict[str, Any]  # Its keys and values, without nulls.
+    metadata: dict[str, Any]  # Unknown keys and their values, which the result holds in `metadata`.
+    failed: bool  # Whether the agent failed to answer.
+    metrics: tuple[str, ...]  # Names of the metrics that it contains.
+    numbers: tuple[float, ...]  # Values of these metrics.
+    usable: Sequence[str | None]  # The name of each step; None if it did not succeed or has no output.
+    question: Question | None = None  # If there is no reference set to look it up.
 
 
 def read_record(
@@ -92,8 +80,8 @@ def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = M
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):
         raise too_deep()
     if type(record) is not dict:
-        text = f"expected a JSON object, got {_kind(record)}{hint_at_traces(record)}"
-        raise InvalidRecord("not_an_object", text)
+        hint = '; agent traces need format="auto" or --format auto' if type(record) is list else ""
+        raise InvalidRecord("not_an_object", f"expected a JSON object, got {_kind(record)}{hint}")
     if "template_id" in record:
         check_is_response(record)
     question = None

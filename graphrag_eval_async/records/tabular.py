@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.records.metrics import ERROR_RATE, mean_of_questions
+from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, mean_of_questions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,30 +66,21 @@ def means_table(snapshot: Mapping[str, Any]) -> str:
     """HTML table of samples, errors and means over questions by template, and of micro and macro."""
     groups = [*snapshot["per_template"].items(), ("micro", snapshot["micro"]), ("macro", snapshot["macro"])]
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
-    rows = (
-        [name, *_counts(group), *(mean_of_questions(group[key]) if key in group else None for key in metrics)]
-        for name, group in groups
-    )
+    rows = []
+    for name, group in groups:
+        counts = counts_of(group) if "number_of_error_samples" in group else (None, None)
+        rows.append([name, *counts, *(mean_of_questions(group[m]) if m in group else None for m in metrics)])
     return html_table(("template", "samples", "errors", *metrics), rows)
-
-
-def _counts(group: Mapping[str, Any]) -> tuple[Any, Any]:
-    errors = group.get("number_of_error_samples")
-    return (None, None) if errors is None else (errors + group["number_of_success_samples"], errors)
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """An HTML table with all text escaped."""
     from html import escape  # Takes a millisecond to import, and only notebooks need it.
 
+    def cell(value: Any) -> str:
+        shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"<td>{escape(shown)}</td>"
+
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        value = f"{value:.4g}"
-    from html import escape
-
-    return f"<td>{'' if value is None else escape(str(value))}</td>"
