@@ -138,6 +138,7 @@ def call(pattern: re.Pattern[Any], method: str, text: Any) -> None:
 
 def test_the_patterns_are_found() -> None:
     names = {name for name, _, _ in USES}
+    assert {"VARIABLE", "_IRI", "_QUOTATION", "FORMAT_WORDS"} <= names
     compiled = sum(path.read_text().count("re.compile(") for path in ROOT.rglob("*.py"))
     assert len(USES) >= compiled
 
