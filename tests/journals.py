@@ -121,16 +121,8 @@ def complete(source: Any, journal: Any, **options: Any) -> tuple[list[dict[str, 
 
 
 def bits(aggregates: RunningAggregates) -> bytes:
-    """All that is known, down to the last bit; `to_bytes` has the values in the order in which they came."""
-    snapshot = aggregates.snapshot()
-    values = {
-        name: {
-            metric: sorted(value for chunk in series.values.chunks for value in chunk)
-            for metric, series in group.series.items()
-        }
-        for name, group in aggregates._groups.items()
-    }
-    return orjson.dumps([snapshot, values], option=orjson.OPT_SORT_KEYS)
+    """All that is shown of them, to the last bit."""
+    return orjson.dumps(aggregates.snapshot(), option=orjson.OPT_SORT_KEYS)
 
 
 def lines_of(path: Path | str) -> list[bytes]:

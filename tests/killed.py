@@ -16,26 +16,22 @@ from typing import Any
 import orjson
 
 from graphrag_eval_async import Journal, follow_jsonl
-from graphrag_eval_async.sinks import append_file
 from tests.journals import CONFIG, Judge, bits, stream_of
-from tests.sinks.faults import Faults
 
 MAX_IN_FLIGHT = 8
 
 
-class Torn(Faults):
-    """Kills the process in the middle of a write."""
+def tear(writes: int) -> None:
+    """Kill the process in the middle of a write to the journal, after so many of them."""
+    write, left = os.write, iter(range(writes))
 
-    def __init__(self, writes: int) -> None:
-        super().__init__()
-        self._left = writes
-
-    def _write(self, descriptor: int, data: memoryview) -> int:
-        self._left -= 1
-        if self._left < 0:
-            os.write(descriptor, data[: random.randint(1, len(data))])
+    def torn(descriptor: int, data: bytes | memoryview) -> int:
+        if b'"crc32":' in bytes(data) and next(left, None) is None:
+            write(descriptor, data[: random.randint(1, len(data))])
             os.kill(os.getpid(), signal.SIGKILL)
-        return super()._write(descriptor, data)
+        return write(descriptor, data)
+
+    vars(os)["write"] = torn
 
 
 class Done:
@@ -71,7 +67,7 @@ def serve() -> None:
         if not process:
             random.seed(options["seed"])
             if options["torn"] is not None:
-                vars(append_file)["os"] = Torn(options["torn"])
+                tear(options["torn"])
             folder = Path(options["folder"])
             found = asyncio.run(run(folder, cache=options["cache"], fsync=options["fsync"]))
             (folder / "aggregates").write_bytes(found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import defaultdict
-from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -25,134 +24,11 @@ Source = dict[str, Any]
 BUCKETS = 1 << 14
 """Buckets are searched linearly; with a million lines, each has half a kilobyte."""
 
+ANY = 0
+"""Stands for the occurrences of a content after the first one."""
+
 Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 """Size of a line or a file, in bytes; a sum of two fits into 64 bits."""
-
-
-class Numbers:
-    """A compact set of numbers from 1: all up to `upto`, and a set of those beyond a gap."""
-
-    __slots__ = ("_beyond", "upto")
-
-    def __init__(self, upto: int = 0) -> None:
-        self.upto = upto
-        self._beyond: set[int] = set()
-
-    def __contains__(self, number: int) -> bool:
-        return number <= self.upto or number in self._beyond
-
-    def add(self, number: int) -> None:
-        """Add a number, which may be present already."""
-        if number > self.upto:
-            self._beyond.add(number)
-        while self.upto + 1 in self._beyond:
-            self.upto += 1
-            self._beyond.remove(self.upto)
-
-    def add_next(self) -> int:
-        """Add the lowest missing number and return it."""
-        number = self.upto + 1
-        self.add(number)
-        return number
-
-
-class Contents:
-    """A multiset of SHA-256 digests in hex, whose occurrences are numbered from 1.
-
-    Nearly all digests occur once. Each of these takes 8 bytes, the process's own keyed hash of it: a million
-    lines have a collision with a probability of 10^-8.
-    """
-
-    def __init__(self) -> None:
-        self._once: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self._several: dict[int, Numbers] = {}
-
-    def __contains__(self, sha256: str) -> bool:
-        key = hash(sha256)
-        return key in self._several or _stored(key) in self._once[key % BUCKETS]
-
-    def has(self, sha256: str, number: int) -> bool:
-        """Whether the occurrence with this number is there."""
-        numbers = self._several.get(hash(sha256))
-        return number in numbers if numbers is not None else number == 1 and sha256 in self
-
-    def add(self, sha256: str, number: int | None = None) -> int:
-        """Add an occurrence that is missing, by default the lowest one, and return its number."""
-        key = hash(sha256)
-        numbers = self._several.get(key)
-        if numbers is None:
-            bucket, stored = self._once[key % BUCKETS], _stored(key)
-            is_there = stored in bucket
-            if not is_there and (number is None or number == 1):
-                bucket += stored
-                return 1
-            numbers = self._several[key] = Numbers(int(is_there))
-        if number is None:
-            return numbers.add_next()
-        numbers.add(number)
-        return number
-
-
-def _stored(key: int) -> bytes:
-    return key.to_bytes(8, "little", signed=True)
-
-
-class _File:
-    """The lines of one followed file that are done, as stretches: memory grows with gaps, not with lines.
-
-    Attributes:
-        unfinished: offset of the last line if it had no newline when it was evaluated.
-        skipped: bytes at the start that count as done without their lines having been read.
-    """
-
-    def __init__(self) -> None:
-        self.unfinished: int | None = None
-        self.skipped = 0
-        self._last: tuple[str, str, int, int, str] | None = None  # A `Position`, but faster to create.
-        # Start, end and number of lines of each; neighbours are merged.
-        self._stretches: list[list[int]] = []
-
-    def __contains__(self, offset: int) -> bool:
-        if offset < self.skipped or offset == self.unfinished:
-            return True
-        index = bisect_right(self._stretches, offset, key=itemgetter(0)) - 1
-        return index >= 0 and offset < self._stretches[index][1]
-
-    def add(self, position: tuple[str, str, int, int, str], *, whole: bool) -> None:
-        """Add a line, which may be present already."""
-        offset = position[2]
-        if whole:
-            self._add(offset, offset + position[3] + 1, 1)
-        else:
-            self.unfinished = offset
-        if self._last is None or self._last[2] <= offset:
-            self._last = position
-
-    def _add(self, start: int, end: int, lines: int) -> None:
-        stretches = self._stretches
-        is_last = not stretches or stretches[-1][0] <= start  # The usual case.
-        index = len(stretches) if is_last else bisect_right(stretches, start, key=itemgetter(0))
-        before = stretches[index - 1] if index else [-1, -1, 0]
-        if before[1] > start:
-            return
-        if before[1] == start:
-            before[1:] = end, before[2] + lines
-        else:
-            before = [start, end, lines]
-            stretches.insert(index, before)
-            index += 1
-        if index < len(stretches) and stretches[index][0] == end:
-            _, before[1], more = stretches.pop(index)
-            before[2] += more
-
-    def known(self) -> Known:
-        """Return the beginning that need not be read again."""
-        begin, number = self.skipped, 1
-        for start, end, lines in self._stretches:
-            if start > begin:
-                break
-            begin, number = max(begin, end), number + lines
-        return Known(begin, number, None if self._last is None else Position(*self._last))
 
 
 class DoneLine(msgspec.Struct):
@@ -177,13 +53,91 @@ class DoneLine(msgspec.Struct):
     whole: bool = True
 
 
+class Contents:
+    """A set of occurrences of contents: SHA-256 digests in hex, with numbers from 1.
+
+    Each takes 8 bytes, the process's own keyed hash of it: a million lines have a collision with a
+    probability of 10^-7.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self._counts: dict[int, int] = {}  # Of contents that were counted several times, by their hashes.
+
+    def has(self, sha256: str, number: int = 1) -> bool:
+        """Whether an occurrence is there."""
+        key = hash(sha256) if number == 1 else hash((sha256, number))
+        return key.to_bytes(8, "little", signed=True) in self._buckets[key % BUCKETS]
+
+    def add(self, sha256: str, number: int = 1) -> bool:
+        """Add an occurrence; return whether it was missing."""
+        key = hash(sha256) if number == 1 else hash((sha256, number))
+        bucket, stored = self._buckets[key % BUCKETS], key.to_bytes(8, "little", signed=True)
+        if stored in bucket:
+            return False
+        bucket += stored
+        return True
+
+    def count(self, sha256: str) -> int:
+        """Add the occurrence after the one that the last call added; return its number."""
+        if self.add(sha256):
+            return 1
+        key = hash(sha256)
+        number = self._counts[key] = self._counts.get(key, 1) + 1
+        self.add(sha256, number)
+        return number
+
+
+class _File:
+    """The lines of one file that earlier runs have done, as stretches: memory grows with gaps, not lines."""
+
+    def __init__(self) -> None:
+        self._by_start: dict[int, tuple[int, int]] = {}  # End and number of lines of each stretch.
+        self._by_end: dict[int, tuple[int, int]] = {}  # Start and number of lines.
+        self._starts: list[int] = []  # Sorted once all lines are added.
+        self.unfinished: set[int] = set()  # Offsets of lines that had no newline.
+        self._last: DoneLine | None = None
+
+    def add(self, line: DoneLine) -> None:
+        """Add a line that was not added before."""
+        if self._last is None or self._last.offset <= line.offset:
+            self._last = line
+        if not line.whole:
+            self.unfinished.add(line.offset)
+            return
+        start, before = self._by_end.pop(line.offset, (line.offset, 0))
+        end = line.offset + line.length + 1
+        end, after = self._by_start.pop(end, (end, 0))
+        lines = before + 1 + after
+        self._by_start[start], self._by_end[end] = (end, lines), (start, lines)
+
+    def known(self, origin: int) -> Known:
+        """Return the beginning that need not be read again, given where reading began."""
+        begin, number, last = origin, 1, self._last
+        for start, (end, lines) in sorted(self._by_start.items()):
+            if start > begin:
+                break
+            begin, number = max(begin, end), number + lines
+        if last is None:
+            return Known(begin, number, None)
+        position = Position(last.path or "", last.file or "", last.offset, last.length, last.sha256)
+        return Known(begin, number, position)
+
+    def __contains__(self, offset: int) -> bool:
+        """Whether a whole line at this offset is done."""
+        if len(self._starts) != len(self._by_start):
+            self._starts = sorted(self._by_start)
+        index = bisect_right(self._starts, offset) - 1
+        return index >= 0 and offset < self._by_start[self._starts[index]][0]
+
+
 class Done:
     """The lines that this run and earlier runs of the same journal have evaluated or rejected.
 
     With "content", a line is done if its content is. With "position", a line of a followed file is done if
     its file, offset and content are. Other sources are read again from their start: there, a line is done if
-    the journal has its content at least as often as this run has read it. Takes 10 bytes of memory per line;
-    in the last case, twice as much once there are earlier runs.
+    the journal has that occurrence of its content. Takes 10 bytes of memory per line; in the last case, twice
+    as much once there are earlier runs.
 
     Attributes:
         skipped: number of lines not admitted.
@@ -192,78 +146,86 @@ class Done:
     def __init__(self, dedupe: Dedupe) -> None:
         self.skipped = 0
         self._by_content = dedupe == "content"
-        self._contents = Contents()
-        self._files: defaultdict[str, _File] = defaultdict(_File)
-        self._read: Contents | None = None  # By this run; None without earlier runs.
+        self._earlier, self._read = Contents(), Contents()
+        self._files: dict[str, _File] = {}
+        self._is_resumed = False
 
     def admit(self, record: Record) -> Source | None:
         """Return the `source` of a line's result; None if the line is done."""
-        sha256, file, offset = sha256_of(record), record.file, record.offset
-        known = self._files[file.key] if file is not None and file.followed else None
-        if self._has(record, sha256, known):
+        sha256, file = sha256_of(record), record.file
+        occurrence = self._occurrence(record, sha256)
+        if not occurrence:
             self.skipped += 1
             return None
-        length = record.length if isinstance(record, LongLine) else len(record.data)
-        source: Source = {
-            **({} if file is None else {"path": in_utf8(file.path), "file": file.key}),
+        source: Source = {} if file is None else {"path": in_utf8(file.path), "file": file.key}
+        source |= {
             "line": record.number,
-            "offset": offset,
-            "length": length,
+            "offset": record.offset,
+            "length": record.length if isinstance(record, LongLine) else len(record.data),
             "sha256": sha256,
-            "occurrence": self._contents.add(sha256),
+            "occurrence": occurrence,
         }
         if file is not None and file.is_part:
             del source["line"], source["occurrence"]
-        whole = not isinstance(record, Line | LongLine) or record.whole
-        if not whole:
+        if isinstance(record, Line | LongLine) and not record.whole:
             source["whole"] = False
-        if known is not None:
-            known.add((source["path"], source["file"], offset, length, sha256), whole=whole)
         return source
 
-    def _has(self, record: Record, sha256: str, known: _File | None) -> bool:
-        if known is not None and known.unfinished == record.offset and isinstance(record, Line):
-            sha256 = hashlib.sha256(record.data.rstrip()).hexdigest()  # Its end may be CRLF.
+    def _occurrence(self, record: Record, sha256: str) -> int:
+        """Return which line with its content a line is; 0 if it is done."""
+        file, is_followed = record.file, False
+        if file is not None and file.followed:
+            is_followed = True
+            if file.key in self._files and self._is_in(self._files[file.key], record, sha256):
+                return 0
         if self._by_content:
-            return sha256 in self._contents
-        if known is not None:
-            return record.offset in known and sha256 in self._contents
-        return self._read is not None and self._contents.has(sha256, self._read.add(sha256))
+            return int(not (self._is_resumed and self._earlier.has(sha256)) and self._read.add(sha256))
+        number = self._read.count(sha256)
+        while self._is_resumed and self._earlier.has(sha256, number):
+            if not is_followed:
+                return 0
+            number = self._read.count(sha256)
+        return number
+
+    def _is_in(self, file: _File, record: Record, sha256: str) -> bool:
+        """Whether a line is done at its place in a followed file."""
+        if record.offset in file.unfinished:
+            if isinstance(record, Line):
+                sha256 = hashlib.sha256(record.data.rstrip()).hexdigest()  # Its end may be CRLF.
+        elif record.offset not in file:
+            return False
+        return self._earlier.has(sha256) or self._earlier.has(sha256, ANY)
 
     def knows(self, identity: bytes) -> bool:
         """Whether `admit` would skip the next trace with this identity."""
         sha256 = hashlib.sha256(identity).hexdigest()
-        if self._by_content:
-            return sha256 in self._contents
-        return self._read is not None and self._contents.has(sha256, 1) and not self._read.has(sha256, 1)
+        is_read, is_earlier = self._read.has(sha256), self._earlier.has(sha256)
+        return is_read or is_earlier if self._by_content else is_earlier and not is_read
 
     def __contains__(self, line: DoneLine) -> bool:
         """Whether this very line was restored before."""
-        if line.occurrence is None:
-            is_known = line.sha256 in self._contents
-        else:
-            is_known = self._contents.has(line.sha256, line.occurrence)
-        return is_known and (line.file is None or line.offset in self._files.get(line.file, ()))
+        return line.occurrence is not None and self._earlier.has(line.sha256, line.occurrence)
 
     def restore(self, line: DoneLine) -> None:
         """Add a line of an earlier run that was not restored before."""
-        self._contents.add(line.sha256, line.occurrence)
-        if line.file is not None and line.path is not None:
-            place = (line.path, line.file, line.offset, line.length, line.sha256)
-            self._files[line.file].add(place, whole=line.whole)
-        if self._read is None:
-            self._read = Contents()
+        self._is_resumed = True
+        if line.occurrence is None:
+            self._earlier.count(line.sha256)
+        else:
+            self._earlier.add(line.sha256, line.occurrence)
+            if line.occurrence > 1:
+                self._earlier.add(line.sha256, ANY)
+        if line.file is not None:
+            self._files.setdefault(line.file, _File()).add(line)
 
-    def skip(self, origins: Mapping[str, int]) -> None:
-        """Count the bytes before an offset as done, by the key of the file; a lower offset replaces it."""
-        for key, offset in origins.items():
-            file = self._files[key]
-            if not file.skipped or offset < file.skipped:
-                file.skipped = offset
+    def files(self, origins: Mapping[str, int]) -> dict[str, Known]:
+        """Return the beginning of each followed file that need not be read again, by the file's key.
 
-    def files(self) -> dict[str, Known]:
-        """Return the beginning of each followed file that need not be read again, by the file's key."""
-        return {key: file.known() for key, file in self._files.items()}
+        `origins` are the offsets at which reading of files began.
+        """
+        for key in origins:
+            self._files.setdefault(key, _File())
+        return {key: file.known(origins.get(key, 0)) for key, file in self._files.items()}
 
 
 def sha256_of(record: Record) -> str:

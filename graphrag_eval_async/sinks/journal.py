@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -28,13 +28,14 @@ from graphrag_eval_async.errors import (
     check_integer,
 )
 from graphrag_eval_async.posix import require_posix
-from graphrag_eval_async.sinks.append_file import PIECE_BYTES, AppendFile, drafted, sync_directory
 from graphrag_eval_async.sinks.done import DoneLine, Size
+from graphrag_eval_async.sinks.line_file import drafted, sync_directory
+from graphrag_eval_async.sinks.locked_file import LockedFile
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
 from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.done import Done
@@ -44,11 +45,13 @@ LOGGER = logging.getLogger("graphrag_eval_async.journal")
 FORMAT = "2"
 """Format version of the journal and of the files beside it."""
 
-SUFFIXES = (".run", ".rejects", ".rejects.tmp", ".damaged", ".watch", ".tmp")
+SUFFIXES = (".run", ".rejects", ".damaged", ".watch")
 """Suffixes of the files beside a journal."""
 
 LEGIBLE = frozenset({"version", "dedupe", "max_line_bytes", "shard"})
 """Fingerprints that are not hashes."""
+
+PIECE_BYTES = 1 << 20
 
 CHECKSUM = b'%b,"crc32":"%08x"}\n'
 CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
@@ -117,9 +120,8 @@ class Journal:
 class Conditions(msgspec.Struct, kw_only=True):
     """The contents of the ``.run`` file: the conditions under which a journal was started."""
 
-    fingerprints: dict[str, str]  # By name; empty if there is no file.
-    origins: dict[str, Size]  # Bytes before the first line to read, by key of a followed file.
-    earlier: list[Any] = []  # Fingerprints that `force` replaced.
+    fingerprints: dict[str, str] = {}  # By name; empty if there is no file.
+    origins: dict[str, Size] = {}  # Bytes before the first line to read, by key of a followed file.
     copies: dict[str, str] = {}  # What `FileKeys` knows of copies of followed files.
     followed: bool = False  # Whether files were followed.
 
@@ -155,14 +157,14 @@ class OpenJournal:
         self.path = os.fspath(options.path)
         self.is_restored = False
         self.restored = self.rejected = self.damaged = 0
-        self.conditions = Conditions(fingerprints={}, origins={})
+        self.conditions = Conditions()
         self._options, self._done = options, done
         self._count_result, self._count_reject = count_result, count_reject
         self._fingerprints, self._retry_errors = fingerprints, retry_errors
-        self._incomplete: set[str] = set()
-        self._files: list[AppendFile] = []
+        self._files: list[LockedFile] = []
         # One writes while the other flushes. The event loop's own may all be waiting for results.
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
+        threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
+        self._threads, self._in_thread = threads, partial(run_in_thread, threads=threads)
         self._flushing: asyncio.Task[None] | None = None
         self._failure: JournalError | None = None
 
@@ -177,37 +179,32 @@ class OpenJournal:
             JournalMismatch: the journal was started under other conditions.
             JournalError: the files cannot be read or written.
         """
-        await run_in_thread(self._open, threads=self._threads)
-        results, rejects = self._files
-        self.restored = await self._restore(results, self._restore_result)
-        self.rejected = await self._restore(rejects, self._restore_reject)
-        self._done.skip(self.conditions.origins)
+        await self._in_thread(self._open)
+        self.restored = await self._restore(0, self._restore_result)
+        self.rejected = await self._restore(1, self._restore_reject)
         self.is_restored = True
         if self._options.fsync == "interval":
             self._flushing = asyncio.create_task(self._flush())
 
     def _open(self) -> None:
-        fresh = not os.path.exists(self.path)
-        results = AppendFile(self.path)
+        is_new = not os.path.exists(self.path)
+        results = LockedFile(self.path)
         self._files.append(results)
-        if not fresh:
+        if not is_new:
             self._read_conditions()
         rejects, options = self._options.rejects or f"{self.path}.rejects", self._options
-        has_rejects = not fresh and os.path.exists(rejects) and os.path.getsize(rejects) > 0
+        has_rejects = not is_new and os.path.exists(rejects) and os.path.getsize(rejects) > 0
         before, now = self.conditions.fingerprints, {"format": FORMAT, **self._fingerprints()}
         if before != now:
-            begun = results.size > 0 or has_rejects
-            if begun and not (options.force and before.get("format", FORMAT) == FORMAT):
+            is_begun = results.size > 0 or has_rejects
+            if is_begun and not (options.force and before.get("format", FORMAT) == FORMAT):
                 raise _mismatch(self.path, before, now)
             self.conditions.fingerprints = now
-            self.conditions.earlier = [*self.conditions.earlier, before] if begun and before else []
             self._write_conditions()
         # Others can predict the usual name and make it a link to some other file.
-        self._files.append(AppendFile(rejects, flags=0 if options.rejects else os.O_NOFOLLOW))
-        if fresh:  # Drop the rejects of a journal that no longer exists.
+        self._files.append(LockedFile(rejects, flags=0 if options.rejects else os.O_NOFOLLOW))
+        if is_new:  # Drop the rejects of a journal that no longer exists.
             self._files[-1].truncate(0)
-
-    # The .run file
 
     def _read_conditions(self) -> None:
         path = f"{self.path}.run"
@@ -235,51 +232,74 @@ class OpenJournal:
 
     async def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
         """Store which files are copies, and the offsets at which reading of new files starts."""
-        self._done.skip(origins)
         self.conditions.origins |= origins
         self.conditions.copies = dict(copies)
         self.conditions.followed = True
-        await run_in_thread(self._write_conditions, threads=self._threads)
+        await self._in_thread(self._write_conditions)
 
     # Earlier runs
 
-    async def _restore(self, file: AppendFile, restore: Callable[[Any], bool]) -> int:
-        """Pass each line to `restore`, as an object, and return how many it accepted."""
-        refused: list[tuple[int, int]] = []
-        accepted = end = 0
-        rest = b""
+    async def _restore(self, index: int, restore: Callable[[Any], bool]) -> int:
+        """Pass each line of a file to `restore`, as an object, and return how many it accepted."""
+        file = self._files[index]
+        refused: set[int] = set()
+        count = end = 0
         due = monotonic() + SLICE_SECONDS
         try:
-            while piece := await run_in_thread(
-                partial(file.read, end + len(rest), max(PIECE_BYTES, len(rest))), threads=self._threads
-            ):
-                text = rest + piece
-                rest = text[text.rfind(b"\n") + 1 :]
-                for line in BytesIO(text[: len(text) - len(rest)]):
-                    start, end = end, end + len(line)
-                    try:
-                        is_accepted = restore(unseal(line))
-                    except (ValueError, TypeError, KeyError, AggregationError) as error:
-                        message = "%s: byte %d: not a result or reject; the line is set aside: %r"
-                        LOGGER.warning(message, file.path, start, error)
-                        self.damaged += 1
-                        is_accepted = False
-                    accepted += is_accepted
-                    if not is_accepted:
-                        refused.append((start, end))
-                    if monotonic() >= due:
-                        await asyncio.sleep(0)
-                        due = monotonic() + SLICE_SECONDS
-            await run_in_thread(partial(self._mend, file, end, refused), threads=self._threads)
+            with open(file.path, "rb") as source:  # noqa: ASYNC230  (opens at once)
+                while lines := await self._in_thread(partial(source.readlines, PIECE_BYTES)):
+                    for line in lines:
+                        if not line.endswith(b"\n"):
+                            file.truncate(end)
+                        elif self._is_accepted(restore, line, file.path, end):
+                            count += 1
+                        else:
+                            refused.add(end)
+                        end += len(line)
+                        if monotonic() >= due:
+                            await asyncio.sleep(0)
+                            due = monotonic() + SLICE_SECONDS
+            if refused:
+                self._files[index] = await self._in_thread(partial(self._set_aside, file, refused))
         except OSError as error:
-            raise JournalError(f"{file.path}: cannot be repaired: {error.strerror or error}") from error
-        return accepted
+            path = error.filename or file.path
+            raise JournalError(f"{path}: cannot be repaired: {error.strerror or error}") from error
+        return count
 
-    def _mend(self, file: AppendFile, end: int, refused: Sequence[tuple[int, int]]) -> None:
-        if end < file.size:
-            file.truncate(end)
-        if refused:
-            file.move(refused, f"{self.path}.damaged")
+    def _is_accepted(self, restore: Callable[[Any], bool], line: bytes, path: str, start: int) -> bool:
+        try:
+            return restore(unseal(line))
+        except (ValueError, TypeError, KeyError, AggregationError) as error:
+            message = "%s: byte %d: not a result or reject; the line is set aside: %r"
+            LOGGER.warning(message, path, start, error)
+            self.damaged += 1
+            return False
+
+    def _set_aside(self, file: LockedFile, starts: Container[int]) -> LockedFile:
+        """Move the lines that start at these offsets to the ``.damaged`` file; return the file without them.
+
+        A crash may leave some of them in both files.
+        """
+        mode, end = stat.S_IMODE(os.stat(file.path).st_mode), 0
+
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags | os.O_NOFOLLOW, mode)
+
+        with (
+            open(f"{self.path}.damaged", "ab", opener=opener) as damaged,
+            drafted(file.path) as draft,
+            open(draft, "wb") as rest,
+            open(file.path, "rb") as lines,
+        ):
+            for line in lines:
+                (damaged if end in starts else rest).write(line)
+                end += len(line)
+            for each in (damaged, rest):
+                each.flush()
+                os.fsync(each.fileno())
+        sync_directory(file.path)
+        file.close()
+        return LockedFile(file.path)
 
     def _restore_result(self, result: Any) -> bool:
         line = msgspec.convert(result["source"], DoneLine)
@@ -293,11 +313,8 @@ class OpenJournal:
 
     def _restore_reject(self, record: Any) -> bool:
         line = msgspec.convert(record["source"], DoneLine)
-        if self._retry_errors:
+        if self._retry_errors or record["reason"] == "incomplete":  # It is read again.
             return False
-        if record["reason"] == "incomplete":  # The rest of the line may have come since.
-            self._incomplete.add(line.sha256)
-            return True
         if line in self._done:
             raise ValueError("the line is there already, here or among the results")
         self._count_reject(line, record["reason"])
@@ -316,12 +333,9 @@ class OpenJournal:
             raise self._failure
         kept = [None if isinstance(item, Rejected) else item for item in items]
         results = [evaluation.as_dict() for evaluation in kept if evaluation is not None]
-        rejects = [item for item in items if isinstance(item, Rejected) and self._is_new(item)]
-        await run_in_thread(partial(self._append, results, rejects), threads=self._threads)
+        rejects = [item for item in items if isinstance(item, Rejected)]
+        await self._in_thread(partial(self._append, results, rejects))
         return kept
-
-    def _is_new(self, rejected: Rejected) -> bool:
-        return rejected.reject.reason != "incomplete" or rejected.reject.sha256 not in self._incomplete
 
     def _append(self, results: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected]) -> None:
         to_results, to_rejects = self._files

@@ -1,19 +1,19 @@
-"""Output files: lines written one by one, and whole reports."""
+"""Output files: lines written one by one, and drafts that replace whole files."""
 
 from __future__ import annotations
 
 import os
 import select
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
 from graphrag_eval_async.posix import open_flags
-from graphrag_eval_async.sinks.append_file import drafted
 from graphrag_eval_async.threads import write_in_thread
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class LineFile:
         """
         self._name = os.fspath(path)
         self._own = self._name != "-"
-        new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | open_flags("O_CLOEXEC", "O_BINARY")
+        new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | open_flags("O_BINARY")
         self._descriptor = os.open(path, new, 0o666) if self._own else STDOUT
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._escape = escape if os.isatty(self._descriptor) else None
@@ -100,33 +100,28 @@ class LineFile:
             await anyio.wait_writable(self._descriptor)
 
     def _write(self, lines: bytes) -> Iterator[None]:
-        """Write lines; yields whenever the descriptor cannot take more."""
+        """Write lines; yields whenever a pipe, socket or terminal cannot take more."""
         if self._escape is not None:
             lines = self._escape(lines.decode(errors="backslashreplace")).encode()
-        rest = memoryview(lines)
         try:
-            while rest:
-                written = self._write_some(rest)
-                if not written:
-                    yield
-                rest = rest[written:]
-        except BaseException as error:
-            if self._own and self._regular:  # Remove a line that is written in part.
-                os.ftruncate(self._descriptor, self.length)
-                os.lseek(self._descriptor, self.length, os.SEEK_SET)
-            if isinstance(error, OSError):
-                error.filename = "standard output" if self._name == "-" else self._name
+            if self._regular:
+                write_whole(self._descriptor, lines, self.length if self._own else None)
+            else:
+                yield from self._write_pieces(memoryview(lines))
+        except OSError as error:
+            error.filename = self._name if self._own else "standard output"
             raise
         self.length += len(lines)
 
-    def _write_some(self, data: memoryview) -> int:
-        """Return the number of bytes written; 0 if the descriptor is not writable now."""
-        if self._regular:
-            return os.write(self._descriptor, data)
-        if self._poll.poll(0):
-            with suppress(BlockingIOError):  # A writable pipe accepts at least PIPE_BUF bytes.
-                return os.write(self._descriptor, data[: select.PIPE_BUF])
-        return 0
+    def _write_pieces(self, rest: memoryview) -> Iterator[None]:
+        while rest:
+            written = 0
+            if self._poll.poll(0):
+                with suppress(BlockingIOError):  # A writable pipe accepts at least PIPE_BUF bytes.
+                    written = os.write(self._descriptor, rest[: select.PIPE_BUF])
+            if not written:
+                yield
+            rest = rest[written:]
 
     def close(self) -> None:
         """Close the file; standard output stays open."""
@@ -139,6 +134,58 @@ class LineFile:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def write_whole(descriptor: int, lines: bytes, size: int | None) -> None:
+    """Append lines to a regular file; on failure, truncate it to its former `size`, if that is given."""
+    rest = memoryview(lines)
+    try:
+        while rest:  # The kernel may write only a part, for example if the disk is nearly full.
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        if size is not None:
+            with suppress(OSError):
+                os.ftruncate(descriptor, size)
+        raise
+
+
+def draft_beside(path: str, suffix: str) -> str:
+    """Return an unpredictable path in the same directory."""
+    # Without the original name, which may already have the maximum length.
+    name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
+    return os.path.join(os.path.dirname(os.path.realpath(path)), name)
+
+
+@contextmanager
+def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
+    """Yield the path of an empty file that replaces the one at `path`, with its mode, if all goes well.
+
+    Raises:
+        OSError: the file cannot be written; carries `path`.
+    """
+    draft = draft_beside(path, ".tmp")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        with suppress(FileNotFoundError):
+            os.chmod(draft, stat.S_IMODE(os.stat(path).st_mode))
+        yield draft
+        os.replace(draft, os.path.realpath(path) if follow_links else path)
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+
+
+def sync_directory(path: str) -> None:
+    """Flush the directory of a file to disk, if the file system supports that."""
+    with suppress(OSError):
+        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 async def write_report(path: str | os.PathLike[str], text: str) -> None:

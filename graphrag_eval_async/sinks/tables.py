@@ -12,8 +12,7 @@ import orjson
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.tabular import escape_formula, flat_row
-from graphrag_eval_async.sinks.append_file import draft_beside as draft_beside
-from graphrag_eval_async.sinks.append_file import drafted
+from graphrag_eval_async.sinks.line_file import drafted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

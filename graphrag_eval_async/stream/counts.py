@@ -10,7 +10,6 @@ from graphrag_eval_async.records import Reason, Rejects
 from graphrag_eval_async.records.metrics import is_counted_cost
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import misnamed_steps
-from graphrag_eval_async.sinks.done import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +55,7 @@ class Counts:
         self.rejects_are_read = on_reject != "collect"
         self.on_restored: list[Callable[[Mapping[str, Any]], object]] = []
         self.samples: dict[str, int] = {}
-        self._scattered: dict[str, Numbers] = {}
+        self._scattered: dict[str, set[int]] = {}  # Samples of earlier runs beyond a gap.
         self._aggregates, self._usage, self._until = aggregates, usage, until
         self._reference: Reference | None = reference
         self._on_reject, self._numbered = on_reject, numbered
@@ -105,10 +104,23 @@ class Counts:
         """Return the number of the next sample of a question, the lowest that is free, if it has one."""
         if not self._numbered:
             return None
-        if self._scattered and question_id in self._scattered:
-            return self._scattered[question_id].add_next()
-        sample = self.samples[question_id] = self.samples.get(question_id, 0) + 1
+        sample = self.samples.get(question_id, 0) + 1
+        if self._scattered:
+            self._add_sample(question_id, sample)
+        else:
+            self.samples[question_id] = sample
         return sample
+
+    def _add_sample(self, question_id: str, sample: int) -> None:
+        """Record the number of a sample; those of earlier runs may leave gaps."""
+        if sample != self.samples.setdefault(question_id, 0) + 1:
+            self._scattered.setdefault(question_id, set()).add(sample)
+            return
+        beyond = self._scattered.get(question_id, set())
+        while sample + 1 in beyond:
+            sample += 1
+            beyond.remove(sample)
+        self.samples[question_id] = sample
 
     def give_back_sample(self, question_id: str) -> None:
         """Undo counting one answer to a question; its samples keep their numbers."""
@@ -129,11 +141,7 @@ class Counts:
             raise ValueError("no whole result")
         self._aggregates.add(result)
         if self._numbered:
-            before = self.samples.setdefault(question_id, 0)
-            if question_id not in self._scattered and sample == before + 1:
-                self.samples[question_id] = sample
-            else:
-                self._scattered.setdefault(question_id, Numbers(before)).add(sample)
+            self._add_sample(question_id, sample)
         if "judge" in result:
             metrics = observe(result, include_errors=True).values
             self._usage.restored_dollars += sum(value for name, value in metrics if is_counted_cost(name))

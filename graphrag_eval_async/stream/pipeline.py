@@ -296,7 +296,7 @@ async def _resume(
     if follower is not None:
         # With a journal, lines rotated before the first run began are read, too.
         await follower.begin(
-            done.files(),
+            done.files(journal.conditions.origins),
             options.paths,
             is_first=not journal.conditions.followed and follower.start != "beginning",
             copies=journal.conditions.copies,

@@ -1,10 +1,12 @@
+"""Files, pipes and reports: whole lines, and old content until the new content is complete."""
+
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
-import resource
-from contextlib import contextmanager, suppress
+import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,35 +14,14 @@ import pytest
 from graphrag_eval_async.sinks import LineFile, write_report
 from tests.conftest import settle
 from tests.deadlines import WAIT_SECONDS
+from tests.sinks.disks import full_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LIMIT = 1000
-
-
-@contextmanager
-def full_at_limit(limit: int = LIMIT) -> Iterator[None]:
-    """No file may grow beyond `limit` bytes; not even a log of this test run, so keep it short."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_pipe_and_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with LineFile(path) as lines:
-        lines.write(b"one\n")
-        assert os.read(reader, 100) == b"one\n"
-        os.close(reader)
-        with pytest.raises(BrokenPipeError, match="pipe"):
-            lines.write(b"two\n")
+LINE = bytes(range(11, 256)) * 4000 + b"\n"
+"""More than a pipe holds."""
 
 
 class Pipe:
@@ -49,47 +30,31 @@ class Pipe:
     def __init__(self, path: Path) -> None:
         self.path = path
         os.mkfifo(path)
-        self._reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def read(self) -> bytes:
         """All that is in it."""
         content = b""
         with suppress(BlockingIOError):
-            while piece := os.read(self._reader, 1 << 20):
+            while piece := os.read(self.reader, 1 << 20):
                 content += piece
         return content
-
-    def close(self) -> None:
-        os.close(self._reader)
 
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[Pipe]:
     pipe = Pipe(tmp_path / "pipe")
     yield pipe
-    pipe.close()
-
-
-async def read_until_done(pipe: Pipe, task: asyncio.Task[None]) -> bytes:
-    content = b""
-    while not task.done():
-        content += pipe.read()
-        await asyncio.sleep(0)
-    return content + pipe.read()
-
-
-LINE = bytes(range(11, 256)) * 4000 + b"\n"
-"""More than a pipe holds."""
+    with suppress(OSError):
+        os.close(pipe.reader)
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-@pytest.mark.parametrize("blocking", [False, True])
 async def test_a_slow_reader_gets_whole_lines(
-    pipe: Pipe, blocking: bool, cancelled: bool, monkeypatch: pytest.MonkeyPatch
+    pipe: Pipe, cancelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphrag_eval_async.sinks.line_file.PATIENCE_SECONDS", WAIT_SECONDS)
     with LineFile(pipe.path) as lines:
-        os.set_blocking(lines._descriptor, blocking)
         await lines.send(b"one\n")
         task = asyncio.create_task(lines.send(LINE))
         await settle()
@@ -97,7 +62,11 @@ async def test_a_slow_reader_gets_whole_lines(
         if cancelled:
             task.cancel()
             await settle()
-        assert await read_until_done(pipe, task) == b"one\n" + LINE
+        content = b""
+        while not task.done():
+            content += pipe.read()
+            await asyncio.sleep(0)
+        assert content + pipe.read() == b"one\n" + LINE
         assert task.cancelled() == cancelled
         await lines.send(b"two\n")
         assert pipe.read() == b"two\n"
@@ -118,14 +87,14 @@ async def test_a_reader_who_goes_away(pipe: Pipe) -> None:
     with LineFile(pipe.path) as lines:
         task = asyncio.create_task(lines.send(LINE))
         await settle()
-        pipe.close()
+        os.close(pipe.reader)
         with pytest.raises(BrokenPipeError, match="pipe"):
             await task
-        pipe._reader = os.open(os.devnull, os.O_RDONLY)
 
 
 def test_what_write_waits_with(pipe: Pipe) -> None:
-    waited = []
+    content = bytearray()
+    waited: list[int] = []
 
     def wait(descriptor: int) -> None:
         waited.append(descriptor)
@@ -133,26 +102,25 @@ def test_what_write_waits_with(pipe: Pipe) -> None:
             raise InterruptedError
         content.extend(pipe.read())
 
-    content = bytearray()
-    with LineFile(pipe.path, wait=wait) as lines:
-        with pytest.raises(InterruptedError):
-            lines.write(LINE)
-        assert waited == [lines._descriptor] * 3
-        assert LINE.startswith(bytes(content) + pipe.read())
+    with LineFile(pipe.path, wait=wait) as lines, pytest.raises(InterruptedError):
+        lines.write(LINE)
+    assert len({*waited}) == 1
+    assert LINE.startswith(bytes(content) + pipe.read())
 
 
-async def test_a_large_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [b"b" * 600 + b"\n", LINE], ids=["small", "large"])
+async def test_a_line_that_does_not_fit_is_removed(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "lines"
     with LineFile(path) as lines:
-        await lines.send(LINE)
-        await lines.send(b"one\n")
-        with pytest.raises(OSError, match="lines") as error, full_at_limit(len(LINE) + 500):
-            await lines.send(LINE)
-        assert error.value.errno == errno.EFBIG
-        assert path.read_bytes() == LINE + b"one\n"
+        lines.write(b"one\n")
+        await lines.send(line)
+        for _ in range(2):
+            with pytest.raises(OSError, match="lines") as error, full_at(len(line) + 500):
+                await lines.send(line)
+            assert error.value.errno == errno.EFBIG
+            assert path.read_bytes() == b"one\n" + line
         lines.write(b"two\n")
-        await lines.send(LINE)
-    assert path.read_bytes() == LINE + b"one\ntwo\n" + LINE
+    assert path.read_bytes() == b"one\n" + line + b"two\n"
 
 
 async def test_a_cancelled_line_is_written_whole(tmp_path: Path) -> None:
@@ -165,32 +133,21 @@ async def test_a_cancelled_line_is_written_whole(tmp_path: Path) -> None:
     assert (tmp_path / "lines").read_bytes() == LINE
 
 
-def test_a_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    with LineFile(path) as lines:
-        lines.write(b"a" * 600 + b"\n")
-        for _ in range(2):
-            with pytest.raises(OSError, match="lines") as error, full_at_limit():
-                lines.write(b"b" * 600 + b"\n")
-            assert error.value.errno == errno.EFBIG
-            assert path.read_bytes() == b"a" * 600 + b"\n"
-        lines.write(b"c\n")
-    assert path.read_bytes() == b"a" * 600 + b"\nc\n"
-
-
 def test_a_full_device_is_named() -> None:
     with LineFile("/dev/full") as lines, pytest.raises(OSError, match="/dev/full") as error:
         lines.write(b"one\n")
     assert error.value.errno == errno.ENOSPC
 
 
-async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
-    path = tmp_path / ("x" * 250 + ".html")
-    link = tmp_path / "link"
+@pytest.mark.parametrize("mode", [0o600, 0o664])
+async def test_a_report_replaces_the_one_before(tmp_path: Path, mode: int) -> None:
+    path, link = tmp_path / ("x" * 250 + ".html"), tmp_path / "link"
     link.symlink_to(path.name)
     await write_report(path, "older \u00e9, and longer")
+    path.chmod(mode)
     await write_report(link, "newer \u00e9")
     assert path.read_text(encoding="utf-8") == "newer \u00e9"
+    assert stat.S_IMODE(path.stat().st_mode) == mode
     assert link.is_symlink()
     assert sorted(tmp_path.iterdir()) == sorted([path, link])
 
@@ -198,8 +155,8 @@ async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
 async def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
     path = tmp_path / "report"
     path.write_text("older")
-    with pytest.raises(OSError, match="report") as error, full_at_limit():
-        await write_report(path, "x" * (LIMIT + 1))
+    with pytest.raises(OSError, match="report") as error, full_at(1000):
+        await write_report(path, "x" * 1001)
     assert (error.value.errno, error.value.filename) == (errno.EFBIG, str(path))
     with pytest.raises(FileNotFoundError, match="absent"):
         await write_report(tmp_path / "absent" / "report", "text")

@@ -1,0 +1,128 @@
+"""Files that one process at a time appends to: whole lines or nothing, and who may open them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import JournalError
+from graphrag_eval_async.errors import JournalLocked
+from graphrag_eval_async.sinks.locked_file import LockedFile
+from tests.deadlines import WAIT_SECONDS, killing, running
+from tests.sinks.disks import full_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5), st.integers(0, 60))
+def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path, lines: list[bytes], room: int) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"")
+    written = b""
+    with closing(LockedFile(path)) as file:
+        for line in lines:
+            with full_at(room):
+                if len(written) + len(line) <= room:
+                    file.write(line)
+                    written += line
+                else:
+                    with pytest.raises(JournalError, match="lines: cannot be written: File too large"):
+                        file.write(line)
+            assert path.read_bytes() == written
+            assert file.size == len(written)
+    with closing(LockedFile(path)) as file:
+        file.write(b"more")
+    assert path.read_bytes() == written + b"more"
+
+
+def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    file = LockedFile(tmp_path / "lines")
+    with closing(file), pytest.raises(JournalError, match="lines: cannot be flushed to disk: Input/output"):
+        file.sync()
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+
+
+def link_to_nowhere(path: Path) -> None:
+    path.symlink_to(path.parent / "missing" / "file")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (directory, "Is a directory"),
+        (os.mkfifo, "it is not a regular file"),
+        (link_to_nowhere, "No such file or directory"),
+    ],
+)
+def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None], reason: str) -> None:
+    path = tmp_path / "lines"
+    make(path)
+    with pytest.raises(JournalError) as caught:
+        LockedFile(path)
+    assert str(caught.value) == f"{path}: cannot be opened for writing: {reason}"
+
+
+def test_two_writers_in_one_process(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    (tmp_path / "link").symlink_to("lines")
+    with closing(LockedFile(path)):
+        for name in ("lines", "link"):
+            with pytest.raises(JournalLocked, match=f"{name}: another process, or another stream"):
+                LockedFile(tmp_path / name)
+    LockedFile(path).close()
+
+
+HOLD = """
+import os, sys
+from graphrag_eval_async.sinks.locked_file import LockedFile
+
+file = LockedFile(sys.argv[1])
+if sys.argv[2] == "alone" or not os.fork():
+    print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("company", ["alone", "with a child"])
+def test_the_lock_dies_with_its_process(tmp_path: Path, company: str) -> None:
+    path = tmp_path / "lines"
+    command, pipe = [sys.executable, "-c", HOLD, str(path), company], subprocess.PIPE
+    with running(command, stdin=pipe, stdout=pipe, cwd=ROOT, text=True) as process:
+        assert process.stdout is not None
+        with killing(process, "the lock"):
+            assert process.stdout.readline() == "ready\n"
+        with pytest.raises(JournalLocked):
+            LockedFile(path)
+        process.send_signal(signal.SIGKILL)
+        process.wait(WAIT_SECONDS)
+        LockedFile(path).close()
+
+
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.rename(f"{path}.1")])
+def test_a_file_that_is_gone_while_it_is_written(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    path = tmp_path / "lines"
+    with closing(LockedFile(path)) as file:
+        file.write(b"1\n")
+        change(path)
+        with pytest.raises(JournalError, match="lines: was removed, renamed or replaced"):
+            file.write(b"2\n")
