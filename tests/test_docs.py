@@ -43,8 +43,7 @@ from graphrag_eval_async.monitor import (
 from graphrag_eval_async.records import decoding, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.yaml_file import CHECKED_BYTES
-from graphrag_eval_async.reference import reading
-from graphrag_eval_async.reference.set import MAX_LISTED
+from graphrag_eval_async.reference import MAX_LISTED, reading
 from graphrag_eval_async.scale.ray import evaluation as ray
 from graphrag_eval_async.scale.redis import group, worker
 from graphrag_eval_async.scale.redis import results as redis_results

@@ -12,13 +12,13 @@ import orjson
 
 from graphrag_eval_async.errors import MalformedStep, UsageError, describe
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
-from graphrag_eval_async.reference.set import Reference
+from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.steps import check_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.reference.set import Templates
+    from graphrag_eval_async.reference import Templates
 
 
 _BREAKS = re.compile("[\\x85\\u2028\\u2029\\ufeff]")
@@ -49,16 +49,16 @@ def reference_step_from_sparql(
         UsageError: the results are no SPARQL JSON, or lack a required column.
         OSError: the file cannot be read.
     """
-    step: dict[str, Any] = {"name": name}
-    if query is not None:
-        step["args"] = {"query": query}
-    step |= {"output": _sparql_json(results), "output_media_type": SPARQL_RESULTS}
-    if required_columns is not None:
-        step["required_columns"] = [*required_columns]
-    if ordered:
-        step["ordered"] = True
-    if not ignore_duplicates:
-        step["ignore_duplicates"] = False
+    step: dict[str, Any] = {
+        "name": name,
+        "args": None if query is None else {"query": query},
+        "output": _sparql_json(results),
+        "output_media_type": SPARQL_RESULTS,
+        "required_columns": None if required_columns is None else [*required_columns],
+        "ordered": ordered or None,
+        "ignore_duplicates": None if ignore_duplicates else False,
+    }
+    step = {key: value for key, value in step.items() if value is not None}
     try:
         check_step(step)
     except MalformedStep as error:
@@ -94,11 +94,14 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
     if target.suffix not in {".yaml", ".yml", ".json"}:
         raise UsageError(f"path: expected a name that ends in .yaml, .yml or .json, got {str(path)!r}")
     read = reference if isinstance(reference, Reference) else Reference(reference)
-    templates = _templates_of(read) if isinstance(reference, Reference) else _plain(reference)
-    if target.suffix == ".json":
-        text = orjson.dumps(templates, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    else:
-        text = _yaml(templates)
+    templates: dict[str, list[dict[str, Any]]] = {name: [] for name in read.templates}
+    for question in read:
+        keys = {"id": question.id, "question_text": question.text}
+        more = {"reference_answer": question.reference_answer, "reference_steps": question.reference_steps}
+        templates[question.template_id].append(keys | {k: v for k, v in more.items() if v is not None})
+    written = [{"template_id": name, "questions": questions} for name, questions in templates.items()]
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    text = orjson.dumps(written, option=options) if target.suffix == ".json" else _yaml(written)
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(text)
@@ -107,31 +110,11 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
         draft.unlink(missing_ok=True)
 
 
-def _plain(templates: Templates) -> Any:
-    return orjson.loads(orjson.dumps(templates, option=orjson.OPT_PASSTHROUGH_DATACLASS))
-
-
-def _templates_of(reference: Reference) -> list[dict[str, Any]]:
-    templates: dict[str, dict[str, Any]] = {
-        name: {"template_id": name, "questions": []} for name in reference.templates
-    }
-    for question in reference:
-        known = {"id": question.id, "question_text": question.text}
-        more = {
-            "reference_answer": question.reference_answer,
-            "reference_steps": question.reference_steps,
-        }
-        kept = {key: value for key, value in more.items() if value is not None}
-        templates[question.template_id]["questions"].append(known | kept)
-    return [*templates.values()]
-
-
 def _yaml(templates: Any) -> bytes:
+    """YAML with multi-line texts as blocks, and without aliases."""
     import yaml  # which takes long to import
 
     class Dumper(yaml.SafeDumper):
-        """Writes multi-line texts as blocks, and never uses aliases."""
-
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
@@ -140,5 +123,6 @@ def _yaml(templates: Any) -> bytes:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    dumped = yaml.dump(templates, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return dumped.encode()
+    return yaml.dump(
+        templates, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110, encoding="utf-8"
+    )

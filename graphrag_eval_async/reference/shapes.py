@@ -2,63 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from types import GenericAlias
+from typing import Annotated, Any, Literal, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, defstruct
 
-from graphrag_eval_async.records.shapes import MEDIA_TYPES
-
-
-class ReferenceStepShape(Struct, kw_only=True):
-    """A step that the agent is expected to execute."""
-
-    name: Annotated[str, Meta(description="the name of the step, such as sparql_query")]
-    args: Annotated[dict[str, Any] | None, Meta(description="the arguments of the step")] = None
-    output: Annotated[Any, Meta(description="the expected output")] = None
-    output_media_type: Annotated[
-        str | None, Meta(description="how the output is compared", examples=list(MEDIA_TYPES))
-    ] = None
-    ordered: Annotated[bool | None, Meta(description="whether the order of SPARQL rows matters")] = None
-    required_columns: Annotated[
-        list[str] | None, Meta(description="the SPARQL variables that must match; all by default")
-    ] = None
-    ignore_duplicates: Annotated[
-        bool | None, Meta(description="whether duplicate SPARQL rows count once, as by default")
-    ] = None
-    score: Annotated[
-        Literal["exact", "f1"] | None,
-        Meta(description="whether the match score is 0 or 1, as by default, or F1"),
-    ] = None
-    reference_query: Annotated[
-        str | None,
-        Meta(description="the SPARQL query that gives the output; the agent's query is compared with it"),
-    ] = None
-    ignore_graph_names: Annotated[
-        bool | None, Meta(description="whether all graphs of an RDF dataset are compared as one")
-    ] = None
-    matches: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
-    diff: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
-    query_similarity: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
-    executed_at: Annotated[Any, Meta(description="left over from an evaluation; ignored")] = None
+from graphrag_eval_async.records.shapes import MEDIA_TYPES, OF_EVALUATIONS
 
 
-class QuestionShape(Struct, kw_only=True):
-    """A question, and the answer and steps that are expected."""
-
-    id: Annotated[str, Meta(min_length=1, description="unique in the whole set")]
-    question_text: Annotated[str, Meta(description="the question as the agent gets it")]
-    reference_answer: Annotated[str | None, Meta(description="the expected answer")] = None
-    reference_steps: Annotated[
-        list[Annotated[list[ReferenceStepShape], Meta(min_length=1)]] | None,
-        Meta(description="groups of steps, in order of execution; steps of one group may come in any order"),
-    ] = None
+def key(name: str, kind: Any, description: str, **constraints: Any) -> tuple[Any, ...]:
+    """A key of an object: required, unless its type takes None."""
+    described: Any = Annotated[kind, Meta(description=description, **constraints)]
+    is_optional = kind is Any or type(None) in get_args(kind)
+    return (name, described, None) if is_optional else (name, described)
 
 
-class TemplateShape(Struct, kw_only=True):
-    """Questions of one kind."""
-
-    template_id: Annotated[str, Meta(min_length=1, description="unique in the whole set")]
-    questions: Annotated[list[QuestionShape], Meta(description="may be empty")]
+def shape(name: str, description: str, *keys: tuple[Any, ...]) -> Any:
+    """The type of objects with these keys."""
+    return defstruct(name, keys, kw_only=True, namespace={"__doc__": description})
 
 
-ReferenceShape = Annotated[list[TemplateShape], Meta(min_length=1, description="a reference set")]
+def list_of(kind: Any) -> Any:
+    """The type of lists of objects of a shape."""
+    return GenericAlias(list, (kind,))
+
+
+ReferenceStepShape = shape(
+    "ReferenceStepShape",
+    "A step that the agent is expected to execute.",
+    key("name", str, "the name of the step, such as sparql_query"),
+    key("args", dict[str, Any] | None, "the arguments of the step"),
+    key("output", Any, "the expected output"),
+    key("output_media_type", str | None, "how the output is compared", examples=list(MEDIA_TYPES)),
+    key("ordered", bool | None, "whether the order of SPARQL rows matters"),
+    key("required_columns", list[str] | None, "the SPARQL variables that must match; all by default"),
+    key("ignore_duplicates", bool | None, "whether duplicate SPARQL rows count once, as by default"),
+    key("score", Literal["exact", "f1"] | None, "whether the match score is 0 or 1, as by default, or F1"),
+    key("reference_query", str | None, "the SPARQL query that gives the output"),
+    key("ignore_graph_names", bool | None, "whether all graphs of an RDF dataset are compared as one"),
+    *(key(name, Any, "left over from an evaluation; ignored") for name in OF_EVALUATIONS),
+)
+
+_Group: Any = Annotated[list_of(ReferenceStepShape), Meta(min_length=1)]
+
+QuestionShape = shape(
+    "QuestionShape",
+    "A question, and the answer and steps that are expected.",
+    key("id", str, "unique in the whole set", min_length=1),
+    key("question_text", str, "the question as the agent gets it"),
+    key("reference_answer", str | None, "the expected answer"),
+    key("reference_steps", list_of(_Group) | None, "groups of steps, in order; each group in any order"),
+)
+
+TemplateShape = shape(
+    "TemplateShape",
+    "Questions of one kind.",
+    key("template_id", str, "unique in the whole set", min_length=1),
+    key("questions", list_of(QuestionShape), "may be empty"),
+)
+
+ReferenceShape: Any = Annotated[list_of(TemplateShape), Meta(min_length=1, description="a reference set")]

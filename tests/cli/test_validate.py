@@ -29,7 +29,7 @@ def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixtu
     assert first == f"reference set: {len(problems)} problems in {reference}"
     assert [problem.split(":")[0] for problem in problems] == [
         "  templates[0].questions[1].id",
-        "  templates[0].questions[2].question_text",
+        "  templates[0].questions[2]",
     ]
     assert last == f"{folder.file('responses.jsonl')}: not checked, since the reference set is broken"
     assert not err

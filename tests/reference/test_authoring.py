@@ -23,22 +23,10 @@ from graphrag_eval_async import (
 )
 from tests.cases import each
 
-TABLE = {
-    "head": {"vars": ["film", "year"]},
-    "results": {
-        "bindings": [
-            {
-                "film": {"type": "uri", "value": "urn:f:1"},
-                "year": {
-                    "type": "literal",
-                    "value": "1999",
-                    "datatype": "http://www.w3.org/2001/XMLSchema#integer",
-                },
-            },
-            {"film": {"type": "uri", "value": "urn:f:2"}},
-        ]
-    },
-}
+YEAR = {"type": "literal", "value": "1999", "datatype": "http://www.w3.org/2001/XMLSchema#integer"}
+FILMS = [{"type": "uri", "value": f"urn:f:{number}"} for number in (1, 2)]
+ROWS = [{"film": FILMS[0], "year": YEAR}, {"film": FILMS[1]}]
+TABLE = {"head": {"vars": ["film", "year"]}, "results": {"bindings": ROWS}}
 QUERY = "SELECT ?film ?year {?film a <urn:Film> OPTIONAL {?film <urn:year> ?year}}"
 
 
@@ -72,15 +60,7 @@ def from_file() -> Path:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: TABLE,
-        lambda: json.dumps(TABLE),
-        lambda: json.dumps(TABLE).encode(),
-        from_file,
-        from_rdflib,
-        from_wrapper,
-    ],
+    "make", [lambda: TABLE, lambda: json.dumps(TABLE).encode(), from_file, from_rdflib, from_wrapper]
 )
 async def test_a_step_from_results(make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -110,28 +90,11 @@ def test_unknown_columns() -> None:
         reference_step_from_sparql("x", TABLE, required_columns=["actor"])
 
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
-    [
-        "2024-01-01",
-        "yes",
-        "null",
-        "1e3",
-        "~",
-        "- a",
-        "a: b",
-        " lead",
-        "trail \n",
-        "a\n\n b\n",
-        "\t\n",
-        "\x85\n",
-    ]
-)
+ODD = ["2024-01-01", "yes", "1e3", "~", "- a", "a: b", " lead", "trail \n", "a\n\n b\n", "\t\n", "\x85\n"]
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(ODD)
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | TEXTS
-    | st.floats(allow_nan=False, allow_infinity=False),
+    st.none() | st.booleans() | TEXTS | NUMBERS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=6,
 )
@@ -142,16 +105,9 @@ def test_saved_sets_load_back_equal(
     template: str, text: str, answer: str | None, args: dict[str, Any], output: Any
 ) -> None:
     step = {"name": text, "args": args, "output": "x" if output is None else output}
-    question = {
-        "id": "q" + text,
-        "question_text": text,
-        "reference_answer": answer,
-        "reference_steps": [[step]],
-    }
-    raw: list[dict[str, Any]] = [
-        {"template_id": "t" + template, "questions": [question]},
-        {"template_id": "empty", "questions": []},
-    ]
+    raw = [*with_step(step), {"template_id": "empty", "questions": []}]
+    raw[0]["template_id"] = "t" + template
+    raw[0]["questions"][0] |= {"id": "q" + text, "question_text": text, "reference_answer": answer}
     try:
         expected = Reference(raw)
     except ReferenceDataError:  # such as of a step that is by its name another one

@@ -1,3 +1,5 @@
+"""What a loaded reference set takes of memory, and of the collector's time."""
+
 from __future__ import annotations
 
 import gc

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 import warnings
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SPARQL, JSON = "application/sparql-results+json", "application/json"
-NAN = float("nan")
 QUESTION = "templates[0].questions[0]"
 STEP = f"{QUESTION}.reference_steps[0][0]"
 QUOTES = "put it in quotes"
+FLAT = "the steps of a group are a list of their own: [[{name: ...}]]"
 
 
 def problems(raw: Any, **options: Any) -> list[str]:
@@ -51,23 +51,24 @@ def nested(depth: int) -> Any:
     return value
 
 
-def containing_itself() -> list[Any]:
-    value: list[Any] = []
-    value += [value, value, value]
-    return value
-
-
 def test_what_a_set_holds() -> None:
-    raw = [*templates(2), {"template_id": "none yet", "questions": []}]
+    raw = [*templates(2, args={"a": [1]}, matches="old"), {"template_id": "none yet", "questions": []}]
+    before = copy.deepcopy(raw)
     reference = load_reference(raw)
+    assert raw == before
+    raw[0]["questions"].clear()
     assert list(reference.questions) == ["q0", "q1"]
     assert reference.templates == ("sums", "none yet")
-    assert len(reference) == 2
-    assert [q.text for q in reference] == ["Sum 0?", "Sum 1?"]
-    assert reference.questions["q1"].reference_steps == raw[0]["questions"][1]["reference_steps"]
-    assert list(reference.prepared) == ["q0", "q1"]
+    assert [each.text for each in reference] == ["Sum 0?", "Sum 1?"]
+    # `matches` is left from an evaluation.
+    step = {"name": "calculator", "output": "42", "args": {"a": [1]}}
+    assert reference.questions["q1"].reference_steps == [[step]]
     assert load_reference(reference) is reference
-    assert "1 templates" not in repr(reference)
+    assert pickle.loads(pickle.dumps(reference)).questions == reference.questions  # noqa: S301
+    with pytest.raises(TypeError):
+        reference.questions["q0"] = reference.questions["q1"]  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        reference.other = 1  # type: ignore[attr-defined]
 
 
 @each("more", [{}, {"reference_steps": None, "reference_answer": None}, {"reference_steps": []}])
@@ -80,9 +81,8 @@ def test_every_source_gives_the_same(tmp_path: Path) -> None:
     raw = templates(3)
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(raw))
     (tmp_path / "r.json").write_text("\ufeff" + json.dumps(raw, indent=1))
-    (tmp_path / "r.yml").write_text(json.dumps(raw))
     expected = load_reference(raw).questions
-    for source in (tmp_path / "r.yaml", str(tmp_path / "r.json"), tmp_path / "r.yml", tuple(raw)):
+    for source in (tmp_path / "r.yaml", str(tmp_path / "r.json"), tuple(raw)):
         assert load_reference(source).questions == expected
 
 
@@ -91,42 +91,28 @@ def test_every_source_gives_the_same(tmp_path: Path) -> None:
     [
         (
             [{"template_id": 5, "questions": []}],
-            f"templates[0].template_id: expected a string, got an integer; {QUOTES}",
+            f"templates[0].template_id: Expected `str`, got `int`; {QUOTES}",
         ),
-        ([{"questions": []}], "templates[0].template_id: missing"),
-        ([{"template_id": "t"}], "templates[0].questions: missing"),
-        ([{"template_id": "t", "questions": {}}], "templates[0].questions: expected a list, got a mapping"),
-        (["x"], "templates[0]: expected a mapping, got a string"),
-        ([{"template_id": "t", "questions": [None]}], f"{QUESTION}: expected a mapping, got nothing"),
+        ([{"template_id": "t"}], "templates[0]: Object missing required field `questions`"),
+        ([{"template_id": "t", "questions": {}}], "templates[0].questions: Expected `array`"),
+        ([{"template_id": "t", "questions": [None]}], f"{QUESTION}: Expected `object`, got `null`"),
         (
             [*question(), {"template_id": "t", "questions": []}],
             "templates[1].template_id: 't' is already the template_id of templates[0]",
         ),
-        (question(id=7), f"{QUESTION}.id: expected a string, got an integer; {QUOTES}"),
-        (question(id=True), f"{QUESTION}.id: expected a string, got a boolean; {QUOTES}"),
-        (question(id=""), f"{QUESTION}.id: is empty"),
-        (question(question_text=None), f"{QUESTION}.question_text: expected a string, got nothing"),
-        (question(reference_answer=["x"]), f"{QUESTION}.reference_answer: expected a string, got a list"),
-        (question(reference_steps="x"), f"{QUESTION}.reference_steps: expected a list, got a string"),
-        (question(reference_steps=0), f"{QUESTION}.reference_steps: expected a list, got an integer"),
-        (question(reference_steps={}), f"{QUESTION}.reference_steps: expected a list, got a mapping"),
+        (question(id=7), f"{QUESTION}.id: Expected `str`, got `int`; {QUOTES}"),
+        (question(id=""), f"{QUESTION}.id: Expected `str` of length >= 1"),
         (
-            question(reference_steps=[{"name": "x"}]),
-            f"{QUESTION}.reference_steps[0]: expected a list, got a mapping",
+            question(reference_answer=["x"]),
+            f"{QUESTION}.reference_answer: Expected `str | null`, got `array`",
         ),
-        (steps(), f"{QUESTION}.reference_steps[0]: is empty"),
-        (steps("x"), f"{STEP}: expected a mapping, got a string"),
-        (steps({"output": "x"}), f"{STEP}.name: missing"),
+        (question(reference_steps=[{"name": "x"}]), f"{QUESTION}.reference_steps[0]: Expected `array`"),
+        (steps(), f"{QUESTION}.reference_steps[0]: Expected `array` of length >= 1"),
+        (steps({"output": "x"}), f"{STEP}: Object missing required field `name`"),
         (steps({"name": "x"}), f"{STEP}.output: missing"),
-        (of_step(output_media_type=5), f"{STEP}.output_media_type: expected a string, got an integer"),
-        (of_step(ordered="no"), f"{STEP}.ordered: expected a boolean, got a string"),
-        (of_step(args=[]), f"{STEP}.args: expected a mapping, got a list"),
-        (of_step(score="high"), f"{STEP}.score: must be absent, exact or f1"),
+        (of_step(ordered="no"), f"{STEP}.ordered: Expected `bool | null`, got `str`"),
+        (of_step(score="high"), f"{STEP}.score: Invalid enum value 'high'"),
         (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
-        (
-            of_step(required_columns=["a", 1]),
-            f"{STEP}.required_columns[1]: expected a string, got an integer",
-        ),
         (of_step(reference_query="DROP ALL"), f"{STEP}.reference_query: expected a SPARQL query"),
         (of_step(name="retrieve_time_series", args={"mrid": 5}), f"{STEP}.args.mrid: "),
     ],
@@ -139,21 +125,14 @@ def test_problems(raw: Any, problem: str, tmp_path: Path) -> None:
         assert found.startswith(problem)
 
 
-@each("output", ["", "[]", "{", "null", '{"head": {}}', '{"boolean": null}', 1, [], {}])
-def test_outputs_that_are_not_as_their_media_type_says(output: Any) -> None:
-    for media_type in (SPARQL, "text/turtle"):
-        (found,) = problems(of_step(output=output or "{", output_media_type=media_type))
-        assert found.startswith(f"{STEP}.output: ")
-    (found,) = problems(of_step(output="{", output_media_type=JSON))
-    assert found.startswith(f"{STEP}.output: not JSON")
-
-
 TABLE = '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "literal", "value": "1"}}]}}'
 
 
 @each(
     "output",
     [
+        "{",
+        1,
         TABLE.replace('"1"', "1"),
         TABLE.replace('"value"', '"walue"'),
         TABLE.replace('[{"a"', '[1, {"a"'),
@@ -163,30 +142,13 @@ TABLE = '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "lite
         TABLE.replace('"type": "literal"', '"datatype": 5'),
     ],
 )
-def test_tables_that_are_invalid(output: str) -> None:
-    sets = [of_step(output=TABLE, output_media_type=SPARQL), of_step(output=TABLE)]
-    assert [len(load_reference(valid)) for valid in sets] == [1, 1]
-    for media_type in (SPARQL, JSON):
-        # The table before it is of the same form.
-        valid = {"name": "x", "output": TABLE, "output_media_type": SPARQL}
-        (found,) = problems(
-            steps(*[valid] * 50, {"name": "x", "output": output, "output_media_type": media_type})
-        )
-        assert found.startswith(f"{QUESTION}.reference_steps[0][50].output: ")
-
-
-def test_columns_that_a_table_lacks() -> None:
-    table = {"output": TABLE, "output_media_type": SPARQL}
-    assert len(load_reference(of_step(**table, required_columns=["a"]))) == 1
-    (found,) = problems(of_step(**table, required_columns=["b"]))
-    assert found.startswith(f"{STEP}.required_columns: ")
-
-
-def test_a_table_that_is_too_sparse_to_compare_is_a_problem() -> None:
-    rows = [{f"v{i}": {"type": "literal", "value": "1"}} for i in range(3000)]
-    output = {"head": {"vars": [f"v{i}" for i in range(3000)]}, "results": {"bindings": rows}}
-    (found,) = problems(of_step(output=json.dumps(output), output_media_type=SPARQL))
-    assert "too sparse" in found
+def test_outputs_that_are_not_as_their_media_type_says(output: Any) -> None:
+    assert [len(load_reference(of_step(output=TABLE, output_media_type=kind))) for kind in (SPARQL, JSON)]
+    # The tables before it are of the same form.
+    valid = {"name": "x", "output": TABLE, "output_media_type": SPARQL}
+    (found,) = problems(steps(*[valid] * 50, valid | {"output": output}))
+    assert found.startswith(f"{QUESTION}.reference_steps[0][50].output: ")
+    assert problems(of_step(output=TABLE, output_media_type=SPARQL, required_columns=["b"]))
 
 
 def test_the_first_problem_of_each_question_is_listed(tmp_path: Path) -> None:
@@ -210,30 +172,28 @@ def test_the_first_problem_of_each_question_is_listed(tmp_path: Path) -> None:
     )
     with pytest.raises(ReferenceDataError) as caught:
         load_reference(path)
-    flat = "templates[0].questions[2].reference_steps[0]: expected a list, got a mapping"
     expected = [
-        f"templates[0].template_id: expected a string, got an integer; {QUOTES} (line 1)",
-        f"{QUESTION}.question_text: missing (line 3)",
-        flat,
-        f"templates[1].questions[0].reference_answer: expected a string, got an integer; {QUOTES} (line 12)",
+        f"templates[0].template_id: Expected `str`, got `int`; {QUOTES} (line 1)",
+        f"{QUESTION}: Object missing required field `question_text` (line 3)",
+        f"templates[0].questions[2].reference_steps[0]: Expected `array`, got `object`; {FLAT} (line 8)",
+        f"templates[1].questions[0].reference_answer: Expected `str | null`, got `int`; {QUOTES} (line 12)",
         "templates[1].questions[1].id: 'r' is already the id of templates[0].questions[1] (line 13)",
     ]
-    found = caught.value.problems
-    assert '"- - name: ..."' in found[2]
-    assert [problem if len(problem) < 200 else flat for problem in found] == expected
+    assert caught.value.problems == expected
     assert str(caught.value).splitlines()[0] == f"reference set: 5 problems in {path}"
     assert caught.value.source == str(path)
 
 
-@each("raw", [None, [], {}, (), {"template_id": "t", "questions": []}, 5, iter([]), b"[]", [None], [[]]])
-def test_templates_that_are_not_a_list(raw: Any) -> None:
+@each("raw", [None, [], {}, (), {"template_id": "t"}, 5, iter([]), b"[]", [None], [[]], [answer()]])
+def test_templates_that_are_none(raw: Any) -> None:
     assert len(problems(raw)) == 1
 
 
-@each("text", ["", "# nothing", "a: b", "[]", "text", "- template_id: t"])
-def test_files_that_are_none(text: str, tmp_path: Path) -> None:
-    (tmp_path / "r.yaml").write_text(text)
-    assert problems(tmp_path / "r.yaml")
+@each(("name", "text"), [("absent.yaml", None), ("r.yaml", ""), ("r.yaml", "a: b"), ("r.json", "text")])
+def test_files_that_are_none(name: str, text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert problems(tmp_path / name)
 
 
 @each(
@@ -252,13 +212,11 @@ def test_keys_that_appear_twice_in_a_json_file(key: str, value: str, tmp_path: P
     path = tmp_path / "r.json"
     for indent, colon in [(None, '": '), (None, '":'), (2, '"  : ')]:
         text = json.dumps(of_step(args={"query": "x"}), indent=indent).replace('": ', colon)
-        first = text.index(f'"{key}"')
-        end = "\n" if indent else ""
+        first, end = text.index(f'"{key}"'), "\n" if indent else ""
         path.write_text(f'{text[:first]}"{key}":{value},{end}{text[first:]}')
         (found,) = problems(path)
-        assert found.startswith(f"not JSON: duplicate key '{key}' in a")
         line = text[:first].count("\n") + 2 if indent else 1
-        assert f", in line {line}, column " in found
+        assert found.startswith(f"not JSON: duplicate key '{key}' in a mapping, in line {line}, column ")
 
 
 @each("text", ['{"a": 1, "a": 2}', '", "id": "', "\\", ":", '\\": "id": ', '"id": 1, "id": 1'])
@@ -273,12 +231,12 @@ def test_text_that_looks_like_keys_is_no_duplicate(text: str, tmp_path: Path) ->
 
 def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
     """One that programs wrote is searched only at its beginning."""
-    path, twice = tmp_path / "r.json", '"question_text": "?", "question_text": "?"'
-    for before, end, found in [
-        ("", "", True),
-        ("x" * CHECKED_BYTES, "", False),
-        ("x" * CHECKED_BYTES, "\n", True),
-    ]:
+    path, twice, large = (
+        tmp_path / "r.json",
+        '"question_text": "?", "question_text": "?"',
+        "x" * CHECKED_BYTES,
+    )
+    for before, end, found in [("", "", True), (large, "", False), (large, "\n", True)]:
         text = f'[{{"template_id": "{before}", "questions": [{end}{{"id": "q", {twice}}}]}}]'
         path.write_text(end + text)
         if found:
@@ -287,96 +245,33 @@ def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
             assert len(load_reference(path)) == 1
 
 
-@each("name", [".", "absent.yaml", "absent/reference.json", "nul\0byte"])
-def test_files_that_cannot_be_read(name: str, tmp_path: Path) -> None:
-    (found,) = problems(str(tmp_path / name))
-    assert found.startswith("cannot be read: ")
-
-
 @each(
-    ("value", "place", "what"),
+    ("value", "what"),
     [
-        ([{1, 2}], "a[0]", "cannot be written as JSON"),
-        ({5: "b"}, "a", "cannot be written as JSON"),
-        (10**24, "a", "cannot be written as JSON: Integer exceeds 64-bit range"),
-        (10**10_000, "a", "cannot be written as JSON"),
-        ("\ud800", "a", "cannot be written as JSON"),
-        ({"\ud800": 1}, "a", "cannot be written as JSON"),
-        (b"b", "a", "cannot be written as JSON"),
-        ([None, NAN], "a[1]", "nan is not a finite number"),
-        (float("-inf"), "a", "-inf is not a finite number"),
+        ([{1, 2}], ""),
+        ({5: "b"}, ""),
+        (10**24, "Integer exceeds 64-bit range"),
+        ("\ud800", ""),
+        (b"b", ""),
+        ([None, float("nan")], ""),
+        (float("-inf"), ""),
+        (nested(253), "Recursion limit"),
     ],
 )
-def test_values_that_have_no_json_text(value: Any, place: str, what: str) -> None:
+def test_values_that_have_no_json_text(value: Any, what: str) -> None:
     (found,) = problems(of_step(args={"a": value}))
-    assert found.startswith(f"{STEP}.args.{place}: {what}")
+    assert found.startswith(f"{QUESTION}: cannot be written as JSON: {what}")
     assert problems(question(reference_steps=value))
-    assert problems(question(id=value))
 
 
-@each("number", ["1" * 25, "-" + "1" * 25, "18446744073709551616"])
-def test_integers_beyond_64_bits_in_a_file(number: str, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(of_step(args={"a": "N"})).replace('"N"', number))
-    (found,) = problems(path)
-    assert found.startswith(f"{STEP}.args.a: cannot be written as JSON: Integer exceeds 64-bit range")
-
-
-@each("value", [nested(201), nested(253), nested(900), nested(100_000), containing_itself()])
-def test_values_that_nest_too_deep(value: Any) -> None:
-    for raw in (question(other=value), of_step(args={"a": value})):
-        (found,) = problems(raw)
-        assert "nests more than 200 deep" in found
-        assert len(found) < 500
-
-
-@each("depth", [250, 900, 1_000_000])
-def test_files_that_nest_too_deep(depth: int, tmp_path: Path) -> None:
-    deep = "[" * depth + "]" * depth
-    for name in ("r.yaml", "r.json"):
-        (tmp_path / name).write_text(json.dumps(of_step(args={"a": "X"})).replace('"X"', deep))
-        (found,) = problems(tmp_path / name)
-        assert "deep" in found or "nesting depth" in found or found.startswith("not JSON: ")
-
-
-def test_the_depth_that_is_read_does_not_depend_on_the_callers() -> None:
-    raw = of_step(args={"a": nested(194)})
-
-    def call(frames: int) -> int:
-        return call(frames - 1) if frames else len(load_reference(raw))
-
-    assert call(0) == call(350) == 1
-
-
-def test_the_input_is_copied() -> None:
-    raw = templates(2, args={"a": [1]}, matches="old")
-    before = copy.deepcopy(raw)
-    reference = Reference(raw)
-    assert raw == before
-    raw[0]["questions"][0]["reference_steps"][0][0]["args"]["a"].append(2)
-    raw[0]["questions"].clear()
-    raw[0]["template_id"] = "other"
-    assert reference.templates == ("sums",)
-    assert len(reference) == 2
-    groups = reference.questions["q0"].reference_steps
-    assert groups is not None
-    # `matches` is left from an evaluation.
-    assert groups[0][0] == {"name": "calculator", "output": "42", "args": {"a": [1]}}
-
-
-def test_a_reference_cannot_be_changed() -> None:
-    reference = load_reference(templates())
-    assert isinstance(reference.questions, MappingProxyType)
-    with pytest.raises(TypeError):
-        reference.prepared["q0"] = reference.prepared["q1"]  # type: ignore[index]
-    with pytest.raises(AttributeError):
-        reference.other = 1  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError):
-        setattr(reference.questions["q0"], "text", "other")  # noqa: B010
-
-
-def test_results_do_not_serve_as_a_reference() -> None:
-    assert problems([answer()])
+def test_files_that_nest_too_deep(tmp_path: Path) -> None:
+    assert problems(of_step(args={"a": nested(201)})) == [f"{QUESTION}: nests more than 200 deep"]
+    assert len(load_reference(of_step(args={"a": nested(194)}))) == 1
+    for depth in (250, 1_000_000):
+        for name in ("r.yaml", "r.json"):
+            text = json.dumps(of_step(args={"a": "X"})).replace('"X"', "[" * depth + "]" * depth)
+            (tmp_path / name).write_text(text)
+            assert len(problems(tmp_path / name)) == 1
 
 
 def test_a_step_with_a_comparator_of_the_callers_needs_no_output_and_may_have_any_keys() -> None:
@@ -411,10 +306,9 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
     as_json.write_text(json.dumps(yaml.safe_load(SET), indent=2))
     with pytest.warns(GraphragEvalWarning) as caught:
         reference = load_reference(path)
-    in_json = problems(as_json, strict=True)
     head, *listed = str(caught[0].message).split("\n  ")
     assert head == f"reference set {path}:"
-    assert listed == [*reference.doubts]
+    assert listed == [*reference.doubts] == problems(path, strict=True)
     place = "templates[0].questions[1].reference_steps[0][0]"
     expected = [
         "templates[0].tmeplate: unknown key, ignored; did you mean template_id?",
@@ -422,24 +316,15 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
         f"{place}.required_colums: unknown key, ignored; did you mean required_columns?",
         f"{place}.output_media_type: unknown media type 'text/tortoise', the output is compared as text; ",
     ]
-    for doubts, lines in [(listed, [3, 7, 11, 11]), (in_json, [4, 9, 19, 22])]:
+    for doubts, lines in [(listed, [3, 7, 11, 11]), (problems(as_json, strict=True), [4, 9, 19, 22])]:
         for doubt, start, line in zip(doubts, expected, lines, strict=True):
             assert doubt.startswith(start)
             assert doubt.endswith(f"(line {line})")
-    assert problems(path, strict=True) == listed
-
-
-def test_correct_keys_raise_no_doubts() -> None:
-    step = {"name": "x", "args": {"any": 1}, "output": "y", "ordered": True, "matches": "call_1"}
-    uri = {"name": "iri_discovery", "output": "urn:x:y", "output_media_type": "text/uri"}
-    columns = {"ignore_duplicates": True, "required_columns": []}
-    raw = question(reference_answer="!", reference_steps=[[step | columns, uri]])
-    assert load_reference(raw, strict=True).doubts == ()
 
 
 def test_keys_for_tables_do_nothing_for_graphs() -> None:
     graph = {"name": "x", "output": "<urn:a> <urn:b> <urn:c> .", "output_media_type": "text/turtle"}
-    defaults = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
+    defaults = {"ordered": False, "required_columns": [], "ignore_duplicates": True, "matches": "call_1"}
     assert load_reference(steps(graph | defaults), strict=True).doubts == ()
     raw = steps(graph | {"ordered": True}, graph | {"ordered": True, "required_columns": ["a"]})
     what = "ignored, since the output is a graph, which has no rows and columns; remove it"
@@ -471,10 +356,8 @@ def test_a_loaded_reference_does_not_warn_again() -> None:
         load_reference(reference, strict=True)
 
 
-def test_many_doubts_are_limited_and_escaped() -> None:
-    raw = question(**{f"\x1b[2J {index}": 1 for index in range(50_000)})
+def test_many_doubts_are_limited() -> None:
     with pytest.warns(GraphragEvalWarning) as caught:
-        reference = load_reference(raw)
+        reference = load_reference(question(**{f"note {index}": 1 for index in range(2_000)}))
     assert len(reference.doubts) == 1000
     assert str(caught[0].message).endswith("\n  ... and 980 more")
-    assert "\x1b" not in "".join(reference.doubts)
