@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -17,6 +18,7 @@ from graphrag_eval_async.aggregates.questions import (
     clusters,
     mean_of,
     name_of,
+    rows_of,
 )
 from graphrag_eval_async.aggregates.series import Series, packed
 from graphrag_eval_async.aggregates.steps import (
@@ -99,11 +101,15 @@ class Group:
     def replace(self, new: Sequence[WindowedResult], gone: Sequence[WindowedResult]) -> None:
         """Add new samples and remove old ones that were added before."""
         known, errors = self.places, self.errors_by_question
-        for sign, samples, move in ((1, new, errors.add), (-1, gone, errors.remove)):
+        for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
                 self.count(sample.failed, sample.steps, sample.tallies, sign)
             places = [known.setdefault(sample.question, len(known)) for sample in samples]
-            move(places, [float(sample.failed) for sample in samples])
+            values = [float(sample.failed) for sample in samples]
+            if sign > 0:
+                errors.add(rows_of(places), values)
+            else:
+                errors.remove(places, values)
         replace_samples(self.series, new, gone, known)
 
     def add(
@@ -112,18 +118,25 @@ class Group:
         """Add the values of results with these metrics, also to `micro`."""
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
-        most = len(known) + len(rows)
+        first = len(known)
         places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
-        fresh = len(known) == most
-        self.errors_by_question.add(places, [float(failed)] * len(rows), fresh=fresh)
+        # Most often each result is the first one of its question, or else none is.
+        by_place = {} if len(known) == first + len(rows) else rows_of(places)
         columns = [packed(values) for values in zip(*numbers, strict=True)]
-        for name, values in zip(metrics, columns, strict=True):
-            own, of_all = metric(self.series, name, by_question=True), metric(micro, name)
-            own.add(values)
-            of_all.add(values)
+        errors = array("d", [failed]) * len(rows)
+        moved: list[tuple[QuestionValues, Sequence[float]]] = [(self.errors_by_question, errors)]
+        for name, (values, integral) in zip(metrics, columns, strict=True):
+            own = metric(self.series, name, by_question=True)
+            for each in (own, metric(micro, name)):
+                each.add(values, integral)
             if own.questions is not None:
-                own.questions.add(places, values, fresh=fresh)
-        counted: Iterable[tuple[str, Sequence[float]]] = zip(metrics, columns, strict=True)
+                moved.append((own.questions, values))
+        for of_questions, values in moved:
+            if by_place or type(values) is not array or not of_questions.append(first, values):
+                of_questions.add(by_place or rows_of(places), values)
+        counted: Iterable[tuple[str, Sequence[float]]] = (
+            (name, values) for name, (values, _) in zip(metrics, columns, strict=True)
+        )
         if sum(map(samples.count, FIRST)) < len(rows) or len({*metrics}) < len(metrics):
             firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
             counted = first_values(metrics, firsts)
@@ -332,7 +345,7 @@ def replace_samples(
         own = metric(series, name, by_question=places is not None)
         own.replace(came, went)
         if own.questions is not None:
-            own.questions.add(came_to, came)
+            own.questions.add(rows_of(came_to), came)
             own.questions.remove(went_from, went)
     for sample in new:
         _replace_first(series, sample, 1)

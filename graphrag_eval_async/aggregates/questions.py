@@ -8,7 +8,7 @@ from itertools import repeat
 from math import fsum, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats, sum_units, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +18,17 @@ UNKNOWN = ""
 
 FIRST = (1, None)
 """Numbers of first samples; results of other programs may not number them."""
+
+
+def rows_of(places: Iterable[int]) -> dict[int, list[int]]:
+    """Return the indices of each place."""
+    rows: dict[int, list[int]] = {}
+    for index, place in enumerate(places):
+        if (own := rows.get(place)) is None:
+            rows[place] = [index]
+        else:
+            own.append(index)
+    return rows
 
 
 def name_of(question: object) -> str:
@@ -109,20 +120,26 @@ class QuestionValues:
             isinstance(place, int) and place < len(single) and not isnan(single[place])
         )
 
-    def add(self, places: Sequence[int], values: Sequence[float], *, fresh: bool = False) -> None:
-        """Add a value to each of the questions at `places`; `fresh` if these follow all that are known."""
-        lowest, highest = min(values, default=0), max(values, default=0)
-        are_doubles = type(values) is array or -DOUBLE_INTS <= lowest <= highest <= DOUBLE_INTS
-        if fresh and are_doubles and len(self._single) <= places[0]:
-            self._pad(places[0])
-            self._single.extend(values)
-            self._count += len(places)
-            return
-        by_place: dict[int, list[float]] = {}
-        for place, value in zip(places, values, strict=True):
-            by_place.setdefault(place, []).append(float(value) if are_doubles else value)
-        for place, own in by_place.items():
-            self._merge_one(place, own[0] if len(own) == 1 else (sum_units(own), len(own)))
+    def append(self, place: int, values: Sequence[float]) -> bool:
+        """Add a value to each of the questions from `place` on, if these follow all that are known.
+
+        `values` are doubles. Returns whether they were added.
+        """
+        if len(self._single) > place:
+            return False
+        self._pad(place)
+        self._single.extend(values)
+        self._count += len(values)
+        return True
+
+    def add(self, rows: Mapping[int, Sequence[int]], values: Sequence[float]) -> None:
+        """Add values to questions; `rows` are the indices of the values of each question, by its place."""
+        total = sum_floats if type(values) is array else sum_units
+        for place, own in rows.items():
+            if len(own) == 1:
+                self._merge_one(place, values[own[0]])
+            else:
+                self._merge_one(place, (total([values[index] for index in own]), len(own)))
 
     def remove(self, places: Sequence[int], values: Sequence[float]) -> None:
         """Remove values that were added."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from contextlib import suppress
 from operator import neg
+from struct import pack
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, mean, sum_floats, sum_units
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _INTS = {int}
-_FLOATS = {float}
 
 QUANTILES = (50, 90, 95, 99)
 
@@ -28,9 +28,17 @@ def stored(value: float) -> float:
     return double if double == value else value
 
 
-def packed(values: Sequence[float]) -> Sequence[float]:
-    """Return floats as an array, which is several times faster to add; values with ints as they are."""
-    return array("d", values) if {*map(type, values)} == _FLOATS else values
+def packed(values: Sequence[float]) -> tuple[Sequence[float], bool]:
+    """Return floats and ints as an array of doubles, if these equal them, and whether all are ints.
+
+    An array is several times faster to add.
+    """
+    kinds = {*map(type, values)}
+    if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
+        return [stored(value) for value in values], kinds == _INTS
+    doubles = array("d")
+    doubles.frombytes(pack(f"{len(values)}d", *values))  # A third of the time of `array("d", values)`.
+    return doubles, kinds == _INTS
 
 
 class Series:
@@ -58,12 +66,10 @@ class Series:
         self._units = 0
         self._waiting = array("d")
 
-    def add(self, values: Sequence[float]) -> None:
-        """Add finite floats and ints."""
-        kinds = _FLOATS if type(values) is array else {*map(type, values)}
-        self.integral &= kinds == _INTS
-        if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
-            values = [stored(value) for value in values]
+    def add(self, values: Sequence[float], integral: bool) -> None:
+        """Add numbers as `packed` returns them."""
+        self.integral &= integral
+        if type(values) is not array:
             wide = [value for value in values if type(value) is int]
             self._count(wide, wide=bool(wide))
             values = [value for value in values if type(value) is float]
