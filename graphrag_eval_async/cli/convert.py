@@ -80,7 +80,7 @@ class Convert:
                 for record in batch:
                     response = convert_record(record, format_, texts, self.max_line_bytes)
                     if isinstance(response, Reject):
-                        rejects.keep(response)
+                        rejects.add(response)
                         continue
                     problems.update({kind_of_problem(text) for text in response.get("trace_problems", ())})
                     await lines.send(orjson.dumps(response, option=orjson.OPT_APPEND_NEWLINE))

@@ -70,11 +70,11 @@ def collecting(
     """Yield rejects and a function that takes them: it writes to the file at `path`, or keeps them."""
     rejects = Rejects()
     if path is None:
-        yield rejects, rejects.keep
+        yield rejects, rejects.add
         return
 
     def write(reject: Reject) -> None:
-        rejects.tally(reject)
+        rejects.add(reject, keep=False)
         writer(replace(reject, path=reject.path or "-"))
 
     with open_lines(path, interrupts) as file:

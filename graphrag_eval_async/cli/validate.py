@@ -130,7 +130,7 @@ class Validate:
                 for record in batch:
                     response = read(record)
                     if isinstance(response, Reject):
-                        rejects.tally(response)
+                        rejects.add(response, keep=False)
                         line = one_line(f"{response.path or path}: {response}")
                         await problems.send(line.encode(errors="backslashreplace") + b"\n")
                     else:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.errors import UsageError, warn_caller
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.response import set_metrics_aside
 
@@ -49,16 +49,7 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
                 raise UsageError(f"{place}: {other!r} is itself the name of a step")
             if found.setdefault(other, name) != name:
                 raise UsageError(f"{place}: {other!r} is already an alias of {found[other]!r}")
-        # Other unknown names are fine: a file may serve many reference sets.
-        if name not in reserved and (close := _closest(name, reserved, 0.85)):
-            warn_caller(f"step_aliases: no reference step is named {name!r}; did you mean {close[0]!r}?")
     return found
-
-
-def _closest(name: str, names: Iterable[str], cutoff: float) -> list[str]:
-    from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
-
-    return get_close_matches(name[:64], [*names], 1, cutoff)
 
 
 def step_names(aliases: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
@@ -89,10 +80,12 @@ def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
 
     `unseen` has, by the name of a reference step, the name that actual steps must have.
     """
+    from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
+
     listed = sorted(tools)[:MAX_LISTED]
     free, aliases = dict.fromkeys(listed), {}
     for name in unseen.values():
-        for tool in _closest(name, free, 0):
+        for tool in get_close_matches(name, free, 1, 0):
             aliases[name] = [tool]
             del free[tool]
     names, shown = ([json.dumps(name)[1:-1] for name in each] for each in (unseen, listed))

@@ -21,7 +21,7 @@ NAMES_OF_QUESTION = {
 """What a response may say about its question if there is no reference set, and the keys for it."""
 
 
-class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
+class Question(msgspec.Struct, frozen=True, gc=False):
     """One question of a reference set. `evaluate_agent` passes it to an agent; a `Reference` yields it.
 
     An agent needs `text`, and maybe `id`. Do not show the reference answer and steps to its model. Questions
@@ -51,12 +51,6 @@ class Question(msgspec.Struct, frozen=True, gc=False, eq=False):
     def reference_steps(self) -> list[list[dict[str, Any]]] | None:
         """Groups of steps in order of execution, decoded on each access; None if there are none."""
         return None if self.data is None else decode_steps(self.data)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Question) and self.as_dict() == other.as_dict()
-
-    def __hash__(self) -> int:
-        return hash((self.template_id, self.id))
 
     def as_dict(self) -> dict[str, Any]:
         """The question as a dict, with decoded reference steps."""

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from graphrag_eval_async.errors import in_utf8
 
@@ -63,34 +63,26 @@ class Reject:
 def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
     """The reject for a line that is in memory."""
     data = line.data
-    digest = hashlib.sha256(data).hexdigest()
     if len(message) > MESSAGE_CHARACTERS:
         message = message[:MESSAGE_CHARACTERS] + "..."
     message = in_utf8(message)  # A key may hold a lone surrogate.
-    path = line.file.path if line.file is not None else None
-    return Reject(
-        number_of(line), line.offset, reason, message, data[:HEAD_BYTES], len(data), digest, data, path
-    )
-
-
-def number_of(record: Line | LongLine | Unwritable) -> int:
-    """Return the number of a line; 0 if it is not known."""
-    return 0 if record.file is not None and record.file.is_part else record.number
+    return _at(line, reason, message, data[:HEAD_BYTES], len(data), hashlib.sha256(data).hexdigest(), data)
 
 
 def reject_long(line: LongLine) -> Reject:
     """The reject for a line over the length limit."""
     message = f"{line.length} bytes, more than max_line_bytes={line.limit}; raise it, or shorten the line"
-    return Reject(
-        number_of(line),
-        line.offset,
-        "too_long" if line.whole else "incomplete",
-        message if line.whole else f"no newline yet; so far: {message}",
-        line.head,
-        line.length,
-        line.sha256,
-        path=line.file.path if line.file is not None else None,
-    )
+    if line.whole:
+        return _at(line, "too_long", message, line.head, line.length, line.sha256)
+    message = f"no newline yet; so far: {message}"
+    return _at(line, "incomplete", message, line.head, line.length, line.sha256)
+
+
+def _at(record: Line | LongLine | Unwritable, reason: Reason, *rest: Any) -> Reject:
+    file = record.file
+    number = 0 if file is not None and file.is_part else record.number
+    rejected = Reject(number, record.offset, reason, *rest)
+    return rejected if file is None else dataclasses.replace(rejected, path=file.path)
 
 
 class Rejects(Sequence[Reject]):
@@ -109,14 +101,10 @@ class Rejects(Sequence[Reject]):
         """Number of rejects, kept or not."""
         return self.counts.total()
 
-    def tally(self, reject: Reject) -> None:
-        """Count one reject without keeping it."""
+    def add(self, reject: Reject, *, keep: bool = True) -> None:
+        """Count one reject. If fewer than `KEPT_REJECTS` are kept, `keep` it too, without its content."""
         self.counts[reject.reason] += 1
-
-    def keep(self, reject: Reject) -> None:
-        """Count one reject. If fewer than `KEPT_REJECTS` are kept, keep it too, without its content."""
-        self.tally(reject)
-        if len(self._kept) < KEPT_REJECTS:
+        if keep and len(self._kept) < KEPT_REJECTS:
             self._kept.append(dataclasses.replace(reject, content=None))
 
     @overload

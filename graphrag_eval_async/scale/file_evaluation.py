@@ -243,9 +243,9 @@ class FileEvaluation:
 
     def _reject(self, reject: Reject) -> None:
         if self._on_reject == "collect":
-            self.rejects.keep(reject)
+            self.rejects.add(reject)
             return
-        self.rejects.tally(reject)
+        self.rejects.add(reject, keep=False)
         if self._on_reject == "raise":
             raise RejectedResponse(reject)
         self._on_reject(reject)

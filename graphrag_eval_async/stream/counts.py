@@ -80,9 +80,9 @@ class Counts:
         if self._on_reject == "collect":
             if not self.rejects_are_read and reject.reason not in self.rejects.counts:
                 LOGGER.warning("rejected: %s", reject.described())
-            self.rejects.keep(reject)
+            self.rejects.add(reject)
             return
-        self.rejects.tally(reject)
+        self.rejects.add(reject, keep=False)
         if self._on_reject == "raise":
             raise RejectedResponse(reject)
         self._on_reject(reject)

@@ -91,7 +91,7 @@ class Intake:
             return self._skip(record)
         own = self._options.on_reject
         if isinstance(response, Reject) and isinstance(own, RejectWriter):  # Its content is as large.
-            self._counts.rejects.tally(response)  # Before anything can be cancelled.
+            self._counts.rejects.add(response, keep=False)  # Before anything can be cancelled.
             await write_in_thread(partial(own, response))
             return Rejected(response, source) if self._keeps_rejects else None
         return self._evaluate(record, response, source)

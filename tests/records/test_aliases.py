@@ -10,13 +10,11 @@ import pytest
 
 from graphrag_eval_async import (
     Evaluator,
-    GraphragEvalWarning,
     UsageError,
     compute_aggregates,
     evaluate_file,
     run_evaluation,
 )
-from graphrag_eval_async.records.aliases import names_by_alias
 from tests.cases import each
 
 if TYPE_CHECKING:
@@ -89,9 +87,3 @@ def test_a_journal_with_other_aliases_is_refused() -> None:
 def test_invalid_aliases(aliases: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=f"^step_aliases.*{problem}"):
         Evaluator(REFERENCE, step_aliases=aliases)
-
-
-def test_a_likely_typo_in_a_name_warns() -> None:
-    with pytest.warns(GraphragEvalWarning, match="did you mean 'sparql_query'"):
-        assert names_by_alias({"sparql_querry": ["run"]}, {"sparql_query"}) == {"run": "sparql_querry"}
-    assert names_by_alias({"other": ["run"]}, {"sparql_query"}) == {"run": "other"}

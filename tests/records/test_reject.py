@@ -53,7 +53,7 @@ def test_only_the_head_is_kept() -> None:
     assert found.head == data[:4096]
     assert found.length == 25_600
     rejects = Rejects()
-    rejects.keep(found)
+    rejects.add(found)
     assert rejects[0].content is None
     assert rejects[0] == found
 
@@ -88,8 +88,8 @@ def test_rejects_over_the_limit_are_still_counted(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "KEPT_REJECTS", 3)
     rejects = Rejects()
     for _ in range(5):
-        rejects.keep(read(b"{}"))
-    rejects.tally(read(b"["))
+        rejects.add(read(b"{}"))
+    rejects.add(read(b"["), keep=False)
     assert len(rejects) == len(rejects[:]) == len(list(rejects)) == 3
     assert rejects.total == 6
     assert rejects.counts == {"missing_question_id": 5, "invalid_json": 1}

@@ -287,7 +287,7 @@ class _Work:
             else:
                 results = ray.data.from_arrow(results_schema().empty_table())
         for row in rows:
-            rejects.keep(_reject(row))
+            rejects.add(_reject(row))
         rejects.counts.clear()
         rejects.counts.update(self._rejected)  # type: ignore[arg-type]
         questions = self._task.reference.questions
