@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
 from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
 from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
@@ -81,7 +82,7 @@ def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = M
         raise too_deep()
     if type(record) is not dict:
         hint = '; agent traces need format="auto" or --format auto' if type(record) is list else ""
-        raise InvalidRecord("not_an_object", f"expected a JSON object, got {_kind(record)}{hint}")
+        raise InvalidRecord("not_an_object", f"expected a JSON object, got {describe(record)}{hint}")
     if "template_id" in record:
         check_is_response(record)
     question = None
@@ -104,7 +105,7 @@ def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = M
         if type(value) not in _NUMBERS or not 0 <= value < BEYOND_64_BITS:
             _check_number(key, value)
             if value < 0:
-                raise InvalidRecord("invalid_field", f"{key}: expected 0 or more, got {value}")
+                raise _invalid(key, "0 or more", value)
     _check_texts(fields)
     usable = _check_steps(fields["actual_steps"]) if "actual_steps" in fields else ()
     failed = "error" in fields or ("status" in fields and fields["status"] == "error")
@@ -136,29 +137,18 @@ def _check_texts(fields: dict[str, Any]) -> None:
         _check_number("id", fields["id"], "a string or a number")
 
 
-_KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
-
-
-def _kind(value: Any) -> str:
-    return "null" if value is None else _KINDS.get(type(value), "an object")
-
-
 def _invalid(key: str, expected: str, value: Any) -> InvalidRecord:
-    return InvalidRecord("invalid_field", f"{key}: expected {expected}, got {_kind(value)}")
+    return InvalidRecord("invalid_field", f"{key}: expected {expected}, got {describe(value)}")
 
 
 def _check_number(key: str, value: Any, expected: str = "a number") -> None:
-    if type(value) not in _NUMBERS:
-        raise _invalid(key, expected, value)
-    if type(value) is float and abs(value) >= BEYOND_64_BITS:
-        raise InvalidRecord("invalid_field", f"{key}: expected {expected} of at most 64 bits, got {value}")
+    if type(value) not in _NUMBERS or (type(value) is float and abs(value) >= BEYOND_64_BITS):
+        raise _invalid(key, f"{expected} of at most 64 bits", value)
 
 
 def _check_status(key: str, value: Any) -> None:
-    if type(value) is not str:
-        raise _invalid(key, "a string", value)
-    if value not in {"success", "error"}:
-        raise InvalidRecord("invalid_field", f'{key}: expected "success" or "error", got {value[:100]!r}')
+    if value not in ("success", "error"):
+        raise _invalid(key, '"success" or "error"', value)
 
 
 def _check_steps(steps: Any) -> list[str | None]:

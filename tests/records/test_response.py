@@ -247,5 +247,5 @@ def test_hints_for_a_missing_question_id(response: dict[str, str], hint: str) ->
 
 
 def test_a_list_gets_a_hint() -> None:
-    message = 'expected a JSON object, got an array; agent traces need format="auto" or --format auto'
+    message = 'expected a JSON object, got list; agent traces need format="auto" or --format auto'
     assert reject_of('[{"role": "user", "content": "?"}]') == ("not_an_object", message)

@@ -162,9 +162,9 @@ NO_RESPONSES: list[tuple[Any, str, str]] = [
     (3, "not_an_object", "the agent returned int"),
     ({"question_id": "q2"}, "invalid_field", "question_id: the agent names 'q2'; leave it out"),
     ({"question_id": 0}, "invalid_field", "question_id: the agent names 0; leave it out"),
-    ({"actual_steps": "none"}, "invalid_field", "actual_steps: expected an array, got a string"),
+    ({"actual_steps": "none"}, "invalid_field", "actual_steps: expected an array, got 'none'"),
     ({"actual_answer": object()}, "invalid_field", "object"),
-    ([1], "invalid_field", "actual_steps[0]: expected an object, got a number"),
+    ([1], "invalid_field", "actual_steps[0]: expected an object, got 1"),
     ("x" * 3000, "too_long", "more than max_line_bytes=2000"),
 ]
 
