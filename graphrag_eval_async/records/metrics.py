@@ -141,13 +141,7 @@ def is_score(name: str) -> bool:
 
 
 def is_primary(name: str, chosen: Collection[str] | None, fractions: Collection[str]) -> bool:
-    """Whether comparisons decide a metric; the others are shown without a verdict.
-
-    Args:
-        name: name of the metric.
-        chosen: the key `primary` of the configuration. Without it, `PRIMARY` and `fractions` count.
-        fractions: outputs of custom evaluations that are from 0 to 1 by definition.
-    """
+    """Whether comparisons decide a metric: those that a configuration has `chosen`, or else the primary."""
     return name in chosen if chosen is not None else name in PRIMARY or name in fractions
 
 
@@ -200,10 +194,7 @@ def counts_of(group: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def mean_of_questions(stats: Mapping[str, Any]) -> float:
-    """The mean to show or check: over questions, each the mean of its samples.
-
-    It is over all values if some results do not name their question.
-    """
+    """The mean to show or check: over questions; over all values if some results do not name theirs."""
     mean: float = stats.get("mean_of_questions", stats["mean"])
     return mean
 
@@ -211,10 +202,9 @@ def mean_of_questions(stats: Mapping[str, Any]) -> float:
 def own_interval(stats: Mapping[str, Any], kind: str = "interval") -> Mapping[str, Any] | None:
     """The interval of a metric if it is about the mean to show, not about that of first samples."""
     interval: Mapping[str, Any] | None = stats.get(kind)
-    about = (
-        interval is not None and abs(interval.get("mean", stats["mean"]) - mean_of_questions(stats)) <= 1e-9
-    )
-    return interval if about else None
+    if interval is None or abs(interval.get("mean", stats["mean"]) - mean_of_questions(stats)) > 1e-9:
+        return None
+    return interval
 
 
 def means_of(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -14,16 +14,10 @@ CSV = "text/csv"
 TSV = "text/tab-separated-values"
 
 TABLES = (SPARQL_RESULTS, XML, CSV, TSV)
-"""Media types of SPARQL results."""
 
 GRAPHS = (
-    "text/turtle",
-    "application/n-triples",
-    "application/n-quads",
-    "application/trig",
-    "application/rdf+xml",
-    "application/ld+json",
-    "text/n3",
+    *("text/turtle", "application/n-triples", "application/n-quads", "application/trig"),
+    *("application/rdf+xml", "application/ld+json", "text/n3"),
 )
 """Media types of RDF graphs and datasets."""
 

@@ -122,27 +122,25 @@ def _without_quotations(error: Exception) -> str:
 
 
 def _size(node: Any, sizes: dict[int, float]) -> float:
-    """The number of characters of a node with its aliases expanded."""
+    """The number of characters of a node with its aliases expanded; a duplicate key is an error."""
     if isinstance(node, yaml.ScalarNode):
         return 1 + len(node.value)
     if id(node) not in sizes:
         sizes[id(node)] = inf  # Until it is known: an alias of this value would be inside it.
-        members = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        members = node.value
+        if isinstance(node, yaml.MappingNode):
+            members, names = [*chain.from_iterable(members)], set()
+            for key in members[::2]:
+                if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                    if (key.tag, key.value) in names:
+                        raise _error(f"duplicate key {key.value!r} in a mapping", key)
+                    names.add((key.tag, key.value))
         sizes[id(node)] = 1 + sum(_size(member, sizes) for member in members)
     return sizes[id(node)]
 
 
 class _Loader(_Parser):  # type: ignore[misc]
-    """Safe YAML without duplicate keys, whose dates and times stay strings, as in JSON."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
-            if name is not None and name in seen and key.tag != _MERGE:
-                raise _error(f"duplicate key {key.value!r} in a mapping", key)
-            seen.add(name)
-        return super().construct_mapping(node, deep)
+    """Safe YAML whose dates and times stay strings, as in JSON."""
 
 
 _Loader.yaml_implicit_resolvers = {
