@@ -11,20 +11,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
-from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
 from graphrag_eval_async.records.line import write_line
-from graphrag_eval_async.records.metrics import is_metric
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.reject import reject, reject_long
-from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.records.results import with_outputs
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream
-from graphrag_eval_async.stream.options import StreamOptions
+from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,11 +62,10 @@ async def run_evaluation(
             question id to response.
         missing: "raise" requires a response to every question, "skip" accepts missing ones.
         on_reject: "raise" raises one error that lists all rejects, "collect" skips rejected responses, and a
-            callable is called with each reject.
+            callable gets each reject.
         max_in_flight: how many responses may be in progress at once, 1 or more.
         max_line_bytes: longer lines are rejected as `too_long`.
-        options: `comparators`, `steps_groups`, `step_aliases`, `config`, `judge`, `on_fatal` and `format`, as
-            in `Evaluator`.
+        options: as in `Evaluator`.
 
     Returns:
         the results in the order of the reference set; samples of one question in the order of the input.
@@ -87,15 +82,13 @@ async def run_evaluation(
     """
     if missing not in ("raise", "skip"):
         raise UsageError(f'missing: expected "raise" or "skip", got {missing!r}')
-    evaluator = Evaluator(reference, **options)
-    stream = EvaluationStream(
-        evaluator,
+    stream = evaluate_stream(
+        reference,
         list(_with_ids(responses)) if isinstance(responses, Mapping) else responses,
-        StreamOptions(
-            max_in_flight=max_in_flight,
-            max_line_bytes=max_line_bytes,
-            on_reject="collect" if on_reject == "raise" else on_reject,
-        ),
+        max_in_flight=max_in_flight,
+        max_line_bytes=max_line_bytes,
+        on_reject="collect" if on_reject == "raise" else on_reject,
+        **options,
     )
     rejects = stream.rejects
     async with stream:
@@ -104,7 +97,7 @@ async def run_evaluation(
         raise RejectedResponses(rejects, rejects.total)
     if missing == "raise" and stream.missing:
         raise MissingResponses(stream.missing)
-    places = {question_id: place for place, question_id in enumerate(evaluator.reference.questions)}
+    places = {question_id: place for place, question_id in enumerate(stream.reference.questions)}
     return sorted(results, key=lambda result: (places[result["question_id"]], result["sample"]))
 
 
@@ -184,56 +177,12 @@ def compare(
         candidate: results of the other run.
         level: confidence level of intervals and verdicts, between 0 and 1.
         include_errors: whether the metrics of error responses count.
-        primary: the metrics that are decided, as the key of the configuration names them. Default:
-            ``error_rate``, `steps_score`, the judged scores of answers (of answer correctness, `answer_f1`),
-            and outputs of custom evaluations that are from 0 to 1.
+        primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged scores of
+            answers, and outputs of custom evaluations that are from 0 to 1.
 
     Returns:
-        a dict, which a notebook shows as a table. Its keys:
-
-            - `missing`: ids of questions of the baseline without a complete result of the candidate;
-            - `level`, and `results`: how many each side has;
-            - `questions`: how many both sides have;
-            - `overall`: by metric, a row (see below); ``error_rate`` is the share of samples that are errors;
-            - `per_template`: by template and metric, a row. The baseline says which template a question has;
-            - `regressions` and `improvements`: ids of questions that were right and are not, and the reverse.
-                A response is right if it is no error, `steps_score` is 1, and `answer_f1` and
-                `ragas_answer_correctness` are at least 0.5, as far as both sides have these; an absent
-                answer is wrong. A question is right if its first k samples all are; k is the number of
-                samples of the side with fewer;
-            - `worse`: by score (any metric but tokens, seconds and costs), the questions in which the
-                candidate is worse, worst first: `question_id`, `template_id`, `baseline`, `candidate` and
-                `difference`;
-            - `only_in_baseline` and `only_in_candidate`: ids of questions that only one side has;
-            - `pending`: by side, ids of questions that are not compared because all their results have
-                metrics in `pending`, as after an interrupted run in stages;
-            - `without_pair`: by metric and side, ids of questions for which only that side has a value of the
-                metric. Primary metrics that both sides were asked for have `p`, of a sign test over such
-                questions with equally many results on both sides, and `verdict`: "worse" if more questions
-                lost their value than gained one;
-            - `warnings`: what makes the runs hard to compare, such as other judges or reference data;
-            - `notes`: how the verdicts are made, and what they do not say.
-
-        A row has `direction` ("higher is better" or "lower is better"), `pairs` (questions with values on
-        both sides), the means `baseline`, `candidate` and `difference` (candidate - baseline) over them, and
-        `wins`, `losses` and `ties` of the candidate (a tie differs by less than a billionth, relatively).
-
-        `interval` (`level`, `low`, `high`, `kind`) is the confidence interval of the mean difference: by
-        Bonett and Price (2012) if all differences of a metric from 0 to 1 are -1, 0 or 1, otherwise by Hall
-        (1992). It is absent for a single question, and if the differences of other metrics all agree.
-
-        Primary metrics also have `verdict`, `p` and `p_adjusted`. `p` is of the paired sign-flip permutation
-        test of the mean difference, for one look at finished runs: exact for few different changes, otherwise
-        sampled. `p_adjusted` is `p` times the number of primary metrics, among the templates times that of
-        their rows. The level of `interval` is higher accordingly.
-
-        `verdict` is "better" or "worse" if `p_adjusted` is below 1 - `level` and the interval excludes 0,
-        and "undecided" otherwise. Then the interval is extended to 0, and `p_adjusted` is at least
-        1 - `level`, so that neither contradicts the verdict. If nothing changed, any verdict but "undecided"
-        among the metrics overall has a probability of at most 1 - `level`; likewise among the templates.
-
-        Metrics from 0 to 1 by definition, and ``error_rate``, have `confidence`: a confidence sequence of the
-        mean difference, which holds at all times at once, and is wider.
+        a dict, which a notebook shows as a table. The page Statistics lists its keys, and says how verdicts
+        and intervals are made.
 
     Raises:
         AggregationError: something is not a result of a question; of files, the message has its place.
@@ -270,16 +219,8 @@ def plan_questions(
         primary: the metrics that the comparison decides; see `compare`.
 
     Returns:
-        a dict: `metric`, `detect`, `level`; `primary`, the metrics that share the error budget;
-        `has_verdict`, whether `compare` decides the metric; `questions` and `missing`, for each run the
-        number of questions with a value and of results without one; `sd`, the standard deviation of one
-        sample; `within_sd`, that of samples of one question, None if no question was asked twice;
-        `paired_sd`, that of a question's change; `assumed_correlation` of a question's scores in two runs,
-        None if two were given; and `rows`.
-
-        A row has `power` (0.8 or 0.95), `repeats` (samples of each question in each run; more than 1 only if
-        `within_sd` is known), and the number of questions: `paired`, the same in both runs, or `unpaired`,
-        others in each.
+        a dict with `rows`: by `power` and `repeats` (samples of each question), the number of questions if
+        they are `paired`, the same in both runs, or `unpaired`. Its other keys are what the plan assumes.
 
     Raises:
         AggregationError: something is not a result; of files, the message has its place.
@@ -310,9 +251,8 @@ def calibrate(
 ) -> dict[str, Any]:
     """Compare a judge's scores with labels that people gave, and correct the mean of the scores.
 
-    A label has `question_id`, `metric`, and `value`: a number from 0 to 1, or true or false; None means that
-    there is no label yet. If the results have several samples of a question, a label also needs `sample` or
-    `sha256`, that of the line of its result. Several labels of one result are averaged.
+    A label has `question_id`, `metric`, and `value`: a number from 0 to 1, true or false, or None if there is
+    none yet. Of a question with several samples, it also needs `sample` or `sha256`, that of its line.
 
     Args:
         results: the results with the judge's scores.
@@ -323,22 +263,8 @@ def calibrate(
             `drawn` that `sample-for-labels` leaves in each label.
 
     Returns:
-        a dict: `metric` and `level`; `overall` and `per_template`, a row for all results and by template;
-        `people`, the number of `items` with several labels and Krippendorff's `alpha` of these, nominal if
-        all are 0 or 1, else interval; `unused_labels`, by reason the number of labels that match no result,
-        or several; `rejected`, the lines of files that are not labels, with place and key; `warnings`; and
-        `notes`.
-
-        A row has `results` (with a score) and `labels` (results with a score and a label); for these,
-        `agreement` (share on which both say the same), Cohen's `kappa`, `sensitivity` (share of what people
-        call right that the judge calls right), `specificity` (share of what people call wrong that the judge
-        calls wrong), `bias` (mean of score - label) and `mean_label`; and `mean_score` of all results. What
-        is 0.5 or more counts as right. What is not defined is None.
-
-        `corrected` has the mean that people would give all results, by PPI++ (Angelopoulos, Duchi and Zrnic,
-        2023): `mean`, `se`, `interval` (`level`, `low`, `high`, `kind`: for one look) and `weight`, how much
-        the judge's scores count, from 0 to 1. It has `reason` instead if there are fewer than 100 labels, or
-        if they were not chosen at random.
+        a dict: how far judge and people agree, and the mean that people would give all results, by PPI++
+        (Angelopoulos, Duchi and Zrnic, 2023). The page Judges lists its keys.
 
     Raises:
         AggregationError: something is not a result, or a dict is not a label.
@@ -347,9 +273,10 @@ def calibrate(
     """
     from graphrag_eval_async.inference.calibration import Calibration
 
-    found, rejected = Calibration(metric, level=level, chosen_at_random=chosen_at_random), list[str]()
+    rejected: list[str] = []
+    found = Calibration(metric, level=level, chosen_at_random=chosen_at_random)
     add_results(
-        labels, found.add_label, what="labels", on_reject=lambda reject: rejected.append(reject.described())
+        labels, found.add_label, what="labels", on_reject=lambda each: rejected.append(each.described())
     )
     add_results(results, WithDigest(found.add_result), what="results")
     return {**found.snapshot(), "rejected": rejected}
@@ -368,12 +295,7 @@ def add_results(
 ) -> None:
     """Call `add` with each result, and `on_reject` with each line of a file that is not a result.
 
-    Errors call the results `what`.
-
-    Raises:
-        AggregationError: something is not a result, or `add` says so.
-        SourceError: a file cannot be read.
-        UsageError: `results` are of another type.
+    Errors call the results `what`. An `AggregationError` says that something is not a result.
     """
     if isinstance(results, str | os.PathLike):
         results = read_jsonl(results)
@@ -406,14 +328,9 @@ async def read_results(
     max_line_bytes: int = MAX_RESULT_BYTES,
     advance: Callable[[], object] = lambda: None,
 ) -> None:
-    """Read each line of files as a result.
+    """Call `add` with the result in each line, `on_reject` with each other line, and `advance` after each.
 
-    Args:
-        source: the files.
-        add: is called with each result; an `AggregationError` that it raises makes the line a reject.
-        on_reject: is called with each line that is not a result.
-        max_line_bytes: longer lines are rejected.
-        advance: is called after each line.
+    An `AggregationError` that `add` raises makes the line a reject.
     """
     async with aclosing(open_source(source, max_line_bytes=max_line_bytes)) as batches:
         async for batch in batches:
@@ -433,7 +350,6 @@ def take_result(
         result = load(record.data, max_line_bytes)
         if nests_deeper(result, MAX_RESULT_DEPTH):
             raise too_deep()
-        _check_integers(result)
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
     try:
@@ -447,14 +363,3 @@ def take_result(
         told = what_else(result)
         return reject(record, "not_a_result" if told and told in str(error) else "invalid_field", str(error))
     return None
-
-
-def _check_integers(result: Any) -> None:
-    """Check that no metric was written as an integer beyond 64 bits, which orjson reads as a float."""
-    steps = result.get("actual_steps") if isinstance(result, dict) else None
-    for part in (result, *(steps if isinstance(steps, list) else ())):
-        for key, value in part.items() if isinstance(part, dict) else ():
-            if type(value) is float and abs(value) >= BEYOND_64_BITS and is_metric(key):
-                raise InvalidRecord(
-                    "invalid_field", f"{key}: expected a number of at most 64 bits, got {value}"
-                )

@@ -109,12 +109,7 @@ BAD = [
     (orjson.dumps({**GOOD, "status": "fine"}), "invalid_field"),
     (orjson.dumps({**GOOD, "steps_score": "1"}), "invalid_field"),
     (orjson.dumps({**GOOD, "actual_steps": {}}), "invalid_field"),
-    (b'{"template_id": "t", "input_tokens": 1' + b"0" * 25 + b"}", "invalid_field"),
-    (b'{"template_id": "t", "input_tokens": 1' + b"0" * 9999 + b"}", "invalid_field"),
-    (
-        b'{"template_id": "t", "actual_steps": [{"name": "retrieval", "a_cost": -1' + b"0" * 25 + b"}]}",
-        "invalid_field",
-    ),
+    (b'{"template_id": "t", "input_tokens": 1' + b"0" * 9999 + b"}", "invalid_json"),
     (b'{"template_id": "t", "x": ' + nested(201) + b"}", "too_deep"),
     (nested(900), "too_deep"),
     (nested(100_000), "too_deep"),
