@@ -48,7 +48,7 @@ from graphrag_eval_async.scale.ray import evaluation as ray
 from graphrag_eval_async.scale.redis import group, worker
 from graphrag_eval_async.scale.redis import results as redis_results
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
-from graphrag_eval_async.sources import receiving, registry, remote
+from graphrag_eval_async.sources import logs, receiving, remote
 from graphrag_eval_async.sources.lines import MAX_DOCUMENT_BYTES
 from graphrag_eval_async.steps import differences, matching
 from graphrag_eval_async.steps.rdf import comparison, safety
@@ -163,7 +163,7 @@ DEFAULTS = {
     "length of an explanation": f"{otlp.MAX_EXPLANATION:,} characters",
     "templates with gauges of their own": f"{prometheus_metrics.MAX_TEMPLATES}",
     "wait for the collector at the end of a run": f"{otel.CLOSING_SECONDS:g} s",
-    "open files": f"three quarters of what the system allows, at most {registry.MAX_OPEN:,}",
+    "open files": f"three quarters of what the system allows, at most {logs.MAX_OPEN:,}",
     "time until a rotated file counts as finished": seconds("rotate_wait"),
     "pause between looks at files": seconds("poll_interval"),
     "age of files that are read": "none",
@@ -225,7 +225,7 @@ def test_the_page_of_prometheus_lists_the_metrics() -> None:
 def test_other_figures() -> None:
     assert f"Lines of {size(LARGE_BYTES)} or more" in LIMITS
     assert f"within {DRAIN_SECONDS:g} seconds" in LIMITS
-    assert registry.OPEN_SHARE == 0.75
+    assert logs.OPEN_SHARE == 0.75
 
 
 def test_links_lead_somewhere() -> None:

@@ -90,7 +90,7 @@ METRICS = (
     ExportedMetric("judge_concurrency_limit", "gauge", (), "Current limit of requests in flight."),
     ExportedMetric("in_flight", "gauge", (), "Responses that were read and have no result yet."),
     ExportedMetric("source_lag_bytes", "gauge", (), "Bytes in the logs that are not evaluated yet."),
-    ExportedMetric("source_lag_seconds", "gauge", (), "Age of the oldest of these bytes."),
+    ExportedMetric("source_lag_seconds", "gauge", (), "How long there have been such bytes."),
     ExportedMetric("alert_active", "gauge", ("alert",), "Whether an alert is active: 0 or 1."),
     ExportedMetric(
         "last_result_timestamp_seconds",

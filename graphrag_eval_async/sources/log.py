@@ -1,12 +1,13 @@
-"""A followed log, and comparing of files."""
+"""A followed log, and reading of its file."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from graphrag_eval_async.sources.file_keys import BLOCK_BYTES
 from graphrag_eval_async.sources.lines import Splitter
 from graphrag_eval_async.sources.paths import GZIP, former_names
 
@@ -18,58 +19,33 @@ CLOSED = -1
 TRACE_BYTES = 1024
 """Number of bytes last read that are kept, to check whether the file still has them."""
 
-BLOCK_BYTES = 1 << 16
-"""Bytes read at a time to compare files."""
 
-
-class Chunk(NamedTuple):
-    """Lines found together, and how many bytes were read to find them."""
-
-    size: int
-    lines: list[Record]
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False)
 class Log:
     """A followed file, or its content since its last truncation."""
 
     file: FileId
     name: str  # The last path by which it was followed.
-    descriptor: int  # Open for reading, or `CLOSED`.
-    place: tuple[int, int]  # Device and inode number.
-    offset: int = 0  # Bytes that were read or skipped.
-    number: int = 1  # Number of the line at the offset when reading begins.
-    skipped: int = -1  # Bytes skipped before reading began: an unfinished line there is not ours.
+    number: int  # Number of the line at which reading begins.
+    skipped: int  # Bytes skipped before reading began, or -1: an unfinished line there is not ours.
+    offset: int  # Bytes that were read or skipped.
+    descriptor: int = CLOSED
+    place: tuple[int, int] = (-1, -1)  # Device and inode number.
     trace: bytes = b""  # The last bytes that were read.
     seen: tuple[int, int] = (-1, -1)  # Size and time stamp at the last look,
     changed: float = -inf  # and when they were found to have changed.
     gone: float | None = None  # Since when it has no name that is followed; it never had one if compressed.
-    original: Log | None = None  # What it repeats, up to the offset; it is not read meanwhile.
     splitter: Splitter | None = None
 
     @property
     def unread(self) -> int:
         """Bytes after the offset at the last look."""
-        return 0 if self.original is not None else max(0, self.seen[0] - self.offset)
-
-    def measure(self) -> int:
-        """Bytes after the offset now. The file must be open."""
-        return 0 if self.original is not None else max(0, os.fstat(self.descriptor).st_size - self.offset)
+        return max(0, self.seen[0] - self.offset)
 
     @property
-    def order(self) -> tuple[bool, int]:
-        """Rotated logs are read before those that have their names now, the oldest first."""
-        is_current = self.gone is None and not former_names(self.name)
-        return is_current, 0 if is_current or self.gone == -inf else self.seen[1]
-
-    @property
-    def family(self) -> str:
-        """The name of the log before any rotation."""
-        return next(iter(former_names(self.name)), self.name)
-
-    def is_intact(self) -> bool:
-        """Whether the file still contains the bytes read last."""
-        return self.is_in(self.descriptor)
+    def is_rotated(self) -> bool:
+        """Whether it was rotated: it is read before the file that has its name now."""
+        return self.gone is not None or bool(former_names(self.name))
 
     def is_in(self, descriptor: int) -> bool:
         """Whether a file contains the bytes read last, at their place."""
@@ -82,14 +58,14 @@ class Log:
         size = min(TRACE_BYTES, offset)
         self.trace = os.pread(self.descriptor, size, offset - size) if size else b""
 
-    def read(self, limit: int, max_line_bytes: int) -> Chunk:
+    def read(self, limit: int, max_line_bytes: int) -> list[Record]:
         """The lines that the next bytes complete."""
         if self.splitter is None:
             self.splitter = Splitter(max_line_bytes, file=self.file, number=self.number, offset=self.offset)
         data = os.pread(self.descriptor, min(limit, self.unread), self.offset)
         self.offset += len(data)
         self.trace = (self.trace + data[-TRACE_BYTES:])[-TRACE_BYTES:]
-        return Chunk(len(data), self.splitter.feed(data))
+        return self.splitter.feed(data)
 
     def end(self) -> list[Record]:
         """The unfinished last line, unless it began before reading did. It is read again if it grows."""
@@ -101,9 +77,9 @@ class Log:
         return lines
 
 
-def open_file(path: str) -> int:
-    """Open a file for reading; non-blocking, in case a named pipe has just replaced it."""
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+def open_file(path: str, flags: int) -> int:
+    """Open a file; non-blocking, in case a named pipe has just replaced it."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def root_of(status: os.stat_result, path: str = "") -> str:
@@ -133,11 +109,11 @@ def line_start(descriptor: int, size: int) -> int:
     return 0
 
 
-def repeated(descriptor: int, other: int, begin: int = 0) -> int | None:
-    """The size of a file if another has the same bytes from the offset `begin` to that size."""
-    offset = begin
+def is_repeated(descriptor: int, other: int) -> bool:
+    """Whether another file begins with all that a file has."""
+    offset = 0
     while block := os.pread(descriptor, BLOCK_BYTES, offset):
         if os.pread(other, len(block), offset) != block:
-            return None
+            return False
         offset += len(block)
-    return offset
+    return True

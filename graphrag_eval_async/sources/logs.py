@@ -1,4 +1,4 @@
-"""Finding and reading of followed logs: which file is which, however logs are rotated.
+"""Finding and reading of followed logs, however they are rotated.
 
 Nothing here runs on the event loop, since disks may be slow.
 """
@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import tempfile
 import zlib
 from collections import deque
-from contextlib import suppress
-from itertools import islice
 from math import inf
 from time import time
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.records import Position
+from graphrag_eval_async.records import FileId, Position
 from graphrag_eval_async.sources.file_keys import FileKeys, Start
 from graphrag_eval_async.sources.lines import LOGGER, MAX_LINE_BYTES
-from graphrag_eval_async.sources.log import CLOSED, Chunk, Log, place_of, root_of, seen_of
-from graphrag_eval_async.sources.paths import GONE, GZIP, Paths, former_names
-from graphrag_eval_async.sources.registry import Registry
+from graphrag_eval_async.sources.log import (
+    CLOSED,
+    Log,
+    is_repeated,
+    line_start,
+    open_file,
+    place_of,
+    root_of,
+    seen_of,
+)
+from graphrag_eval_async.sources.paths import GONE, GZIP, SETTLING_SECONDS, Found, Paths, former_names
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.records import Known, Record
 
@@ -34,228 +41,373 @@ CHUNK_BYTES = 1 << 18
 PASS_BYTES = 1 << 20
 """Bytes read of all files in one pass."""
 
+OPEN_SHARE = 0.75
+"""Share of the limit on file descriptors that followed files may take."""
+
+MAX_OPEN = 65_536
+
+
+Changes = tuple[dict[str, int], dict[str, str]]
+"""Where reading of files began, and copies: see `Follower.begin`."""
+
 
 class Logs:
     """Follows files. The caller decides when to look at them, and passes the time.
 
     Attributes:
+        paths: what is followed.
         max_line_bytes: maximum length of a line.
     """
 
     def __init__(self, paths: Paths, *, ignore_older: float, rotate_wait: float) -> None:
         """See `follow_jsonl`."""
+        self.paths = paths
         self.max_line_bytes = MAX_LINE_BYTES
-        self._paths = paths
-        self._registry = Registry(paths, ignore_older)
         self._ignore_older = ignore_older
         self._rotate_wait = rotate_wait
-        self._packed: deque[tuple[str, Generator[None]]] = deque()
+        self._keys = FileKeys({}, {}, None)
+        self._logs: dict[tuple[int, int], Log] = {}  # All that were found so far, by their places.
+        self._open: dict[Log, None] = {}  # Least recently read first.
+        self._named: dict[str, Log] = {}  # Those that have followed names.
+        self._copies: dict[tuple[int, int], tuple[tuple[int, int], Log]] = {}  # When seen, and of which log.
+        self._truncated: list[Log] = []  # During a look; their lines may be in copies.
+        self._postponed: list[Found] = []  # Files to open once there is room.
+        self._packed: deque[tuple[str, Iterator[None]]] = deque()
+        self._ended: list[Record] = []  # Unfinished last lines of files that are closed.
+        self._max_open = open_limit()
+        self._now = -inf
+        self._skips = False
+        self._since: dict[str, float] | None = None  # Age of the oldest rotated files to read, by name.
 
     def begin(
-        self,
-        known: Mapping[str, Known],
-        start: str | Position,
-        exclude: Iterable[str],
-        *,
-        now: float,
-        is_first: bool,
-        copies: Mapping[str, str],
+        self, known: Mapping[str, Known], copies: Mapping[str, str], start: str | Position | None, now: float
     ) -> None:
-        """See `Follower.begin`. `start` only applies if `is_first`."""
-        line = start if is_first and isinstance(start, Position) else None
-        registry = self._registry
-        registry.keys = FileKeys(known, copies, line)
-        self._paths.exclude(exclude)
-        registry.skips = is_first and start == "end"
-        self._look_at_names(now, at_once=True)
-        if is_first:
-            self._skip_rotated(now)
-        else:
-            self._look_at_rotated(now)
-        for status, path, name in self._paths.rotated(packed=True):
-            registry.skips = is_first or time() - status.st_mtime > self._ignore_older
-            if len(self._packed) >= registry.max_open // 2:
-                self._paths.tell(path, "too many compressed logs; the next start reads more")
-                break
-            steps = self._unpack(status, path, name)
-            if any(True for _ in islice(steps, 1)):
-                self._packed.append((name, steps))
-        registry.skips = False
-        if line is not None and line.file not in registry.keys.claimed:
+        """Find the existing files. `start` is that of `follow_jsonl` in the first run, later None."""
+        line = start if isinstance(start, Position) else None
+        self._keys = FileKeys(known, copies, line)
+        self._skips, self._since = start == "end", None if start is None else {}
+        self.look(now, at_once=True)
+        if line is not None and not self._since:
             LOGGER.warning("%s: line to start after not found; reading from the start", line.path)
+        self._skips, self._since = False, None
+        for found in self.paths.rotated(packed=True)[: self._max_open // 4]:  # The next start reads more.
+            steps = self._unpack(found, skips=start is not None or self._is_old(found.status))
+            for _ in steps:
+                self._packed.append((found.name, steps))
+                break
 
-    def _skip_rotated(self, now: float) -> None:
-        """Skip files rotated earlier than the file with the line to start after."""
-        begun: set[str] = set()
-        for _, path, name in self._paths.rotated():
-            self._registry.skips = name not in begun
-            log = self._registry.enter(path, name, now)
-            if log is not None and log.skipped < 0:
-                begun.add(name)
+    def _is_old(self, status: os.stat_result) -> bool:
+        return time() - status.st_mtime > self._ignore_older
 
-    def _unpack(self, status: os.stat_result, path: str, name: str) -> Generator[None]:
-        """Open a compressed log; then decompress it step by step into a temporary file, and read that."""
-        registry, root, size = self._registry, root_of(status, path), 0
+    def _unpack(self, found: Found, *, skips: bool) -> Iterator[None]:
+        """If a compressed log is to be read: decompress it step by step into a temporary file."""
+        root, path = root_of(found.status, found.path), found.path
         try:
-            with open(path, "rb") as packed:
-                packed.seek(max(0, status.st_size - 4))
-                text_size = int.from_bytes(packed.read(), "little")  # Modulo 4 GiB.
-                is_read = registry.keys.is_packed_read(root, text_size)
-                if is_read or os.path.exists(path.removesuffix(GZIP)):  # Or gzip has not finished it.
+            with open(path, "rb") as packed, tempfile.TemporaryFile() as file:
+                packed.seek(max(0, found.status.st_size - 4))
+                size = int.from_bytes(packed.read(), "little")  # Of the text, modulo 4 GiB.
+                is_there = os.path.exists(path.removesuffix(GZIP))  # Or gzip has not finished it.
+                if is_there or self._keys.is_packed_read(root, size):
                     return
-                if registry.skips:
-                    start = Start(registry.keys.new(root), text_size, is_skipped=True)
-                    registry.keys.note_copy(root, start.key)
-                    registry.keys.note_start(start)
+                if skips:
+                    self._keys.note_start(Start(self._keys.new(root), size, is_skipped=True))
                     return
                 packed.seek(0)
                 yield
-                with tempfile.TemporaryFile() as file:
-                    try:
-                        text = gzip.GzipFile(fileobj=packed)
-                        while piece := text.read1(CHUNK_BYTES):
-                            size += file.write(piece)
-                            yield
-                    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                        told = "%s: cannot be decompressed; lost the text after %d bytes: %s"
-                        LOGGER.warning(told, path, size, error)
-                    file.flush()
-                    log = registry.add(os.dup(file.fileno()), path, name, status)
+                try:
+                    text = gzip.GzipFile(fileobj=packed)
+                    while piece := text.read1(CHUNK_BYTES):
+                        file.write(piece)
+                        yield
+                except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                    told = "%s: cannot be decompressed; lost the text after %d bytes: %s"
+                    LOGGER.warning(told, path, file.tell(), error)
+                file.flush()
+                if log := self._resume(found, file.fileno()):
+                    log.gone = -inf
+                    self._check(log, os.fstat(log.descriptor))
+                    log.changed = -inf
         except OSError as error:
             LOGGER.warning("%s: cannot be read: %s", path, error)
-            return
-        if log.original is None:
-            registry.keys.note_copy(root, log.file.key)
-        log.gone = -inf
-        registry.check(log, os.fstat(log.descriptor), -inf)
 
     # Looking
 
     def look(self, now: float, *, at_once: bool = False) -> None:
         """Find changes. `at_once` also checks what is otherwise checked less often."""
-        is_listed = self._look_at_names(now, at_once=at_once)
-        named = set(self._registry.named.values())
-        for log in [log for log in self._registry.open if log not in named]:
-            self._look_at_gone(log, now)
+        self._now, before = now, len(self._truncated)
+        is_listed = self.paths.look(now, at_once=at_once)
+        for name in self._named.keys() - set(self.paths.names) if is_listed else ():
+            del self._named[name]
+        found = self._stat()
+        if len(self._truncated) > before:  # They may just have been copied.
+            self.look(now, at_once=True)
+            return
         if is_listed:
-            self._look_at_rotated(now)
+            found += self.paths.rotated()
+        self._postponed = []
+        # Known files come before their copies, and originals before theirs.
+        found.sort(key=lambda each: (not self._keys.is_known(root_of(each.status)), bool(each.formers)))
+        for each in found:
+            if self._is_new(each.status):
+                self._enter(each)
+        for log in self._truncated:
+            LOGGER.warning(
+                "%s: was truncated or rewritten after %d bytes were read, %d of them of an unfinished line;"
+                " unread data is lost",
+                *(log.name, log.offset, 0 if log.splitter is None else log.splitter.held),
+            )
+        self._truncated = []
+        self._look_at_gone()
 
-    def _look_at_names(self, now: float, *, at_once: bool) -> bool:
-        """Look at the files that are followed by their names. Returns whether the names may have changed."""
-        is_listed = self._paths.look(now, at_once=at_once)
-        for name in self._registry.named.keys() - set(self._paths.names) if is_listed else ():
-            del self._registry.named[name]
-        new: list[tuple[bool, bool, str]] = []
-        for name in self._paths.names:
+    def _stat(self) -> list[Found]:
+        """Check the logs. Returns files that must be opened."""
+        found, checked = [], set()
+        for name in self.paths.names:
             try:
                 status = os.stat(name)
             except GONE:
-                self._registry.named.pop(name, None)
+                self._named.pop(name, None)
                 continue
             except OSError as error:
-                self._paths.tell(name, error)
+                self.paths.tell(name, error)
                 continue
-            log = self._registry.named.get(name)
-            if log is None or log.place != place_of(status):
-                # Known files come before their copies, and originals before theirs.
-                new.append(
-                    (not self._registry.keys.is_known(root_of(status)), bool(former_names(name)), name)
-                )
-            elif log.descriptor != CLOSED:
-                self._registry.check(log, status, now)
-            elif log.seen != seen_of(status):
-                new.append((False, False, name))
-        for _, _, name in sorted(new):
-            self._registry.enter(name, name, now)
-        return is_listed
+            log = self._logs.get(place_of(status))
+            if log is None or self._is_new(status):
+                found.append(Found(status, name, name))
+                continue
+            self._named[name] = log
+            if log.descriptor != CLOSED:
+                self._check(log, status)
+                checked.add(log)
+        for log in [log for log in self._open if log not in checked]:
+            self._check(log, os.fstat(log.descriptor))
+        return found
 
-    def _look_at_rotated(self, now: float) -> None:
-        found = self._paths.rotated()
-        for _, path, name in sorted(
-            found, key=lambda each: not self._registry.keys.is_known(root_of(each.status))
-        ):
-            self._registry.enter(path, name, now)
+    def _is_new(self, status: os.stat_result) -> bool:
+        """Whether a file must be opened."""
+        log, seen = self._logs.get(place_of(status)), seen_of(status)
+        if log is not None:
+            return log.descriptor == CLOSED and log.seen != seen
+        before, original = self._copies.get(place_of(status), (None, None))
+        return before != seen or original in self._truncated
 
-    def _look_at_gone(self, log: Log, now: float) -> None:
-        """Keep reading a file that has lost its name, as long as it may still be written to."""
-        registry = self._registry
-        if log not in registry.open:  # It was closed a moment ago.
+    def _check(self, log: Log, status: os.stat_result) -> None:
+        """Check whether there is data to read, or the file was truncated."""
+        if seen_of(status) != log.seen:
+            log.changed = self._now
+        elif self._now > log.changed + SETTLING_SECONDS:
             return
-        if log.gone is None:
-            log.gone = now
-        registry.check(log, os.fstat(log.descriptor), now)
-        is_done = log.gone is not None and log in registry.open and log not in registry.unread
-        if is_done and now - max(log.gone or now, log.changed) >= self._rotate_wait:
-            registry.finish(log)
+        try:
+            if log.is_in(log.descriptor):
+                log.seen = seen_of(status)
+                return
+        except OSError as error:  # The next look tries again.
+            self.paths.tell(log.name, error)
+            return
+        self._close(log)
+        del self._logs[log.place]
+        self._named = {name: named for name, named in self._named.items() if named is not log}
+        self._truncated.append(log)
+
+    def _enter(self, found: Found) -> None:
+        if not self._make_room():
+            self._postponed.append(found)
+            return
+        _, path, name = found
+        log = None
+        try:
+            with open(path, "rb", buffering=0, opener=open_file) as file:
+                status = os.fstat(file.fileno())
+                is_regular = stat.S_ISREG(status.st_mode)
+                self.paths.tell(path, None if is_regular else "not a regular file")
+                log = self._resume(Found(status, path, name), file.fileno()) if is_regular else None
+        except GONE:
+            pass
+        except OSError as error:
+            self.paths.tell(path, error)
+        self._named.pop(path, None)
+        if log is not None:
+            if path == name:
+                self._named[name] = log
+            else:
+                log.name, log.gone = name, self._now
+            self._check(log, os.fstat(log.descriptor))
+
+    def _resume(self, found: Found, descriptor: int) -> Log | None:
+        """Resume or begin the log of an open file; None if it is, or may become, a copy."""
+        place = place_of(found.status)
+        log = self._identify(found, descriptor)
+        if log is not None and (log.descriptor == CLOSED or log.place != place):
+            self._close(log)
+            if self._logs.get(log.place) is log:
+                del self._logs[log.place]
+            log.descriptor, log.place, log.seen = os.dup(descriptor), place, (-1, -1)
+            log.begin_at(log.offset)
+            self._copies.pop(place, None)
+            self._logs[place] = log
+            self._open[log] = None
+        return log
+
+    def _identify(self, found: Found, descriptor: int) -> Log | None:
+        status, path, _ = found
+        log, former, root = self._logs.get(place_of(status)), self._named.get(path), root_of(status, path)
+        if log is not None and (log.descriptor != CLOSED or log.is_in(descriptor)):
+            return log
+        if not status.st_size and found.formers:
+            return None
+        if former in self._open and self._is_replaced(former, descriptor):
+            LOGGER.warning("%s: replaced; skipped %d bytes that were already read", path, former.offset)
+            self._keys.copies[root] = former.file.key
+            return former
+        start = self._keys.find(root, descriptor, path)
+        if start is not None:
+            if self._since is not None:
+                self._since[found.name] = status.st_mtime
+        elif self._is_copy(found, root, descriptor):
+            return None
+        else:
+            for log in self._truncated:
+                if log.name in found.formers and log.trace and log.is_in(descriptor):
+                    self._truncated.remove(log)
+                    self._keys.copies[root] = log.file.key
+                    return log
+            if self._copies.get(place_of(status), (None,))[0] == seen_of(status):
+                return None  # It was a copy of what was truncated.
+            self._keys.copies.pop(root, None)
+            skips = self._skips or self._is_old(status) or self._is_before(found)
+            offset = line_start(descriptor, status.st_size) if skips else 0
+            start = Start(self._keys.new(root), offset, is_skipped=skips)
+        self._keys.note_start(start)
+        skipped = start.offset if start.is_skipped else -1
+        return Log(FileId(path, start.key, followed=True), found.name, start.number, skipped, start.offset)
+
+    def _is_replaced(self, log: Log, descriptor: int) -> bool:
+        """Whether a log was deleted, and the file that has its name begins with all of it, as by rsync."""
+        status = os.fstat(log.descriptor)
+        return not status.st_nlink and status.st_size > 0 and is_repeated(log.descriptor, descriptor)
+
+    def _is_copy(self, found: Found, root: str, descriptor: int) -> bool:
+        """Whether a file repeats an open log, or one that was truncated just now."""
+        place, seen = place_of(found.status), seen_of(found.status)
+        for log in list(self._open) if found.formers else ():
+            if log.name in found.formers or self._keys.copies.get(root) == log.file.key:
+                if is_repeated(descriptor, log.descriptor):
+                    if place not in self._copies:
+                        LOGGER.warning("%s: repeats %s; skipped unless it differs", found.path, log.name)
+                    self._copies[place] = seen, log
+                    self._keys.copies[root] = log.file.key
+                    return True
+                self._check(log, os.fstat(log.descriptor))  # It may have been truncated a moment ago.
+        return False
+
+    def _is_before(self, found: Found) -> bool:
+        """Whether a file was rotated before the first run begins."""
+        if self._since is None or found.path == found.name:
+            return False
+        return found.status.st_mtime < self._since.get(found.name, inf)
+
+    def _look_at_gone(self) -> None:
+        """Keep reading files that have lost their names, as long as they may still be written to."""
+        for name, log in self._named.items():
+            if self._named.get(log.name) is not log:
+                log.name = name
+            log.gone = None
+        named = set(self._named.values())
+        for log in [log for log in self._open if log not in named]:
+            if log.gone is None:
+                log.gone = self._now
+            if not log.unread and self._now - max(log.gone, log.changed) >= self._rotate_wait:
+                self._finish(log)
+
+    # Closing
+
+    def _finish(self, log: Log) -> None:
+        """Give up an unfinished line, and close the file."""
+        self._ended += log.end()
+        if log.descriptor != CLOSED and not os.fstat(log.descriptor).st_nlink:
+            self._logs.pop(log.place, None)  # Another file may get its inode number.
+        self._close(log)
+
+    def _close(self, log: Log) -> None:
+        self._open.pop(log, None)
+        if log.descriptor != CLOSED:
+            os.close(log.descriptor)
+            log.descriptor = CLOSED
+
+    def _make_room(self) -> bool:
+        """Whether a file can be opened. If need be, close one that has nothing to read, idle longest."""
+        if len(self._open) >= self._max_open:
+            idle = [log for log in self._open if not log.unread]
+            for log in sorted(idle, key=lambda log: log.gone is not None)[:1]:
+                self._close(log) if log.gone is None else self._finish(log)
+        return len(self._open) < self._max_open
 
     def end(self) -> list[Record]:
         """Give up all unfinished lines. Call it after everything was read."""
-        self._registry.end()
-        lines, self._registry.ended = self._registry.ended, []
+        for log in list(self._logs.values()):
+            self._finish(log)
+        lines, self._ended = self._ended, []
         return lines
 
     def close(self) -> None:
         """Close all files."""
-        while self._packed:
-            self._packed.pop()[1].close()
-        for log in list(self._registry.open):
-            self._registry.release(log)
+        self._packed.clear()  # Generators close their files.
+        for log in list(self._open):
+            self._close(log)
 
     # Reading
 
     @property
-    def not_found(self) -> list[str]:
-        """Given paths for which no file has been found."""
-        return self._paths.not_found
-
-    @property
     def left(self) -> int:
         """Bytes to read, as far as is known."""
-        return sum(log.unread for log in self._registry.unread) + len(self._packed)
+        return sum(log.unread for log in self._open) + len(self._packed) + len(self._postponed)
 
-    def changes(self) -> tuple[Mapping[str, int], Mapping[str, str]] | None:
+    def changes(self) -> Changes | None:
         """What later runs need, if it has changed since the last call: see `Follower.begin`."""
-        return self._registry.keys.changes()
+        return self._keys.changes()
 
-    def measure(self) -> int:
-        """Unread bytes of the open files."""
-        return sum(log.measure() for log in self._registry.open)
+    def read(self) -> tuple[int, list[Record]]:
+        """Read a chunk of each file in turn, up to `PASS_BYTES`; rotated logs before later ones.
 
-    def read(self) -> list[Chunk]:
-        """A chunk of each file in turn, up to `PASS_BYTES` in total; rotated logs before later ones."""
-        lines, self._registry.ended = self._registry.ended, []
-        chunks = [Chunk(0, lines)] if lines else []
-        budget = PASS_BYTES
-        blocked = {name for name, _ in self._packed}
-        for log in sorted(self._registry.unread, key=lambda log: log.order):
-            if budget <= 0 or (log.family in blocked and log.gone != -inf):
-                continue
-            del self._registry.unread[log]
-            chunk = self._read(log, min(CHUNK_BYTES, budget))
-            if chunk is not None:
-                chunks.append(chunk)
-                budget -= chunk.size
+        Returns how many bytes were read, and the lines that they complete.
+        """
+        while self._postponed and self._make_room():
+            self._enter(self._postponed.pop())
+        lines, self._ended = self._ended, []
+        size, blocked = 0, {name for name, _ in self._packed}
+        unread = [log for log in self._open if log.unread]
+        for log in sorted(unread, key=lambda log: log.seen[1] if log.is_rotated else inf):
+            family = next(iter(former_names(log.name)), log.name)
+            if size < PASS_BYTES and (family not in blocked or log.gone == -inf):
+                before = log.offset
+                lines += self._read(log, min(CHUNK_BYTES, PASS_BYTES - size))
+                size += log.offset - before
                 if log.unread:
-                    self._registry.unread[log] = None
-                    blocked.add(log.family)
-        if self._packed and not any(log.gone == -inf for log in self._registry.unread):
-            with suppress(StopIteration):
-                next(self._packed[0][1])
-                return chunks
+                    blocked.add(family)
+        if self._packed and not any(log.gone == -inf and log.unread for log in self._open):
+            for _ in self._packed[0][1]:
+                return size, lines
             self._packed.popleft()
-        return chunks
+        return size, lines
 
-    def _read(self, log: Log, limit: int) -> Chunk | None:
+    def _read(self, log: Log, limit: int) -> list[Record]:
+        before = log.offset
         try:
-            if log.descriptor == CLOSED and not self._registry.reopen(log):
-                LOGGER.warning("%s: gone; lost %d unread bytes", log.name, log.unread)
-            elif log.is_intact():
-                del self._registry.open[log]
-                self._registry.open[log] = None
-                chunk = log.read(limit, self.max_line_bytes)
-                self._registry.limit()
-                return chunk if chunk.size else None
+            if log.is_in(log.descriptor):
+                del self._open[log]
+                self._open[log] = None
+                return log.read(limit, self.max_line_bytes)
         except OSError as error:
-            self._paths.tell(log.name, error)
-        log.seen = (log.seen[0], -1)  # The next look finds out why.
-        return None
+            self.paths.tell(log.name, error)
+        finally:
+            if log.offset == before:
+                log.seen = (before, -1)  # The next look finds out why.
+        return []
+
+
+def open_limit() -> int:
+    """Number of files to keep open. A file that is not open is lost if it is deleted before it is read."""
+    import resource  # Only POSIX systems have it.
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_OPEN if soft == resource.RLIM_INFINITY else max(2, min(MAX_OPEN, int(soft * OPEN_SHARE)))

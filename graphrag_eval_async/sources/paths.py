@@ -6,7 +6,9 @@ import glob
 import os
 import re
 from contextlib import suppress
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,6 +88,7 @@ def fits(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
 
 
+@lru_cache(1 << 12)
 def rotated_from(name: str) -> list[str]:
     """The names that a file may have had before it was rotated: `log.jsonl` for `log.jsonl.1`."""
     matches = (pattern.fullmatch(name) for pattern in (_AT_THE_END, _BEFORE_THE_SUFFIX))
@@ -98,61 +101,35 @@ def former_names(path: str) -> list[str]:
     return [os.path.join(directory, former) for former in rotated_from(name)]
 
 
-def key_of(status: os.stat_result, generation: int = 0) -> str:
-    """The `FileId.key` of a file after a number of truncations."""
-    return f"{status.st_ino:x}-{generation}"
+def key_of(status: os.stat_result) -> str:
+    """The `FileId.key` of a file that is read from its start."""
+    return f"{status.st_ino:x}-0"
 
 
-class Rotated(NamedTuple):
-    """A file that may be a rotated log."""
+class Found(NamedTuple):
+    """A file that may be a log."""
 
     status: os.stat_result
     path: str
-    name: str  # The path that it may have had before.
+    name: str  # The path by which it is followed; if that is another one, it may have had it before.
+
+    @property
+    def formers(self) -> list[str]:
+        """The paths that it may have had before it was rotated."""
+        return former_names(self.path) if self.path == self.name else [self.name]
 
 
+@dataclass(slots=True)
 class _Folder:
-    """The names in a directory."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path or os.curdir
-        self._stamp: tuple[int, ...] = ()
-        self._changed = -inf
-        self.listed = -inf
-        self.entries: list[str] = []
-        self.rotated: list[tuple[str, str]] = []  # Entries named like rotated files, and their former names.
-
-    def look(self, now: float, *, at_once: bool) -> bool:
-        """List it if it may have changed. Returns whether it was listed.
-
-        Raises:
-            OSError: it cannot be listed; it keeps its names.
-        """
-        try:
-            status = os.stat(self._path)
-            stamp: tuple[int, ...] = (status.st_dev, status.st_ino, status.st_mtime_ns)
-        except GONE:
-            stamp = ()
-        if stamp != self._stamp:
-            self._stamp, self._changed = stamp, now
-        if not at_once and self.listed > max(self._changed + SETTLING_SECONDS, now - RELISTING_SECONDS):
-            return False
-        try:
-            entries = sorted(os.listdir(self._path)) if stamp else []
-        except GONE:
-            entries = []
-        self.listed = now
-        if entries != self.entries:
-            self.entries = entries
-            pairs = ((entry, rotated_from(entry.removesuffix(GZIP))) for entry in entries)
-            self.rotated = [(entry, former) for entry, formers in pairs for former in formers]
-        return True
+    path: str
+    entries: list[str] = field(default_factory=list)
+    stamp: tuple[int, ...] = ()
+    changed: float = -inf
+    listed: float = -inf
 
 
 class Paths:
     """The files that the given paths stand for, as they come and go.
-
-    A directory is listed after it has changed, and for a while more, since time stamps are coarse.
 
     Attributes:
         names: the current names, in order, whether or not such files exist.
@@ -165,15 +142,15 @@ class Paths:
         self.not_found: list[str] = []
         self._given = {each: os.path.join(*os.path.split(each)) for each in given}
         self._awaited = list(given)
-        self._excluded_patterns = patterns
+        self._patterns = patterns
         self._excluded: set[str] = set()
         self._folders: dict[str, _Folder] = {}
-        self._patterns: dict[str, list[str]] = {}  # Of the names that are followed, by directory.
-        self._globbed: dict[str, list[str]] = {}
-        self._glob_due = self._now = -inf
+        self._members: dict[str, list[str]] = {}  # Patterns of the names that are followed, by directory.
+        self._globbed: dict[str, tuple[float, list[str]]] = {}  # Directories, and until when they count.
+        self._now, self._at_once = -inf, False
         self._told: dict[str, str] = {}
 
-    def exclude(self, paths: Iterable[str]) -> None:
+    def exclude(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         """Never return these files."""
         self._excluded.update(map(os.path.realpath, paths))
 
@@ -188,83 +165,90 @@ class Paths:
 
     def look(self, now: float, *, at_once: bool = False) -> bool:
         """Update the names. `at_once` ignores time stamps. Returns whether they may have changed."""
-        is_first, self._now = self._now == -inf, now
-        is_listed = [self._list(folder, at_once=at_once) for folder in list(self._folders)]
-        if at_once or (self._globbed and now >= self._glob_due):
-            self._globbed.clear()
-        elif not any(is_listed) and not is_first:
+        is_first, self._now, self._at_once = self._now == -inf, now, at_once
+        is_listed = [self._list(folder) for folder in list(self._folders.values())]
+        if not (is_first or any(is_listed) or any(now >= due for due, _ in self._globbed.values())):
             return False
-        self._patterns = {}
-        names = dict.fromkeys(name for path in self._given.values() for name in self._expand(path))
+        self._members = {}
+        found = {given: self._expand(path) for given, path in self._given.items()}
         kept = set(self.names)
+        names = dict.fromkeys(name for names in found.values() for name in names)
         self.names = [name for name in names if name in kept or not self._is_excluded(name)]
-        if self._awaited:
-            found = (any(map(os.path.exists, self._expand(self._given[each]))) for each in self._awaited)
-            self._awaited = [
-                each for each, is_found in zip(self._awaited, found, strict=True) if not is_found
-            ]
-            self.not_found = self._awaited
+        self._awaited = [each for each in self._awaited if not any(map(os.path.exists, found[each]))]
+        self.not_found = self._awaited
         return True
 
     def _is_excluded(self, path: str) -> bool:
         names = path, os.path.basename(path)
-        if any(fnmatchcase(names["/" not in pattern], pattern) for pattern in self._excluded_patterns):
+        if any(fnmatchcase(names["/" not in pattern], pattern) for pattern in self._patterns):
             return True
         return bool(self._excluded) and os.path.realpath(path) in self._excluded
 
-    def _list(self, folder: str, *, at_once: bool = False) -> bool:
+    def _list(self, folder: _Folder) -> bool:
+        """List a directory if it may have changed. Returns whether it was listed; else names stay."""
         try:
-            return self._folders.setdefault(folder, _Folder(folder)).look(self._now, at_once=at_once)
-        except OSError as error:
-            self.tell(folder, error)
-            return False
+            status = os.stat(folder.path)
+            stamp: tuple[int, ...] = (status.st_dev, status.st_ino, status.st_mtime_ns)
+        except OSError:
+            stamp = ()
+        if stamp != folder.stamp:
+            folder.stamp, folder.changed = stamp, self._now
+        is_due = folder.listed <= max(folder.changed + SETTLING_SECONDS, self._now - RELISTING_SECONDS)
+        if is_due or self._at_once:
+            try:
+                folder.entries = sorted(os.listdir(folder.path))
+            except GONE:
+                folder.entries = []
+            except OSError as error:
+                self.tell(folder.path, error)
+                return False
+            folder.listed = self._now
+        return is_due or self._at_once
 
-    def _expand(self, path: str) -> Iterable[str]:
+    def _expand(self, path: str) -> list[str]:
         folder, pattern = os.path.split(path)
         if os.path.isdir(path):
-            return self._members(path, MEMBERS)
+            return self._matches(path, MEMBERS)
         if os.path.lexists(path) or not glob.has_magic(path):
-            self._watch(folder)
+            self._matches(folder, glob.escape(pattern))
             return [path]
-        if not glob.has_magic(folder) and pattern != "**":
-            return self._members(folder, pattern)
-        if path not in self._globbed:
-            found = sorted(glob.glob(path, recursive=True))
-            self._globbed[path] = [name for name in found if not name.endswith(COMPRESSED)]
-            self._glob_due = self._now + GLOB_SECONDS
-        for directory in {os.path.dirname(name) for name in self._globbed[path]}:
-            self._watch(directory, pattern)
-        return self._globbed[path]
+        if pattern == "**":
+            folder, pattern = path, "*"
+        folders = self._directories(folder) if glob.has_magic(folder) else [folder]
+        return [name for each in folders for name in self._matches(each, pattern)]
 
-    def _members(self, folder: str, pattern: str) -> Iterable[str]:
-        self._watch(folder, pattern)
-        entries = (each for each in self._folders[folder].entries if _is_log(each, pattern))
-        return (os.path.join(folder, entry) for entry in entries)
+    def _directories(self, pattern: str) -> list[str]:
+        due, found = self._globbed.get(pattern, (-inf, []))
+        if self._now >= due or self._at_once:
+            found = sorted(filter(os.path.isdir, glob.glob(pattern, recursive=True)))
+            self._globbed[pattern] = self._now + GLOB_SECONDS, found
+        return found
 
-    def _watch(self, folder: str, pattern: str | None = None) -> None:
-        patterns = self._patterns.setdefault(folder, [])
-        if pattern is not None and pattern not in patterns:
-            patterns.append(pattern)
-        if folder not in self._folders:
+    def _matches(self, path: str, pattern: str) -> list[str]:
+        self._members.setdefault(path, []).append(pattern)
+        folder = self._folders.get(path)
+        if folder is None:
+            folder = self._folders[path] = _Folder(path or os.curdir)
             self._list(folder)
+        return [os.path.join(path, entry) for entry in folder.entries if _is_log(entry, pattern)]
 
-    def rotated(self, *, packed: bool = False) -> list[Rotated]:
+    def rotated(self, *, packed: bool = False) -> list[Found]:
         """Files that may be rotated and have no followed name, or `packed` ones, oldest first.
 
         Only those in directories that the last look has listed.
         """
-        exact, names = set(self._given.values()), set(self.names)
-        found = []
-        for folder, patterns in self._patterns.items():
+        found, names = [], set(self.names)
+        for folder, patterns in self._members.items():
             is_listed = self._folders[folder].listed == self._now
-            for entry, former in self._folders[folder].rotated if is_listed else ():
-                name, path = os.path.join(folder, former), os.path.join(folder, entry)
-                is_log = name in exact or any(_is_log(former, pattern) for pattern in patterns)
-                if not is_log or entry.endswith(GZIP) != packed or path in names:
-                    continue
-                if not self._is_excluded(path) and not self._is_excluded(name):
-                    with suppress(OSError):
-                        found.append(Rotated(os.stat(path), path, name))
+            entries = [entry for entry in self._folders[folder].entries if entry.endswith(GZIP) == packed]
+            for entry in entries if is_listed else ():
+                path = os.path.join(folder, entry)
+                for former in rotated_from(entry.removesuffix(GZIP)) if path not in names else ():
+                    name = os.path.join(folder, former)
+                    is_log = any(_is_log(former, pattern) for pattern in patterns)
+                    if is_log and not self._is_excluded(path) and not self._is_excluded(name):
+                        with suppress(OSError):
+                            found.append(Found(os.stat(path), path, name))
         return sorted(found, key=lambda each: (each.status.st_mtime_ns, each.path))
 
 

@@ -48,7 +48,8 @@ class Reader:
         is_first = not known if is_first is None else is_first
         self.origins: dict[str, int] = {}
         self.copies: dict[str, str] = dict(copies or {})
-        self.logs.begin(known or {}, start, excluded, now=now, is_first=is_first, copies=self.copies)
+        followed.exclude(excluded)
+        self.logs.begin(known or {}, self.copies, start if is_first else None, now)
         self._keep()
 
     def __enter__(self) -> Reader:
@@ -78,7 +79,7 @@ class Reader:
         return lines
 
     def read(self) -> list[Any]:
-        lines = [line for chunk in self.logs.read() for line in chunk.lines]
+        _, lines = self.logs.read()
         self.lines += lines
         return lines
 

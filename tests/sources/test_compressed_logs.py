@@ -13,7 +13,7 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream, follow_jsonl
 from tests.conftest import answer, templates
-from tests.sources.followed import Reader, append, open_files, text
+from tests.sources.followed import Reader, append, text
 from tests.sources.test_logs import rotate
 from tests.sources.test_resume import fresh, run
 
@@ -92,18 +92,6 @@ def test_files_that_also_exist_uncompressed(log: Path, name: str, read: int) -> 
     assert fresh(resume(log, third)) == []
 
 
-def test_logs_that_begin_alike_are_not_confused(log: Path) -> None:
-    log.write_text("same\n")
-    first = resume(log)
-    other = log.with_name("log.jsonl.1")
-    other.write_text("same\nother\n")
-    compress(other)
-    append(log, "more\n")
-    second = resume(log, first)
-    assert sorted(fresh(second)) == ["more", "other", "same"]
-    assert fresh(resume(log, second)) == []
-
-
 def test_without_a_journal_they_are_skipped(log: Path) -> None:
     log.with_name("log.jsonl.1").write_text("old\n")
     compress(log.with_name("log.jsonl.1"))
@@ -159,29 +147,3 @@ def test_damaged_files(log: Path, fault: str, caplog: pytest.LogCaptureFixture) 
     found = [line for line in fresh(resume(log)) if line != "after"]
     assert found[:5] == lines[: 5 if fault == "cut" else 0]
     assert ("log.jsonl.1.gz: cannot be decompressed" in caplog.text) == (fault != "empty")
-
-
-def test_they_are_not_decompressed_once_they_are_known(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(1, 9):
-        log.with_name(f"log.jsonl.{number}.gz").write_bytes(gzip.compress(b"%d\n" % number))
-    first = resume(log)
-    assert sorted(fresh(first)) == [*"12345678"]
-    monkeypatch.setattr(gzip, "GzipFile", None)
-    assert fresh(resume(log, first)) == []
-
-
-def test_more_than_can_be_open(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.registry.open_limit", lambda: 10)
-    for number in range(12):
-        log.with_name(f"log.jsonl.{number}.gz").write_bytes(gzip.compress(b"%d\n" % number))
-    before = open_files()
-    with Reader(log, is_first=False) as reader:
-        assert open_files() <= before + 6
-        reader.poll()
-    found = sorted(map(text, reader.lines), key=int)
-    while len(found) < 12:
-        reader = resume(log, reader)
-        assert fresh(reader)
-        found = sorted([*found, *fresh(reader)], key=int)
-    assert found == [str(number) for number in range(12)]
-    assert fresh(resume(log, reader)) == []

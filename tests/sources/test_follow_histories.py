@@ -161,7 +161,6 @@ class History:
     def begin_anew(self, former: File) -> None:
         os.truncate(self.log, 0)
         self.current = File(self.log.open("ab", buffering=0))
-        self.current.is_seen = former.is_seen
         self.former.append(former)
 
     def rewrite(self) -> None:

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async.records import Known, Position
 from tests.sources.followed import Reader, append, text, tick
 from tests.sources.test_logs import rotate
 
@@ -33,65 +29,6 @@ def run(path: Path, before: Reader | None = None, **options: Any) -> Reader:
 
 def fresh(reader: Reader) -> list[str]:
     return reader.fresh  # type: ignore[attr-defined,no-any-return]
-
-
-def keys(reader: Reader) -> set[str]:
-    return {line.file.key for line in reader.lines}
-
-
-MEMBERS = ["log-20260101.jsonl", "log.1.jsonl"]
-
-
-def test_a_copy_beside_an_unchanged_file(log: Path) -> None:
-    log.write_text("1\n2\n")
-    first = run(log)
-    shutil.copyfile(log, log.with_name("log.jsonl.bak"))
-    append(log, "3\n")
-    second = run(log, first)
-    assert fresh(second) == ["3"]
-    log.unlink()
-    assert fresh(run(log, second)) == []
-
-
-@pytest.mark.parametrize("name", [*MEMBERS, "log.jsonl.1"])
-@pytest.mark.parametrize("place", ["log.jsonl", "."])
-@pytest.mark.parametrize("met", [False, True])
-@pytest.mark.parametrize("journaled", range(5))
-def test_copies_of_lines_read_earlier_but_not_journaled(
-    log: Path, journaled: int, met: bool, place: str, name: str
-) -> None:
-    """Where it is journaled that a file is a copy, but not all that was read of the original."""
-    path = log.parent / place
-    log.write_text("1\n2\n")
-    with Reader(path) as reader:
-        reader.poll()
-        append(log, "3\n")
-        shutil.copyfile(log, log.with_name(name))
-        if met:
-            reader.poll()
-        os.truncate(log, 0)
-        reader.poll()
-        append(log, "4\n")
-        assert len(reader.poll()) == 1
-    del reader.lines[journaled:]
-    log.unlink()
-    second = run(path, reader, is_first=False)
-    assert fresh(second) == ["1", "2", "3"][journaled:]
-    assert fresh(run(path, second)) == []
-
-
-@pytest.mark.parametrize("name", MEMBERS)
-def test_a_copy_and_its_original_that_was_renamed(log: Path, name: str) -> None:
-    log.write_text("1\n2\n")
-    with Reader(log.parent) as reader:
-        reader.poll()
-        shutil.copyfile(log, log.with_name(name))
-        reader.poll()
-    log.rename(log.with_name("log-20260102.jsonl"))
-    log.write_text("3\n")
-    second = run(log.parent, reader)
-    assert fresh(second) == ["3"]
-    assert fresh(run(log.parent, second)) == []
 
 
 def test_the_end(log: Path) -> None:
@@ -161,7 +98,6 @@ def test_start_after_a_line(log: Path) -> None:
     for line, rest in zip(reader.lines, (["2", "3"], ["3"], []), strict=True):
         with Reader(log, start=line.position) as again:
             assert again.texts() == rest
-            assert keys(again) <= keys(reader)
             assert [*again.origins.values()] == [line.offset + 2]
             append(log, "")
 
@@ -180,24 +116,3 @@ def test_start_after_a_line_of_a_rotated_file(log: Path) -> None:
     log.with_name("other.jsonl.1").write_text("no\n")
     with Reader(log, start=position) as reader:
         assert reader.texts() == ["2", "3", "4"]
-
-
-def test_start_after_a_line_that_is_also_in_another_file(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / f"{name}.jsonl").write_text(f"same\n{name}\n")
-    with Reader(tmp_path) as reader:
-        start = next(line.position for line in reader.poll() if line.position.path.endswith("b.jsonl"))
-    with Reader(tmp_path, start=start) as reader:
-        assert sorted(reader.texts()) == ["a", "b", "same"]
-        assert {line.position.path[-7:] for line in reader.lines if text(line) == "same"} == {"a.jsonl"}
-
-
-def position(data: str, offset: int = 0, *, key: str = "") -> Position:
-    return Position("log", key, offset, len(data), hashlib.sha256(data.encode()).hexdigest())
-
-
-@pytest.mark.parametrize("key", ["", "x", "1-2", "a-b-c", "1-2-", "--"])
-def test_keys_that_were_never_given(log: Path, key: str) -> None:
-    log.write_text("1\n")
-    with Reader(log, known={key: Known(2, 2, position("0", key=key))}) as reader:
-        assert reader.texts() == ["1"]

@@ -393,10 +393,8 @@ async def test_copies_that_cannot_be_kept(log: Log) -> None:
         log.journal.with_name("journal.run").unlink()
         log.journal.with_name("journal.run").mkdir()
         log.copy("log.jsonl.1")
-        log.append(log.text())
         with pytest.raises(JournalError, match=r"journal\.run: cannot be written"):
             await anext(stream)
-    assert log.kept() == ["r1"], "what follows is not read before"
 
 
 @pytest.mark.parametrize("followed", [True, False])
