@@ -15,8 +15,8 @@ from random import Random
 from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING
 
-from bench.golden import REFERENCE, responses
 from bench.report import Row, show
+from bench.shapes import responses, templates
 from graphrag_eval_async import evaluate_stream, follow_jsonl, load_reference
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def _delays(path: Path, *, evaluated: bool) -> AsyncIterator[float]:
     follower = follow_jsonl(path, stop=stop)
     writer = await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.follow", "write", str(path))
     count = 0
-    async for item in evaluate_stream(load_reference(REFERENCE), follower) if evaluated else follower:
+    async for item in evaluate_stream(load_reference(templates()), follower) if evaluated else follower:
         yield monotonic() - (item if isinstance(item, dict) else json.loads(item.data))["elapsed_sec"]
         count += 1
         if count == LINES:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from bench import golden
+from bench import shapes
 from bench.aggregates import peak_megabytes
 from bench.report import Row, show
 from bench.whole_path import drain
@@ -34,7 +34,7 @@ RESULTS = 1_000_000
 RESUMES = 3
 RESPONSES = 20_000
 ROUNDS = 7
-FOLDER = golden.ROOT / "examples"
+FOLDER = Path(__file__).parents[1] / "examples"
 REFERENCE = FOLDER / "reference.yaml"
 
 
@@ -120,8 +120,8 @@ def going_on(folder: Path) -> list[Row]:
 def throughput(folder: Path) -> Row:
     """Steps only, the default policy; the median of a few rounds."""
     path, journal = folder / "responses.jsonl", folder / "kept.jsonl"
-    path.write_bytes(b"".join(golden.responses(RESPONSES)))
-    reference = load_reference(golden.REFERENCE)
+    path.write_bytes(b"".join(shapes.responses(RESPONSES)))
+    reference = load_reference(shapes.templates())
     kept = []
     for _ in range(ROUNDS):
         started = perf_counter()

@@ -12,8 +12,8 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from bench.aggregates import peak_megabytes
-from bench.golden import REFERENCE, responses
 from bench.report import Row, show
+from bench.shapes import responses, templates
 from graphrag_eval_async import evaluate_stream, load_reference
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _source(number: int) -> Iterator[bytes]:
 
 
 async def _run() -> None:
-    reference = load_reference(REFERENCE)
+    reference = load_reference(templates())
     start = peak_megabytes()
     async with evaluate_stream(reference, _source(RESPONSES)) as results:
         async for _ in results:

@@ -1,21 +1,21 @@
-"""Reference sets and responses in the shapes that users have, made from real ones where those are at hand."""
+"""Reference sets and responses in the shapes that users have.
+
+An agent that answers questions about a power grid: searches, most of them without a hit, and queries whose
+results it saw indented, some with the columns in another order than the reference.
+"""
 
 from __future__ import annotations
 
 import json
-from itertools import cycle, islice
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import yaml
-
-from bench.golden import FOLDER, REFERENCE, responses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-QUESTIONS_PER_TEMPLATE = 100
-DICT_STEPS = 10
+SPARQL_JSON = "application/sparql-results+json"
+QUESTIONS = 40
 HOSTILE = (
     b'{"question_id": "nobody asked this", "actual_steps": []}',
     b'{"question_id": "',
@@ -36,78 +36,132 @@ class Shape(NamedTuple):
     number: int
 
 
+def table(names: tuple[str, ...], rows: list[dict[str, str]]) -> dict[str, Any]:
+    """SPARQL results of IRIs and, in columns that end in "Name", of literals."""
+    bindings = [
+        {name: {"type": "literal" if name.endswith("Name") else "uri", "value": row[name]} for name in names}
+        for row in rows
+    ]
+    return {"head": {"vars": list(names)}, "results": {"bindings": bindings}}
+
+
+def _hit(kind: str, number: int) -> dict[str, str]:
+    return {kind: f"urn:uuid:{number:08x}-9aeb-11e5-91da-b8763fd99c5f", f"{kind}Name": f"STATION  T{number}"}
+
+
+def _expected(index: int) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    """The columns and rows that answer a question."""
+    if index % 4 == 0:
+        return ("transformer", "transformerName"), [_hit("transformer", 1000 * index)]
+    names = ("line", "lineName", "substation", "substationName")
+    number = 6 + index % 10
+    return names, [_hit("line", 1000 * index + i) | _hit("substation", i) for i in range(number)]
+
+
+def _query(index: int) -> str:
+    pattern = "?line a cim:ACLineSegment ; cim:IdentifiedObject.name ?lineName ; cim:Terminal ?terminal . "
+    return f"PREFIX cim: <https://cim.ucaiug.io/ns#>\nSELECT * WHERE {{ {pattern * 4} }} # {index}"
+
+
+def question(index: int) -> dict[str, Any]:
+    """A question whose answer is the results of one query."""
+    names, rows = _expected(index)
+    step = {
+        "name": "sparql_query",
+        "args": {"query": _query(index)},
+        "output": json.dumps(table(names, rows)),
+        "output_media_type": SPARQL_JSON,
+        "required_columns": list(names),
+        "ordered": False,
+    }
+    text = f"Which lines of 110 kV end in substation {index}?"
+    return {"id": f"{index:032x}", "question_text": text, "reference_steps": [[step]]}
+
+
+def _searched(index: int, rows: list[dict[str, str]]) -> dict[str, Any]:
+    output = table(("iri", "iriName"), rows)
+    return {"name": "autocomplete_search", "args": {"query": f"SUBSTATION {index}"}, "output": output}
+
+
+def _failed() -> dict[str, Any]:
+    return {"name": "sparql_query", "args": {"query": _query(0)}, "status": "error", "error": "timed out"}
+
+
+def _steps(index: int) -> list[dict[str, Any]] | None:
+    """What the agent did: of forty, a failure, 22 without a result, and 17 right ones."""
+    names, rows = _expected(index)
+    if index % QUESTIONS == 39:
+        return None
+    if index % 4 == 0 or index % 10 in (7, 9) or index % QUESTIONS in (3, 13):
+        shuffled = names if index % 4 == 0 else (*names[2:], *names[:2])
+        right = {
+            "name": "sparql_query",
+            "args": {"query": _query(index)[:300]},
+            "output": table(shuffled, rows),
+        }
+        return [_searched(index, [_hit("iri", index)]), *([_failed()] if index % 10 == 9 else []), right]
+    return [_searched(index, []) for _ in range(1 + index % 2)]
+
+
+def _response(index: int, number: int) -> dict[str, Any]:
+    """A response with the ids and outputs of its own `number`, which scores as all do to its question."""
+    made: dict[str, Any] = {"question_id": f"{index:032x}"}
+    if (steps := _steps(index)) is None:
+        return made | {"status": "error", "error": "the model did not answer"}
+    made |= {"input_tokens": 221_339, "output_tokens": 212, "total_tokens": 221_551, "elapsed_sec": 6.601}
+    for place, step in enumerate(steps):
+        step |= {"id": f"call_{number}_{place}"}
+        if "output" in step:
+            output = {"number": number, **step["output"]}
+            step |= {"status": "success", "output": json.dumps(output, indent=2)}
+    return made | {"actual_steps": steps}
+
+
+def templates(number: int = QUESTIONS) -> list[dict[str, Any]]:
+    """A reference set of so many questions in four templates."""
+    return [
+        {
+            "template_id": f"template {first}",
+            "questions": [question(index) for index in range(first, number, 4)],
+        }
+        for first in range(4)
+    ]
+
+
+def responses(number: int, questions: int = QUESTIONS) -> Iterator[bytes]:
+    """So many JSON lines; each with ids and outputs of its own."""
+    for index in range(number):
+        yield json.dumps(_response(index % questions, index)).encode() + b"\n"
+
+
 def few_questions(folder: Path, number: int) -> Shape:
-    """So many responses to the 40 questions of the golden set, outputs all distinct."""
-    reference, path = folder / "reference-few.json", folder / f"few-{number}.jsonl"
-    reference.write_text(json.dumps(_templates()))
-    path.write_bytes(b"".join(responses(number)))
-    return Shape(reference, path, number)
+    """So many responses to 40 questions, outputs all distinct."""
+    return _written(folder, f"few-{number}", templates(), responses(number), number)
 
 
 def many_questions(folder: Path, number: int) -> Shape:
     """So many questions with one response each; the texts of no two questions are equal."""
-    questions = [question for template in _templates() for question in template["questions"]]
-    lines = (FOLDER / "responses.jsonl").read_text().splitlines()
-    answers = {json.loads(line)["question_id"]: line for line in lines}
-    texts = [
-        (json.dumps(each), answers[each["id"]], each["id"]) for each in questions if each["id"] in answers
-    ]
-    made: list[dict[str, Any]] = []
-    answered = []
-    for index, (question, answer, identifier) in enumerate(islice(cycle(texts), number)):
-        if index % QUESTIONS_PER_TEMPLATE == 0:
-            made.append({"template_id": f"template {len(made)}", "questions": []})
-        made[-1]["questions"].append(json.loads(_renamed(question, identifier, index)))
-        response = json.loads(_renamed(answer, identifier, index))
-        response["actual_steps"] = _distinct(response.get("actual_steps") or [], index)
-        answered.append(json.dumps(response))
-    reference, path = folder / f"reference-{number}.json", folder / f"many-{number}.jsonl"
-    reference.write_text(json.dumps(made))
-    path.write_text("\n".join(answered) + "\n")
-    return Shape(reference, path, number)
-
-
-def _templates() -> list[dict[str, Any]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(REFERENCE.read_bytes(), loader)  # type: ignore[no-any-return]  # noqa: S506
-
-
-def _renamed(text: str, identifier: str, index: int) -> str:
-    return text.replace(identifier, f"{identifier}-{index}").replace("urn:uuid:", f"urn:uuid:{index}-")
-
-
-def _distinct(steps: list[dict[str, Any]], index: int) -> list[dict[str, Any]]:
-    """Copies of steps whose JSON outputs have a key with a number that no others have."""
-    copies = [dict(step) for step in steps]
-    for place, step in enumerate(copies):
-        output = step.get("output")
-        if isinstance(output, str) and output.startswith("{"):
-            step["output"] = f'{{"number": {index}.{place}, {output[1:].lstrip()}'
-    return copies
+    return _written(folder, f"many-{number}", templates(number), responses(number, number), number)
 
 
 def with_trouble(folder: Path, number: int) -> Shape:
     """As `few_questions`, but every tenth line is hostile, and every tenth response an agent's error."""
-    lines = []
+    return _written(folder, f"trouble-{number}", templates(), _troubled(number), number)
+
+
+def _troubled(number: int) -> Iterator[bytes]:
     hostile = cycle(HOSTILE)
     for index, line in enumerate(responses(number)):
         if index % 10 == 3:
-            lines.append(next(hostile) + b"\n")
+            yield next(hostile) + b"\n"
         elif index % 10 == 7:
-            response = json.loads(line)
-            lines.append(json.dumps({**response, "status": "error", "error": "timed out"}).encode() + b"\n")
+            yield json.dumps({**json.loads(line), "status": "error", "error": "timed out"}).encode() + b"\n"
         else:
-            lines.append(line)
-    path = folder / f"trouble-{number}.jsonl"
+            yield line
+
+
+def _written(folder: Path, name: str, made: Any, lines: Iterator[bytes], number: int) -> Shape:
+    reference, path = folder / f"reference-{name}.json", folder / f"{name}.jsonl"
+    reference.write_text(json.dumps(made))
     path.write_bytes(b"".join(lines))
-    return Shape(REFERENCE, path, number)
-
-
-def dicts(number: int) -> Iterator[dict[str, Any]]:
-    """Responses of ten steps each, as a harness in the same process has them."""
-    originals = [json.loads(line) for line in responses(2 * number)]
-    originals = [each for each in originals if each.get("actual_steps")]
-    for index, original in enumerate(islice(cycle(originals), number)):
-        steps = original["actual_steps"]
-        padded = [*islice(cycle(steps[:1]), DICT_STEPS - len(steps)), *steps]
-        yield {**original, "id": index, "actual_steps": _distinct(padded, index)}
+    return Shape(reference, path, number)
