@@ -7,14 +7,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
-from graphrag_eval_async.records.line import write_line
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.results import with_outputs
@@ -74,11 +72,7 @@ async def run_evaluation(
     Raises:
         RejectedResponses: responses could not be evaluated.
         MissingResponses: questions have no response that could be evaluated.
-        ReferenceDataError: the reference set is invalid.
-        ConfigError: the configuration is invalid, or needs a package that is not installed.
-        UsageError: an argument has an invalid value.
-        SourceError: the responses cannot be read.
-        JudgeUnavailable: wrong key, unknown model, or no quota.
+        GraphragEvalError: as `evaluate_stream` does.
     """
     if missing not in ("raise", "skip"):
         raise UsageError(f'missing: expected "raise" or "skip", got {missing!r}')
@@ -252,7 +246,7 @@ def calibrate(
     """Compare a judge's scores with labels that people gave, and correct the mean of the scores.
 
     A label has `question_id`, `metric`, and `value`: a number from 0 to 1, true or false, or None if there is
-    none yet. Of a question with several samples, it also needs `sample` or `sha256`, that of its line.
+    none yet. Of a question with several samples, it also needs `sample`, or the `sha256` of the result's line.
 
     Args:
         results: the results with the judge's scores.
@@ -278,7 +272,7 @@ def calibrate(
     add_results(
         labels, found.add_label, what="labels", on_reject=lambda each: rejected.append(each.described())
     )
-    add_results(results, WithDigest(found.add_result), what="results")
+    add_results(results, found.add_result, what="results")
     return {**found.snapshot(), "rejected": rejected}
 
 
@@ -308,16 +302,6 @@ def add_results(
     else:
         for result in results:
             add(result)
-
-
-class WithDigest:
-    """Passes on each result with the SHA-256 of its line; that of a dict is of the line that `-o` writes."""
-
-    def __init__(self, add: Callable[[Mapping[str, Any], str], object]) -> None:
-        self.add = add
-
-    def __call__(self, result: Mapping[str, Any]) -> None:
-        self.add(result, sha256(write_line(result, 1, 0).data).hexdigest())
 
 
 async def read_results(
@@ -353,10 +337,7 @@ def take_result(
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
     try:
-        if isinstance(add, WithDigest):
-            add.add(result, sha256(record.data).hexdigest())
-        else:
-            add(result)
+        add(result)
     except AggregationError as error:
         if not isinstance(result, dict):
             return reject(record, "not_an_object", str(error))

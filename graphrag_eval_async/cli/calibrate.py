@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import orjson
 
-from graphrag_eval_async.batch import MAX_RESULT_BYTES, WithDigest
+from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, open_lines, output_path, write_aggregates
@@ -65,7 +65,7 @@ class SampleForLabels:
     def run(self, interrupts: Interrupts) -> Exit:
         check_distinct([self.results], [self.output])
         sample = LabelSample(self.n, metric=self.metric, seed=self.seed)
-        source = (self.results, WithDigest(sample.add))
+        source = (self.results, sample.add)
         rejects, ending = read_to_end([source], interrupts, max_line_bytes=self.max_line_bytes)
         list_rejects(rejects)
         if ending.error is None and not interrupts.came:  # Half of a file is no random sample of it.
@@ -114,7 +114,7 @@ class Calibrate:
         check_distinct([self.results, self.labels], [self.output])
         found = Calibration(self.metric, level=self.level, chosen_at_random=self.chosen_at_random)
         rejected = Rejects()
-        for path, add in ((self.labels, found.add_label), (self.results, WithDigest(found.add_result))):
+        for path, add in ((self.labels, found.add_label), (self.results, found.add_result)):
             rejects, ending = read_to_end([(path, add)], interrupts, max_line_bytes=self.max_line_bytes)
             list_rejects(rejects)
             rejected.counts.update(rejects.counts)

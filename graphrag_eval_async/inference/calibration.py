@@ -90,9 +90,9 @@ class Calibration:
             raise UsageError(f"labels: none is for {self._metric}; {did_you_mean(self._metric, known)}")
         return self._metric
 
-    def add_result(self, result: Mapping[str, Any], sha256: str) -> None:
-        """Add a result and the SHA-256 of its line."""
-        score = score_of(result, self.metric(), sha256, self._metrics)
+    def add_result(self, result: Mapping[str, Any]) -> None:
+        """Add a result."""
+        score = score_of(result, self.metric(), self._metrics)
         self._questions.add(str(result.get("question_id")))
         if score is not None:
             self._scores[score.question_id].append(score)

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import AggregationError, UsageError, check_integer, describe
+from graphrag_eval_async.records.line import write_line
 from graphrag_eval_async.records.metrics import is_score
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
@@ -43,7 +44,7 @@ EVIDENCE = {"sparql_groundedness": "sparql_query"} | dict.fromkeys(OF_RETRIEVAL,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
-    """The judge's score of one result."""
+    """The judge's score of one result, and the SHA-256 of the line that `evaluate` writes for it."""
 
     question_id: str
     sample: object
@@ -52,7 +53,7 @@ class Score:
     value: float
 
 
-def score_of(result: Mapping[str, Any], metric: str, sha256: str, metrics: set[str]) -> Score | None:
+def score_of(result: Mapping[str, Any], metric: str, metrics: set[str]) -> Score | None:
     """Return the score in a result, the mean over its retrieval steps; None if it has none.
 
     Adds the names of all scores in the result to `metrics`.
@@ -63,6 +64,8 @@ def score_of(result: Mapping[str, Any], metric: str, sha256: str, metrics: set[s
     own = own or [value for name, value in seen.values if name == ALIASES.get(metric)]
     if not own or seen.question_id is None:
         return None
+    line = write_line(result, 1, 0).data
+    sha256 = sha256_of(line).hexdigest()
     return Score(str(seen.question_id), seen.sample, seen.template_id, sha256, fmean(own))
 
 
@@ -155,17 +158,17 @@ class LabelSample:
         self._metrics: set[str] = set()
         self._drawn: list[tuple[int, int, dict[str, Any]]] = []
 
-    def add(self, result: Mapping[str, Any], sha256: str) -> None:
-        """Add a result and the SHA-256 of its line."""
-        if score_of(result, self._metric, sha256, self._metrics) is None:
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Add a result."""
+        if (score := score_of(result, self._metric, self._metrics)) is None:
             return
         self.total += 1
-        place = -int(sha256_of(f"{self._seed}:{sha256}".encode()).hexdigest(), 16)
+        place = -int(sha256_of(f"{self._seed}:{score.sha256}".encode()).hexdigest(), 16)
         shown = {key: result[key] for key in SHOWN if key in result}
         for metric, name in EVIDENCE.items():
             if self._metric.startswith(metric):
                 shown["evidence"] = _outputs(result, name)
-        entry = (place, self.total, {**shown, "sha256": sha256})
+        entry = (place, self.total, {**shown, "sha256": score.sha256})
         if len(self._drawn) < self._n:
             heappush(self._drawn, entry)
         else:

@@ -5,6 +5,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 
 from graphrag_eval_async.errors import UsageError
@@ -19,7 +20,7 @@ def draw(
 ) -> list[dict[str, Any]]:
     sample = LabelSample(n, metric=metric, seed=seed)
     for each in results:
-        sample.add(each, sha256(each["question_id"].encode()).hexdigest())
+        sample.add(each)
     return sample.labels()
 
 
@@ -29,7 +30,7 @@ def test_people_do_not_see_what_the_judge_says() -> None:
         "question_id": drawn["question_id"],
         "template_id": "t",
         "question_text": "Why?",
-        "sha256": sha256(drawn["question_id"].encode()).hexdigest(),
+        "sha256": sha256(orjson.dumps(RESULTS[int(drawn["question_id"].strip("q"))])).hexdigest(),
         "metric": "answer_f1",
         "value": None,
         "drawn": {"n": 1, "of": 100, "seed": 1},
