@@ -49,11 +49,9 @@ def evaluate_stream(
             reference set; each response names its `question`, and may name a `template` and a `question_id`.
         responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
             responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Plain iterables run on the
-            event loop: put one that blocks behind an asynchronous one. Or a `redis_stream`, which workers on
-            many hosts share.
+            event loop. Or a `redis_stream`, which workers on many hosts share.
         ordered: whether to yield results in the order of the input instead of as they complete.
-        max_in_flight: how many responses may be read and not yet handed out, 1 or more; beyond that, reading
-            stops.
+        max_in_flight: how many responses may be read and not yet handed out; beyond that, reading stops.
         max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
         aggregates: a `RunningAggregates` to continue counting with; default: a new one.
         on_reject: what to do with a response that cannot be evaluated. "collect" keeps it in `rejects`; if
@@ -117,14 +115,13 @@ def evaluate_agent(
     """Ask an agent every question of a reference set and evaluate the answers as they come.
 
     The agent is called with a `Question` and returns a response as a dict, a list of steps (`actual_steps`),
-    or a str (`actual_answer`). Anything else becomes a reject that names the question. The library adds
-    `question_id`, and `elapsed_sec` (the seconds that the call took) unless the agent returns it. An
-    exception or a timeout becomes the `error` of the response, with type and message.
+    or a str (`actual_answer`). Anything else becomes a reject that names the question. An exception or a
+    timeout becomes the `error` of the response. The library adds `elapsed_sec`, the seconds that the call
+    took, unless the agent returns it.
 
-    The next question is asked when a call ends, unless `max_in_flight` results are waiting. Leaving or
-    dropping the stream cancels the calls; `stop()` asks no more questions. With `journal`, questions that an
-    earlier run answered are not asked again. With `until`, questions are asked in random order, the same in
-    each run, and the decision cancels the calls in progress.
+    Leaving or dropping the stream cancels the calls; `stop()` asks no more questions. With `journal`,
+    questions that an earlier run answered are not asked again. With `until`, questions are asked in random
+    order, the same in each run, and the decision cancels the calls in progress.
 
     Args:
         reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.

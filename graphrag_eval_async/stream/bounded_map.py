@@ -174,31 +174,24 @@ class BoundedMap(Generic[R]):
     async def _run(self) -> None:
         try:
             await self._read()
-            if self._aborted:  # Work may have begun since.
-                self.abort(None)
-            while self._workers:
-                await asyncio.wait(self._workers)
+            await self._work_off()
         finally:
             self.abort(None)
             try:
-                await self._end()
+                await self._work_off()
+                if self._committing is not None:  # Complete results have been paid for.
+                    await asyncio.wait([self._committing])
+                if self._finish is not None:
+                    await self._finish()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
                 self._error = self._error or error
             finally:
                 self._finished = True
                 self._wake()
 
-    async def _end(self) -> None:
-        """Wait for all work, commit what is complete, even when cancelled, and clean up."""
+    async def _work_off(self) -> None:
         while self._workers:
             await asyncio.wait(self._workers)
-        if self._until is None:  # What waits for its turn has been paid for, too.
-            for place in sorted(self._early):
-                self._stage(self._early[place])
-        if self._committing is not None:
-            await asyncio.wait([self._committing])
-        if self._finish is not None:
-            await self._finish()
 
     async def _read(self) -> None:
         try:

@@ -36,8 +36,7 @@ class Counts:
         add: counts a result that is handed out.
         rejects_are_read: whether the caller has asked for the rejects.
         on_restored: called with each result of an earlier run after the aggregates count it.
-        samples: by the id of each question that was answered, how many samples it has, numbered from 1; of a
-            journal they may have gaps, and then only the ids count. Empty unless samples are numbered.
+        samples: last number of a sample of each question that was answered, unless numbers are scattered.
     """
 
     def __init__(
@@ -130,11 +129,7 @@ class Counts:
                 del self.samples[question_id]
 
     def restore_result(self, line: DoneLine, result: dict[str, Any]) -> None:
-        """Count a result from an earlier run.
-
-        Raises:
-            AggregationError, KeyError, TypeError, ValueError: it is none, and nothing of it was counted.
-        """
+        """Count a result from an earlier run; raise an error, and count nothing, if it is none."""
         question_id = result["question_id"]
         sample = result["sample"] if self._numbered else 1
         if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:

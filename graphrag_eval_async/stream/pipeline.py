@@ -130,13 +130,8 @@ class EvaluationStream:
 
     @property
     def missing(self) -> list[str]:
-        """Ids of questions without a response so far, in the order of the reference set.
-
-        Empty if the responses are a part of a larger run, since other parts may have them.
-        """
-        if self._is_part:
-            return []
-        answered = self._counts.samples
+        """Ids of questions without a response so far; none if others may have the responses."""
+        answered = self.reference.questions if self._is_part else self._counts.samples
         return [question_id for question_id in self.reference.questions if question_id not in answered]
 
     @property
@@ -155,10 +150,7 @@ class EvaluationStream:
         return self._journal is None or self._journal.is_restored
 
     def tell_restored(self, call: Callable[[Mapping[str, Any]], object]) -> None:
-        """Call a function with each result of an earlier run, too, as `Journal` does with `on_restored`.
-
-        It must not raise. Without a journal, or once these results are counted, this has no effect.
-        """
+        """Call a function with each result of an earlier run, too, as `Journal` does with `on_restored`."""
         self._counts.on_restored.append(call)
 
     @property
@@ -178,10 +170,9 @@ class EvaluationStream:
         self._results.stop()
 
     def drop_unsent(self) -> None:
-        """Drop all responses for which no request was sent to the judge yet, now and later.
+        """Drop the responses for which no request was sent to the judge yet, now and later.
 
-        Their results do not come; with a journal, a later run evaluates them. It has no effect with `until`,
-        which needs the results in the order of the input.
+        A later run with the journal evaluates them. With `until`, which needs all results, nothing is dropped.
         """
         if self._session is not None and self._until is None:
             self._session.drop_unsent()

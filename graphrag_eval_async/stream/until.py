@@ -99,11 +99,7 @@ class UntilDecided:
     def count(
         self, result: Evaluation | Rejected | Restored | None, *, failed: bool
     ) -> Evaluation | Rejected | None:
-        """Count the result of the next line, unless the work of a line has `failed`.
-
-        Returns:
-            the result; None if the condition was decided before, or an earlier run has it.
-        """
+        """Count the next result, unless work has `failed`; return it if it is new, and needed to decide."""
         if self.is_over:
             return None
         own = None if isinstance(result, Restored) else result

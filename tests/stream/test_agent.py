@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +18,15 @@ from graphrag_eval_async import (
     Journal,
     JournalMismatch,
     Question,
-    RejectedResponse,
     UsageError,
     evaluate_agent,
     evaluate_stream,
     load_reference,
 )
-from graphrag_eval_async.stream import agent as agents
 from graphrag_eval_async.stream.agent import MAX_ERROR_CHARACTERS
-from tests.conftest import HEAVY_BYTES, answer, leaving_nothing, settle, templates
-from tests.deadlines import PROCESS_SECONDS, until, wait
-from tests.journals import CONFIG, Gates, Judge, names_of, results_of
+from tests.conftest import answer, leaving_nothing, settle, templates
+from tests.deadlines import PROCESS_SECONDS, wait
+from tests.journals import names_of, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,29 +116,6 @@ async def test_steps_or_text() -> None:
     assert "actual_steps" not in first
 
 
-async def test_agent_may_set_fields_itself() -> None:
-    async def agent(question: Question) -> dict[str, Any]:
-        more: dict[str, Any] = {"q0": {"elapsed_sec": 99}, "q1": {"elapsed_sec": None, "error": "mine"}}
-        return {"question_id": question.id, "actual_steps": STEPS, **more.get(question.id, {})}
-
-    (first, second, _), _ = await ask(agent, ordered=True)
-    assert first["elapsed_sec"] == 99
-    assert (second["status"], second["error"]) == ("error", "mine")
-    assert second["elapsed_sec"] < 99
-
-
-async def test_plain_functions_run_in_threads() -> None:
-    threads = []
-
-    def agent(_: Question) -> Any:
-        threads.append(threading.current_thread())
-        return STEPS
-
-    results, _ = await ask(agent)
-    assert [result["steps_score"] for result in results] == [1, 1, 1]
-    assert threading.main_thread() not in threads
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -184,25 +156,6 @@ async def test_invalid_responses_become_rejects_with_their_question(
     assert message in reject.message
     assert reject.line == 2
     assert stream.missing == ["q1"]
-
-
-async def test_a_reject_may_end_the_stream() -> None:
-    async def agent(question: Question) -> Any:
-        return None if question.id == "q1" else STEPS
-
-    with pytest.raises(RejectedResponse, match=r"question 'q1': the agent returned NoneType"):
-        await ask(agent, on_reject="raise")
-
-
-@pytest.mark.parametrize("large", [False, True])
-async def test_a_large_response(large: bool) -> None:
-    async def agent(_: Question) -> Any:
-        return {"actual_steps": STEPS if large else 3, "padding": "x" * HEAVY_BYTES}
-
-    results, stream = await ask(agent, max_in_flight=2)
-    assert len(results) == 3 * large
-    assert len(stream.rejects) == 3 * (not large)
-    assert stream.in_flight == 0
 
 
 # What may go wrong in it
@@ -246,21 +199,6 @@ async def test_an_exception_is_an_error(error: Exception, text: str, blocking: b
     assert stream.missing == []
 
 
-async def test_an_agent_that_is_cancelled_or_leaves_its_thread() -> None:
-    async def cancelled(_: Question) -> Any:
-        raise asyncio.CancelledError
-
-    def leaving(_: Question) -> Any:
-        raise SystemExit(2)
-
-    for agent, text in (
-        (cancelled, "CancelledError: the agent cancelled its call"),
-        (leaving, "SystemExit: 2"),
-    ):
-        results, _ = await ask(agent)
-        assert [result["error"] for result in results] == [text] * 3
-
-
 async def test_a_timeout_is_an_error_and_frees_the_slot() -> None:
     agent = Agent(opened=False)
     agent.gate("q0").set()
@@ -292,49 +230,6 @@ async def test_a_plain_function_that_timed_out_keeps_its_slot(caplog: pytest.Log
         assert "takes one of 1 slots" in caplog.text
         release.set()
         assert [result["question_id"] async for result in stream] == ["q1", "q2"]
-
-
-async def test_an_agent_that_swallows_its_cancellation_keeps_its_slot(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agents, "CLOSING_SECONDS", 0.01)
-    release, asked = asyncio.Event(), []
-
-    async def agent(question: Question) -> Any:
-        asked.append(question.id)
-        while question.id == "q0" and not release.is_set():
-            with suppress(asyncio.CancelledError):
-                await release.wait()
-        return STEPS
-
-    stream = evaluate_agent(REFERENCE, agent, max_concurrency=1, timeout=0.01)
-    assert (await anext(stream))["error"] == "TimeoutError: the agent gave no answer within 0.01 s"
-    await settle()
-    assert asked == ["q0"]
-    assert "takes one of 1 slots" in caplog.text
-    release.set()
-    assert [result["question_id"] async for result in stream] == ["q1", "q2"]
-
-
-async def test_closing_does_not_wait_for_a_plain_function() -> None:
-    started, release = threading.Event(), threading.Event()
-
-    def agent(_: Question) -> Any:
-        started.set()
-        wait(release)
-        return STEPS
-
-    async with leaving_nothing():
-        stream = evaluate_agent(REFERENCE, agent)
-        first = asyncio.ensure_future(anext(stream))
-        await asyncio.to_thread(wait, started)
-        before = time.process_time()
-        await stream.aclose()
-        with pytest.raises(StopAsyncIteration):
-            await first
-        assert time.process_time() - before < 5
-        assert not release.is_set()
-        release.set()
 
 
 def test_the_process_does_not_wait_for_a_plain_function() -> None:
@@ -383,28 +278,6 @@ async def test_so_many_calls_at_a_time(concurrency: int) -> None:
     ]
 
 
-async def test_samples_are_repeats_in_whatever_order_they_come() -> None:
-    gates = {1: asyncio.Event(), 2: asyncio.Event()}
-    asked: Counter[str] = Counter()
-
-    async def agent(question: Question) -> Any:
-        asked[question.id] += 1
-        repeat = asked[question.id]
-        await gates[repeat].wait()
-        return f"repeat {repeat}"
-
-    stream = evaluate_agent(load_reference(templates(1)), agent, repeats=2)
-    gates[2].set()
-    second = await anext(stream)
-    gates[1].set()
-    first = await anext(stream)
-    assert [(each["sample"], each["actual_answer"]) for each in (first, second)] == [
-        (1, "repeat 1"),
-        (2, "repeat 2"),
-    ]
-    await stream.aclose()
-
-
 async def test_a_slow_consumer_stops_the_asking() -> None:
     agent = Agent()
     stream = evaluate_agent(REFERENCE, agent, repeats=100, max_in_flight=5, max_concurrency=3)
@@ -417,45 +290,6 @@ async def test_a_slow_consumer_stops_the_asking() -> None:
         assert len(agent.asked) <= taken + 5
     await stream.aclose()
     assert len(agent.asked) <= 59 + 5
-
-
-@pytest.mark.parametrize("way", ["break", "close", "cancel"])
-async def test_leaving_cancels_the_calls(way: str) -> None:
-    agent = Agent(opened=False)
-    agent.gate("q0").set()
-    async with leaving_nothing():
-        stream = evaluate_agent(REFERENCE, agent)
-        await anext(stream)
-        await until(lambda: len(agent.asked) == 3)
-        assert (agent.asked, agent.running) == (["q0", "q1", "q2"], 2)
-        if way == "close":
-            await stream.aclose()
-        elif way == "break":
-            del stream
-            gc.collect()
-        else:
-            task = asyncio.create_task(collect(stream))
-            await settle()
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        await settle()
-        assert sorted(agent.cancelled) == ["q1", "q2"]
-
-
-async def test_an_agent_that_cleans_up_is_waited_for() -> None:
-    cleaned = []
-
-    async def agent(question: Question) -> Any:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0.01)
-            cleaned.append(question.id)
-
-    results, _ = await ask(agent, timeout=0.01)
-    assert [result["status"] for result in results] == ["error"] * 3
-    assert sorted(cleaned) == ["q0", "q1", "q2"]
 
 
 async def test_stopping_delivers_answers_in_flight() -> None:
@@ -471,17 +305,6 @@ async def test_stopping_delivers_answers_in_flight() -> None:
     rest = [result["question_id"] async for result in stream]
     assert sorted(["q0", *rest]) == sorted(asked)
     assert len(asked) < 30
-
-
-async def test_a_timed_out_anext_loses_nothing() -> None:
-    agent = Agent(opened=False)
-    stream = evaluate_agent(REFERENCE, agent)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(anext(stream), 0.01)
-    for i in range(3):
-        agent.gate(f"q{i}").set()
-    assert {result["question_id"] async for result in stream} == {"q0", "q1", "q2"}
-    assert len(agent.asked) == 3
 
 
 # Deciding
@@ -591,38 +414,6 @@ async def test_a_journal_of_another_kind_of_source_is_refused(tmp_path: Path) ->
         await ask(Agent(), journal=path)
     results, _ = await ask(Agent(), journal=Journal(path, force=True))
     assert len(results) == 3
-
-
-async def test_a_decision_is_the_same_when_resumed(tmp_path: Path) -> None:
-    async def agent(question: Question) -> Any:
-        return STEPS if question.id != "q2" else [{**STEPS[0], "output": "43"}]
-
-    options: dict[str, Any] = {"repeats": 300, "until": "steps_score >= 0.4"}
-    _, whole = await ask(agent, **options)
-    path = tmp_path / "results.jsonl"
-    stream = evaluate_agent(REFERENCE, agent, journal=path, **options)
-    async with stream:
-        for _ in range(5):
-            await anext(stream)
-    _, resumed = await ask(agent, journal=path, **options)
-    assert whole.decision is not None
-    assert resumed.decision == whole.decision
-
-
-async def test_a_judge_is_asked_of_answers() -> None:
-    gates = Gates()
-    gates.open("answer-1")
-    reference = [
-        {**templates(1)[0], "questions": [{"id": "q", "question_text": "?", "reference_answer": "1"}]}
-    ]
-
-    async def agent(_: Question) -> str:
-        return "answer-1 it is"
-
-    stream = evaluate_agent(reference, agent, config=CONFIG, judge=Judge(gates), stages=True)
-    results = await collect(stream)
-    assert ["pending" in result for result in results] == [True, False]
-    assert "answer_f1" in results[1]
 
 
 @pytest.mark.parametrize(

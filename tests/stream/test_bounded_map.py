@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import threading
 from collections import Counter
@@ -20,10 +19,10 @@ from graphrag_eval_async.stream import bounded_map
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.threads import run_in_thread
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import WAIT_SECONDS, in_time, wait
+from tests.deadlines import in_time, wait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 
 class Source:
@@ -102,28 +101,6 @@ async def collect(results: BoundedMap[Any]) -> list[Any]:
 # What comes out
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("limit", [1, 2, 1000])
-async def test_every_result_once(ordered: bool, limit: int) -> None:
-    async with leaving_nothing():
-        source = Source(range(1, 300))
-        assert await collect(mapped(source, ready, limit=limit, ordered=ordered)) == list(range(1, 300))
-        assert source.closed
-
-
-async def test_none_is_no_result() -> None:
-    results = mapped(Source(range(1, 10)), lambda item: item if item % 2 else None, limit=1, ordered=True)
-    assert await collect(results) == [1, 3, 5, 7, 9]
-
-
-async def test_batches_may_be_empty_or_larger_than_the_limit() -> None:
-    async def source() -> AsyncGenerator[Sequence[int]]:
-        for batch in ([], [1], [], range(2, 50), []):
-            yield batch
-
-    assert await collect(BoundedMap(source(), ready, limit=3)) == list(range(1, 50))
-
-
 @given(
     st.lists(st.sampled_from(["now", "none", "later", "later none"]), max_size=40),
     st.integers(1, 6),
@@ -161,38 +138,6 @@ async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, seed: in
             await asyncio.sleep(0)
     expected = [place for place, kind in enumerate(kinds) if "none" not in kind]
     assert taken == expected if ordered else Counter(taken) == Counter(expected)
-
-
-async def test_results_come_as_they_complete() -> None:
-    gates = Gates()
-    async with aclosing(mapped(Source("abc"), gates)) as results:
-        for item in "cab":
-            gates.gate(item).set()
-            assert await anext(results) == item
-        with pytest.raises(StopAsyncIteration):
-            await anext(results)
-
-
-async def test_or_in_order() -> None:
-    gates = Gates()
-    async with aclosing(mapped(Source("abcd"), gates, ordered=True)) as results:
-        first = asyncio.ensure_future(anext(results))
-        for item in "dcb":
-            gates.gate(item).set()
-            await settle()
-            assert not first.done()
-        gates.gate("a").set()
-        assert [await first, *await collect(results)] == list("abcd")
-
-
-async def test_a_result_that_is_there_is_taken_without_waiting() -> None:
-    results = mapped(Source("ab"), ready)
-    assert results.pop() is None
-    assert await anext(results) == "a"
-    await settle()
-    assert results.pop() == "b"
-    assert results.pop() is None
-    assert await collect(results) == []
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -239,16 +184,6 @@ async def test_at_most_so_many_are_admitted(limit: int) -> None:
         waiting = asyncio.ensure_future(anext(results))
         await settle()
         waiting.cancel()
-
-
-@pytest.mark.parametrize("limit", [1, 7])
-async def test_a_slow_consumer_stops_the_reading(limit: int) -> None:
-    source = Source(range(1000))
-    async with leaving_nothing(), aclosing(mapped(source, ready, limit=limit)) as results:
-        for taken in range(1, 20):
-            await anext(results)
-            await settle()
-            assert source.asked <= taken + limit
 
 
 async def test_rejected_items_make_room() -> None:
@@ -328,16 +263,6 @@ async def test_finish_is_called_once_all_work_is_done(ending: str) -> None:
     assert calls == [(3, 0)]
 
 
-async def test_an_error_of_finish_comes_last() -> None:
-    async def finish() -> None:
-        raise ValueError("finish")
-
-    results: BoundedMap[str] = BoundedMap(Source("a")(), lambda item: item, limit=1, finish=finish)
-    assert await anext(results) == "a"
-    with pytest.raises(ValueError, match="finish"):
-        await anext(results)
-
-
 async def test_work_that_never_waits_lets_others_run() -> None:
     turns = 0
 
@@ -355,44 +280,7 @@ async def test_work_that_never_waits_lets_others_run() -> None:
     assert await collect(mapped(Source(endless()), lambda item: item or None)) == [1]
 
 
-async def test_empty_batches_let_others_run() -> None:
-    stop = asyncio.Event()
-
-    async def source() -> AsyncGenerator[Sequence[int]]:
-        while not stop.is_set():
-            yield []
-
-    asyncio.get_running_loop().call_later(0, stop.set)
-    assert await collect(BoundedMap(source(), ready, limit=1)) == []
-
-
 # Errors
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-async def test_a_source_that_raises(ordered: bool) -> None:
-    async with leaving_nothing():
-        gates = Gates()
-        error = KeyError("gone")
-        results = mapped(Source("abc", end=error), gates, ordered=ordered)
-        first = asyncio.ensure_future(anext(results))
-        await settle()
-        for item in "cba":
-            gates.gate(item).set()
-            await settle()
-        assert sorted([await first, await anext(results), await anext(results)]) == list("abc")
-        with pytest.raises(KeyError) as caught:
-            await anext(results)
-        assert caught.value is error
-        for _ in range(2):
-            with pytest.raises(StopAsyncIteration):
-                await anext(results)
-
-
-async def test_a_source_that_raises_at_once() -> None:
-    async with leaving_nothing():
-        with pytest.raises(KeyError):
-            await collect(mapped(Source([], end=KeyError()), ready))
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -439,43 +327,6 @@ async def test_work_that_raises_ends_the_reading_but_not_the_other_work(ordered:
             await anext(results)
 
 
-async def test_the_first_of_several_errors_is_raised() -> None:
-    gates = Gates()
-    errors = [ValueError("0"), ValueError("1"), ValueError("2")]
-    results = mapped(Source(errors), gates)
-    waiting = asyncio.ensure_future(anext(results))
-    await settle()
-    for error in (errors[1], errors[0], errors[2]):
-        gates.gate(error).set()
-        await settle()
-    with pytest.raises(ValueError, match="1"):
-        await waiting
-    assert await collect(results) == []
-
-
-async def test_a_clean_up_that_raises_while_work_goes_on() -> None:
-    """Ended by failing work, not by its consumer: the rest of the work still comes out."""
-    gates = Gates()
-
-    async def source() -> AsyncGenerator[Sequence[Any]]:
-        try:
-            yield ["a", ValueError("x")]
-            await asyncio.Event().wait()
-        finally:
-            raise KeyError("clean-up")
-
-    async with leaving_nothing():
-        results: BoundedMap[Any] = BoundedMap(source(), gates, limit=10)
-        first = asyncio.ensure_future(anext(results))
-        await settle()
-        gates.gate(gates.started[1]).set()
-        await settle()
-        gates.gate("a").set()
-        assert await first == "a"
-        with pytest.raises(ValueError, match="x"):
-            await anext(results)
-
-
 @pytest.mark.parametrize("of_source", [False, True])
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_a_cancellation_that_nobody_asked_for_is_an_error(ordered: bool, of_source: bool) -> None:
@@ -505,34 +356,6 @@ async def test_a_cancellation_that_nobody_asked_for_is_an_error(ordered: bool, o
 
 
 # Ends
-
-
-async def test_closing_before_the_start() -> None:
-    async with leaving_nothing():
-        source = Source("abc")
-        results = mapped(source, ready)
-        await results.aclose()
-        assert await collect(results) == []
-        await results.aclose()
-        assert source.asked == 0
-
-
-async def test_closing_cancels_the_work() -> None:
-    async with leaving_nothing():
-        gates = Gates()
-        source = Source(["a", "b"])
-        results = mapped(source, gates)
-        waiting = asyncio.ensure_future(anext(results))
-        await settle()
-        before = asyncio.all_tasks()
-        await results.aclose()
-        assert not asyncio.all_tasks() - before
-        assert len(before - asyncio.all_tasks()) == 4
-        with pytest.raises(StopAsyncIteration):
-            await waiting
-        assert source.closed
-        assert gates.finished == []
-        assert await collect(results) == []
 
 
 async def test_closing_again_does_not_cut_short_the_clean_up() -> None:
@@ -576,69 +399,6 @@ async def test_nothing_comes_after_closing_even_from_work_that_ignores_it() -> N
         assert await collect(results) == []
 
 
-async def test_an_error_that_was_not_taken_is_dropped_on_closing() -> None:
-    results = mapped(Source("a", end=KeyError()), ready)
-    await anext(results)
-    await settle()
-    await results.aclose()
-    assert await collect(results) == []
-
-
-async def test_a_clean_up_that_raises_does_not_outlive_closing() -> None:
-    async def source() -> AsyncGenerator[Sequence[str]]:
-        try:
-            yield ["a", "b"]
-            await asyncio.Event().wait()
-        finally:
-            raise KeyError("clean-up")
-
-    gates = Gates()
-    async with leaving_nothing():
-        results: BoundedMap[str] = BoundedMap(
-            source(), lambda item: item if item == "a" else gates(item), limit=10
-        )
-        await anext(results)
-        await settle()
-        await results.aclose()
-        assert len(asyncio.all_tasks()) == 1
-        assert gates.finished == []
-
-
-async def test_cancelled_twice_while_closing() -> None:
-    source = Cleaning()
-    async with leaving_nothing():
-        results = mapped(source, ready)
-
-        async def consume() -> None:
-            async with aclosing(results):
-                async for _ in results:
-                    pass
-
-        consumer = asyncio.create_task(consume())
-        await settle()
-        consumer.cancel()
-        await source.cleaning.wait()
-        consumer.cancel()
-        await settle()
-        consumer.cancel()
-        assert not consumer.done()
-        source.go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await consumer
-        assert consumer.cancelled()
-        assert source.cleaned
-        assert len(asyncio.all_tasks()) == 1
-
-
-async def test_closing_under_a_timeout_still_closes() -> None:
-    async with leaving_nothing():
-        results = mapped(Source("ab"), Gates())
-        with anyio.move_on_after(0.01):
-            async with aclosing(results):
-                await anext(results)
-        assert len(asyncio.all_tasks()) == 1
-
-
 async def test_a_source_that_closes_its_own_consumer() -> None:
     results: BoundedMap[str]
 
@@ -653,56 +413,7 @@ async def test_a_source_that_closes_its_own_consumer() -> None:
         assert taken in (["a"], [])
 
 
-async def test_an_iterator_without_a_name_is_not_dropped_while_it_is_waited_for() -> None:
-    assert await anext(mapped(Source("abc"), ready)) == "a"
-
-
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-def test_system_exit_is_not_wrapped(error: type[BaseException]) -> None:
-    def end(_: str) -> str:
-        raise error(3)
-
-    async def main() -> None:
-        await anext(mapped(Source("abc"), end))
-
-    with pytest.raises(error) as raised:
-        asyncio.run(in_time(main)())
-    assert raised.value.args == (3,)
-
-
 # Waiting
-
-
-def wait_for(waiting: Awaitable[Any], seconds: float) -> Awaitable[Any]:
-    return asyncio.wait_for(waiting, seconds)
-
-
-async def timeout(waiting: Awaitable[Any], seconds: float) -> Any:
-    async with asyncio.timeout(seconds):
-        return await waiting
-
-
-async def fail_after(waiting: Awaitable[Any], seconds: float) -> Any:
-    with anyio.fail_after(seconds):
-        return await waiting
-
-
-@pytest.mark.parametrize("limited", [wait_for, timeout, fail_after])
-@pytest.mark.parametrize("ordered", [False, True])
-async def test_a_timeout_loses_nothing(limited: Any, ordered: bool) -> None:
-    async with leaving_nothing():
-        gates = Gates()
-        results = mapped(Source("abc", end=KeyError()), gates, ordered=ordered)
-        taken = []
-        for item in "abc":
-            for _ in range(3):
-                with pytest.raises(TimeoutError):
-                    await limited(anext(results), 0.001)
-            gates.gate(item).set()
-            taken.append(await limited(anext(results), WAIT_SECONDS))
-        assert taken == list("abc")
-        with pytest.raises(KeyError):
-            await limited(anext(results), WAIT_SECONDS)
 
 
 async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing() -> None:
@@ -719,27 +430,6 @@ async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing() -> Non
             await asyncio.wait([waiting])
             taken.append(await anext(results) if waiting.cancelled() else waiting.result())
         assert taken == list("abcdef")
-
-
-async def test_several_may_wait() -> None:
-    gates = Gates()
-    async with leaving_nothing():
-        results = mapped(Source("abc"), gates)
-        waiting = [asyncio.ensure_future(anext(results, None)) for _ in range(5)]
-        await settle()
-        for item in "abc":
-            gates.gate(item).set()
-        assert sorted(await asyncio.gather(*waiting), key=str) == [None, None, "a", "b", "c"]
-
-
-async def test_two_interleaved() -> None:
-    async with leaving_nothing():
-        left, right = mapped(Source("abc"), ready), mapped(Source("xyz"), ready, limit=1)
-        taken = []
-        async for one in left:
-            taken += [one, await anext(right)]
-        assert taken == list("axbycz")
-        assert await collect(right) == []
 
 
 # Committing, stopping, aborting
@@ -759,23 +449,6 @@ class Ledger:
         if self.error:
             raise self.error
         return results
-
-
-async def test_no_result_before_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # A busy machine may make it pause.
-    ledger = Ledger()
-    async with leaving_nothing():
-        results = mapped(Source("abcdef"), ready, limit=3, commit=ledger)
-        waiting = asyncio.ensure_future(anext(results))
-        await settle()
-        assert ledger.batches == [["a", "b", "c"]], "what is ready goes together"
-        assert not waiting.done()
-        ledger.gate.set()
-        taken = [await waiting]
-        async for result in results:
-            assert result in [item for batch in ledger.batches for item in batch]
-            taken.append(result)
-        assert taken == list("abcdef")
 
 
 @given(st.lists(st.sampled_from(["now", "none", "later"]), max_size=30), st.integers(1, 5), st.booleans())
@@ -818,37 +491,6 @@ async def test_a_commit_that_fails_ends_all_work_at_once(monkeypatch: pytest.Mon
         assert (gates.started, gates.finished) == (["a", "b", "c"], ["a"])
         with pytest.raises(StopAsyncIteration):
             await anext(results)
-
-
-@pytest.mark.parametrize("way", ["aclose", "drop", "cancel"])
-async def test_complete_results_are_committed_despite_errors(way: str) -> None:
-    gates, ledger = Gates(), Ledger()
-    async with leaving_nothing():
-        results = mapped(Source("abc"), gates, commit=ledger)
-        waiting = asyncio.ensure_future(anext(results))
-        await settle()
-        gates.gate("a").set()
-        await settle()
-        gates.gate("b").set()
-        await settle()
-        assert ledger.batches == [["a"]]
-        closing = None
-        if way == "aclose":
-            closing = asyncio.ensure_future(results.aclose())
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        if way == "cancel":
-            [owner] = [task for task in asyncio.all_tasks() if task.get_name() == "graphrag-eval-async"]
-            owner.cancel()
-        if way == "drop":
-            results.drop()
-        await settle()
-        ledger.gate.set()
-        if closing is not None:
-            await closing
-        await settle()
-    assert ledger.batches == [["a"], ["b"]]
-    assert gates.finished == ["a", "b"]
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
@@ -906,32 +548,3 @@ async def test_work_in_a_thread_is_stopped_before_its_cancellation_comes_through
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended.is_set()
-
-
-async def test_an_exception_after_the_cancellation_is_not_complained_about() -> None:
-    begun, stopped = threading.Event(), threading.Event()
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-
-    def work() -> None:
-        begun.set()
-        wait(stopped)
-        raise ValueError("stopped")
-
-    task = asyncio.create_task(run_in_thread(work, stopped.set))
-    await asyncio.to_thread(wait, begun)
-    task.cancel()
-    await asyncio.wait([task])
-    del task
-    gc.collect()
-    await settle()
-    assert not complaints
-
-
-async def test_outcome_of_work_in_a_thread() -> None:
-    def fail() -> None:
-        raise KeyError("no")
-
-    assert await run_in_thread(threading.get_ident, fail) != threading.get_ident()
-    with pytest.raises(KeyError):
-        await run_in_thread(fail, fail)

@@ -87,18 +87,3 @@ async def test_a_call_that_waits_to_be_repeated_was_sent(tmp_path: Path) -> None
         stream.drop_unsent()
         assert len(await results) == 1
     assert judge.calls == 2
-
-
-async def test_without_a_judge_all_results_come(tmp_path: Path) -> None:
-    async with stream_of(LINES, tmp_path / "results.jsonl") as stream:
-        stream.drop_unsent()
-        assert len(await collect(stream)) + stream.rejects.total == len(LINES)
-
-
-async def test_with_a_condition_all_results_come() -> None:
-    judge = Gate()
-    judge.open.set()
-    async with stream_of(LINES, config=limited(), judge=judge, until="answer_f1 >= 0.001") as stream:
-        stream.drop_unsent()
-        found = await collect(stream)
-    assert found

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, JudgeError, evaluate_stream
+from graphrag_eval_async import JudgeError, evaluate_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 BAD = "\udcff"
@@ -115,69 +113,3 @@ async def test_a_judge_that_raises_or_replies(tmp_path: Path, outcome: Any, show
     config = {"llm": {"limits": {"max_attempts": 1}}}
     for result in await journaled(tmp_path, config=config, judge=Judge(outcome)):
         assert result["answer_eval_error"].startswith(shown)
-
-
-async def test_a_judge_with_such_a_name(tmp_path: Path) -> None:
-    for result in await journaled(tmp_path, judge=Judge(CLAIMS, BAD)):
-        assert result["judge"]["model"] == SHOWN
-        assert result["answer_recall"] == 0
-
-
-async def test_one_response() -> None:
-    def own(_reference: object, _actual: object) -> float:
-        raise ValueError(BAD)
-
-    evaluator = Evaluator(TEMPLATES, comparators={"own": own}, judge=Judge(ValueError(BAD)))
-    async with evaluator:
-        result = await evaluator.evaluate(RESPONSES[0])
-    assert json.loads(json.dumps(result, ensure_ascii=False).encode())["answer_eval_error"].endswith(SHOWN)
-
-
-def write_bytes(path: Path) -> str:
-    """A reference set in a file with a name that is not UTF-8."""
-    named = os.fsencode(path / "set") + b"\xff.json"
-    try:
-        with open(named, "w") as file:
-            json.dump(TEMPLATES, file)
-    except OSError:
-        pytest.skip("the file system takes no such names")
-    return os.fsdecode(named)
-
-
-async def test_reference_sets_with_such_a_file_name(tmp_path: Path) -> None:
-    named, responses, out = write_bytes(tmp_path), tmp_path / "responses.jsonl", tmp_path / "out.jsonl"
-    responses.write_text("".join(f"{json.dumps(response)}\n" for response in RESPONSES) + "junk\n")
-    async with evaluate_stream(named, str(responses), journal=str(out)) as stream:
-        assert len([result async for result in stream]) == 2
-
-
-PLACES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "custom_evaluations[0].instructions": lambda config: config["custom_evaluations"][0].update(
-        instructions=BAD
-    ),
-    "custom_evaluations[0].outputs.s": lambda config: config["custom_evaluations"][0].update(
-        outputs={"s": BAD}
-    ),
-    "custom_evaluations[0].steps_name": lambda config: config["custom_evaluations"][0].update(steps_name=BAD),
-    "custom_evaluations[0].steps_keys[0]": lambda config: config["custom_evaluations"][0].update(
-        steps_keys=[BAD]
-    ),
-    "answer_correctness.prompt": lambda config: config.update(answer_correctness={"prompt": BAD}),
-    "llm.generation.model": lambda config: config.update(
-        llm={"generation": {"provider": "openai", "model": "${NOT_UTF_8}"}}
-    ),
-}
-
-
-@pytest.mark.parametrize(("key", "put"), PLACES.items(), ids=PLACES)
-def test_a_configuration_that_cannot_be_sent_is_refused(
-    key: str, put: Callable[[dict[str, Any]], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NOT_UTF_8", BAD)
-    custom = {"name": "c", "inputs": ["actual_steps"], "instructions": "x", "outputs": {"s": "y"}}
-    config: dict[str, Any] = {"custom_evaluations": [custom]}
-    put(config)
-    with pytest.raises(ValueError) as caught:
-        Evaluator(TEMPLATES, config=config, judge=Judge(CLAIMS))
-    expected = f"{key}: expected text, got lone surrogates, which UTF-8 cannot encode"
-    assert caught.value.problems == [expected]  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import asyncio
 import gc
 import os
 import threading
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -22,7 +22,7 @@ from tests.deadlines import WAIT_SECONDS, assert_says_nothing, in_time, wait
 from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 REFERENCE = load_reference(templates(3))
 SCENARIOS: list[Callable[[], Awaitable[None]]] = []
@@ -98,26 +98,6 @@ async def break_and_keep() -> None:
     first = [await anext(stream) for _ in range(10)]
     assert [result["question_id"] for result in first] == [f"q{i % 3}" for i in range(2, 12)]
     await stream.aclose()
-    assert tasks() == 1
-
-
-@scenario
-async def break_and_keep_a_plain_iterable() -> None:
-    asked = 0
-
-    def source() -> Iterator[dict[str, Any]]:
-        nonlocal asked
-        while True:
-            asked += 1
-            yield answer(asked % 3)
-
-    stream = evaluate_stream(REFERENCE, source(), max_in_flight=4)
-    async for _ in stream:
-        break
-    await settle()
-    assert asked <= 1 + 4
-    del stream
-    await settle()
     assert tasks() == 1
 
 
@@ -219,27 +199,6 @@ async def closed_before_the_start_and_twice() -> None:
 
 
 @scenario
-async def never_started() -> None:
-    evaluate_stream(REFERENCE, Source()())
-    async with evaluate_stream(REFERENCE, Source()()):
-        pass
-
-
-@scenario
-async def two_interleaved() -> None:
-    one, other = Source(), Source()
-    left = evaluate_stream(REFERENCE, one(), max_in_flight=2)
-    right = evaluate_stream(REFERENCE, other(), max_in_flight=3)
-    async with aclosing(left), right:
-        async for result in left:
-            assert (await anext(right))["question_id"] == result["question_id"]
-            if result["sample"] == 5:
-                break
-    assert left.aggregates.snapshot() == right.aggregates.snapshot()
-    assert tasks() == 1
-
-
-@scenario
 async def cancelled_twice() -> None:
     for pauses in range(6):
         source = Source(1)
@@ -315,21 +274,6 @@ async def collected_as_garbage() -> None:
 
 
 @scenario
-async def source_that_raises_with_work_in_flight() -> None:
-    async def source() -> AsyncGenerator[dict[str, Any]]:
-        yield heavy(0)
-        yield answer(1)
-        raise ConnectionError("lost")
-
-    stream = evaluate_stream(REFERENCE, source())
-    assert sorted([(await anext(stream))["question_id"] for _ in range(2)]) == ["q0", "q1"]
-    with suppress(ConnectionError):
-        await anext(stream)
-        raise AssertionError
-    assert tasks() == 1
-
-
-@scenario
 async def source_whose_clean_up_raises() -> None:
     async def source() -> AsyncGenerator[dict[str, Any]]:
         try:
@@ -341,30 +285,6 @@ async def source_whose_clean_up_raises() -> None:
     async with evaluate_stream(REFERENCE, source()) as stream:
         await anext(stream)
     assert tasks() == 1
-
-
-@scenario
-async def on_reject_that_raises() -> None:
-    def on_reject(_reject: Any) -> None:
-        raise KeyError
-
-    stream = evaluate_stream(REFERENCE, [answer(1), {}, answer(2)], on_reject=on_reject)
-    assert (await anext(stream))["question_id"] == "q1"
-    with suppress(KeyError):
-        await anext(stream)
-        raise AssertionError
-    assert await anext(stream, None) is None
-    assert tasks() == 1
-
-
-@scenario
-async def slow_consumer() -> None:
-    source = Source()
-    async with evaluate_stream(REFERENCE, source(), max_in_flight=2) as stream:
-        for taken in range(1, 10):
-            await anext(stream)
-            await settle()
-            assert source.asked <= taken + 2
 
 
 @scenario
@@ -391,15 +311,6 @@ async def streams_and_files_are_closed() -> None:
     assert open_files() == before
 
 
-@scenario
-async def a_long_line_under_way() -> None:
-    reader = asyncio.StreamReader()
-    reader.feed_data(b'{"question_id": "q0"}\n' + b"x" * 1000)
-    async with evaluate_stream(REFERENCE, reader, max_line_bytes=100, on_reject=print) as stream:
-        await anext(stream)
-        await settle()
-
-
 async def thinking(question: Question) -> Any:
     """An agent that answers one question, and thinks for ever about all others."""
     if question.id != "q0":
@@ -412,20 +323,6 @@ async def an_agent_that_is_dropped() -> None:
     async for _ in evaluate_agent(REFERENCE, thinking):
         break
     await settle()
-    assert tasks() == 1
-
-
-@scenario
-async def an_agent_that_is_cancelled() -> None:
-    async def consume() -> None:
-        async with evaluate_agent(REFERENCE, thinking) as stream:
-            async for _ in stream:
-                pass
-
-    task = asyncio.create_task(consume())
-    await settle()
-    task.cancel()
-    await expect_cancelled(task)
     assert tasks() == 1
 
 

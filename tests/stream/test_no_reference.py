@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from hashlib import sha256
 from typing import Any
 
@@ -41,11 +40,6 @@ async def test_a_response_names_its_own_question() -> None:
     assert [second[key] for key in ("template_id", "question_id", "status")] == ["other", "q", "error"]
     assert stream.missing == []
     assert stream.aggregates.snapshot()["micro"]["total_tokens"]["mean"] == 5
-
-
-async def test_repeats_of_a_question_are_samples() -> None:
-    found, _ = await results_of(*[{"question": QUESTION}] * 3)
-    assert sorted(result["sample"] for result in found) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +100,6 @@ async def test_until_and_one_response() -> None:
     assert len(found) < 60
     async with Evaluator(None, config={"faithfulness": {}}, judge=judge) as evaluator:
         assert (await evaluator.evaluate(response))["faithfulness"] == 1
-
-
-def test_an_evaluator_without_a_reference_can_be_pickled() -> None:
-    copied = pickle.loads(pickle.dumps(Evaluator(None)))  # noqa: S301
-    assert copied.reference.questions == {}
-    assert type(copied.reference) is type(Evaluator(None).reference)
 
 
 def test_traces_need_a_reference_set() -> None:

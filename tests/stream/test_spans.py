@@ -12,15 +12,12 @@ import pytest
 
 from graphrag_eval_async import (
     TraceFormat,
-    UsageError,
     evaluate_file,
     evaluate_stream,
     follow_jsonl,
     load_reference,
     responses_from_otlp,
 )
-from graphrag_eval_async.stream import spans as stream_spans
-from graphrag_eval_async.traces import otlp
 from tests.cli.support import run
 from tests.deadlines import WAIT_SECONDS
 from tests.traces.otlp import GEN_AI, TRACE, line
@@ -66,10 +63,6 @@ async def test_a_file_of_spans(tmp_path: Path) -> None:
     assert found.aggregates.snapshot()["micro"]["steps_score"]["mean"] == 1
 
 
-async def test_pushed_spans() -> None:
-    assert await evaluate([line(*spans(1)), line(*spans(2))]) == (IDS[:2], {})
-
-
 @pytest.mark.parametrize("journal", [False, True])
 async def test_spans_that_are_still_being_written(tmp_path: Path, journal: bool) -> None:
     path = tmp_path / "spans.jsonl"
@@ -91,36 +84,6 @@ async def test_spans_that_are_still_being_written(tmp_path: Path, journal: bool)
             file.write(b"\n".join([orjson.dumps(line(late)), *lines(3), b""]))
         assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[2:], {})
         assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([], {})
-
-
-async def test_traces_of_an_earlier_run_are_not_converted_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "spans.jsonl"
-    path.write_bytes(b"\n".join([*lines(1, 2), b""]))
-    kept: dict[str, Any] = {"journal": tmp_path / "results.jsonl"}
-    converted: list[str] = []
-    convert = otlp.response_of_spans
-
-    def counted(spans: Any, **options: Any) -> Any:
-        converted.append(spans[0].trace_id)
-        return convert(spans, **options)
-
-    monkeypatch.setattr(stream_spans, "response_of_spans", counted)
-    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[:2], {})
-    with path.open("ab") as file:
-        file.write(b"\n".join([*lines(3), b""]))
-    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[2:], {})
-    assert converted == IDS
-
-
-async def test_a_trace_whose_root_never_comes(tmp_path: Path) -> None:
-    path = tmp_path / "spans.jsonl"
-    path.write_bytes(b"\n".join([*lines(1)[:-1], b""]))
-    waiting = TraceFormat(name="otlp", trace_idle=0.02)
-    source = follow_jsonl(path, poll_interval=0.005)
-    async with evaluate_stream(REFERENCE, source, format=waiting) as stream:
-        assert (await anext(stream))["response_id"] == IDS[0]
 
 
 async def test_a_trace_that_is_open_at_the_stop_is_left_to_the_next_run(
@@ -199,15 +162,6 @@ async def test_late_spans_change_no_result_and_their_responses_are_whole_in_a_fi
     ] == 1
 
 
-async def test_traces_of_a_file_are_whole_whatever_the_grace(tmp_path: Path) -> None:
-    path = tmp_path / "spans.jsonl"
-    path.write_bytes(b"\n".join([*lines(1, 2), *lines(3)]))
-    eager = TraceFormat(name="otlp", grace=0)
-    async with evaluate_stream(REFERENCE, path, format=eager) as stream:
-        assert [result["steps_score"] async for result in stream] == [1, 1, 1]
-    assert stream.late.facts() is None
-
-
 async def test_the_question_by_an_attribute_or_not_at_all() -> None:
     other = json.loads(json.dumps(spans(1)).replace(QUESTION, "Another?"))
     async with evaluate_stream(REFERENCE, [line(*other)], format="otlp") as stream:
@@ -218,12 +172,6 @@ async def test_the_question_by_an_attribute_or_not_at_all() -> None:
     asked = [line(*other, **{"eval.question": "q1"})]
     async with evaluate_stream(REFERENCE, asked, format=named) as stream:
         assert [result["question_id"] async for result in stream] == ["q1"]
-
-
-@pytest.mark.parametrize("options", [{"select": "a"}, {"grace": -1}, {"trace_idle": 0}])
-def test_usage(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        TraceFormat(name="otlp", **options)
 
 
 def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,9 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.abc
 import orjson
 import pytest
 from hypothesis import example, given
@@ -21,18 +19,16 @@ from graphrag_eval_async import (
     Reject,
     RejectedResponse,
     RunningAggregates,
-    SourceError,
     UsageError,
     compute_aggregates,
     evaluate_stream,
     load_reference,
 )
-from graphrag_eval_async.stream import bounded_map
-from tests.conftest import HEAVY_BYTES, answer, heavy, settle, templates
+from tests.conftest import answer, heavy, settle, templates
 from tests.deadlines import WAIT_SECONDS, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
 REFERENCE = load_reference(templates(3))
@@ -119,24 +115,6 @@ async def test_failed_responses(more: dict[str, Any]) -> None:
     assert micro["input_tokens"]["sum"] == 1
 
 
-async def test_errors_count_if_asked_for() -> None:
-    aggregates = RunningAggregates(include_errors=True)
-    await collect(evaluate_stream(REFERENCE, [answer(2, error="boom")], aggregates=aggregates))
-    micro = aggregates.snapshot()["micro"]
-    assert micro["number_of_error_samples"] == 1
-    assert micro["input_tokens"]["sum"] == 2
-    assert "steps_score" not in micro
-
-
-async def test_groups_of_steps() -> None:
-    raw = templates(1)
-    steps = raw[0]["questions"][0]["reference_steps"]
-    steps.insert(0, [{"name": "other", "output": "1"}])
-    for mode, score in (("last", 1.0), ("all", 0.5)):
-        (result,) = await collect(evaluate_stream(raw, [answer(0)], steps_groups=mode))  # type: ignore[arg-type]
-        assert result["steps_score"] == score
-
-
 # Order
 
 
@@ -194,27 +172,6 @@ async def test_aggregates_are_those_of_the_results_so_far() -> None:
     async for result in stream:
         results.append(result)
         assert stream.aggregates.snapshot() == compute_aggregates(results)
-
-
-async def test_own_aggregates_continue_counting() -> None:
-    aggregates = RunningAggregates()
-    aggregates.add({"template_id": "a first"})
-    for n in (1, 2):
-        stream = evaluate_stream(REFERENCE, [answer(0)], aggregates=aggregates)
-        assert stream.aggregates is aggregates
-        await collect(stream)
-        assert aggregates.snapshot()["micro"]["number_of_success_samples"] == n + 1
-    assert list(aggregates.snapshot()["per_template"]) == ["sums", "a first"]
-
-
-async def test_templates_stand_in_the_order_of_the_reference() -> None:
-    raw = [
-        {"template_id": name, "questions": [{"id": name, "question_text": "?"}]}
-        for name in ("z", "a", "m", "b")
-    ]
-    stream = evaluate_stream(raw, [{"question_id": name} for name in "bamz"])
-    await collect(stream)
-    assert list(stream.aggregates.snapshot()["per_template"]) == ["z", "a", "m", "b"]
 
 
 async def test_missing() -> None:
@@ -289,28 +246,6 @@ async def test_bad_lines_are_rejected_and_the_others_evaluated(
     assert stream.rejects.counts == Counter(reason for _, reason in BAD)
 
 
-async def test_byte_order_mark_and_last_line_without_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "responses.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(orjson.dumps(answer(i)) for i in range(3)))
-    stream = evaluate_stream(REFERENCE, path)
-    assert len(await collect(stream)) == 3
-    assert not stream.rejects.total
-
-
-class Chunks(anyio.abc.ByteReceiveStream):
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self.chunks = iter(chunks)
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        for chunk in self.chunks:
-            assert len(chunk) <= max_bytes
-            return chunk
-        raise anyio.EndOfStream
-
-    async def aclose(self) -> None:
-        pass
-
-
 async def test_raising_on_a_reject_delivers_earlier_results() -> None:
     with gated() as (gate, comparators):
         responses = [heavy(0), answer(1), {"question_id": "q9"}, answer(2)]
@@ -327,56 +262,6 @@ async def test_raising_on_a_reject_delivers_earlier_results() -> None:
 
 
 # Hostile objects
-
-
-class Hostile:
-    def __repr__(self) -> str:
-        raise RuntimeError("no")
-
-
-def nested(depth: int) -> Any:
-    value: Any = "x"
-    for _ in range(depth):
-        value = {"a": [value]}
-    return value
-
-
-def containing_itself() -> dict[str, Any]:
-    value = answer(0)
-    value["actual_steps"][0]["args"] = value
-    return value
-
-
-async def test_hostile_objects() -> None:
-    responses: list[tuple[Any, str]] = [
-        (answer(0, input_tokens=float("nan")), "invalid_field"),
-        (answer(0, input_tokens=float("inf")), "invalid_field"),
-        (answer(0, input_tokens=10**24), "invalid_field"),
-        (answer(0, input_tokens=10**10_000), "invalid_field"),
-        (answer(0, input_tokens=True), "invalid_field"),
-        (answer(0, x={1, 2}), "invalid_field"),
-        (answer(0) | {5: 6}, "invalid_field"),
-        (answer(0, x=Hostile()), "invalid_field"),
-        (answer(0, x="\ud800"), "invalid_field"),
-        (answer(0, question_id="q0\ud800"), "invalid_field"),
-        ('{"question_id": "q0", "x": "\ud800"}', "invalid_utf8"),
-        (answer(0, x=nested(150)), "too_deep"),
-        (answer(0, x=nested(500_000)), "too_deep"),
-        (containing_itself(), "too_deep"),
-        (Hostile(), "invalid_field"),
-        (None, "not_an_object"),
-        ([answer(0)], "not_an_object"),
-        (1.5, "not_an_object"),
-    ]
-    interleaved = [item for response, _ in responses for item in (response, answer(1, x=nested(50), y=(1,)))]
-    stream = evaluate_stream(REFERENCE, interleaved)
-    results = await collect(stream)
-    assert len(results) == len(responses)
-    assert all(result["metadata"]["y"] == [1] for result in results)
-    assert [(r.line, r.reason) for r in stream.rejects] == [
-        (2 * i + 1, reason) for i, (_, reason) in enumerate(responses)
-    ]
-    assert all(len(reject.head) <= 4096 for reject in stream.rejects)
 
 
 JSON = st.recursive(
@@ -431,45 +316,6 @@ async def test_every_response_becomes_a_result_or_a_reject(responses: list[Any],
 # Inputs
 
 
-async def test_every_source_gives_the_same(tmp_path: Path) -> None:
-    responses = [answer(i % 3, id=i) for i in range(10)]
-    text = jsonl(responses)
-    path = tmp_path / "responses.jsonl"
-    path.write_bytes(text)
-
-    async def generated() -> AsyncGenerator[Any]:
-        for response in responses:
-            yield response
-
-    def lines() -> Iterator[bytes]:
-        yield from text.splitlines(keepends=True)
-
-    reader = asyncio.StreamReader()
-    reader.feed_data(text)
-    reader.feed_eof()
-    send, receive = anyio.create_memory_object_stream[Any](20)
-    with send:
-        for response in responses:
-            send.send_nowait(response)
-    expected = await collect(evaluate_stream(REFERENCE, responses))
-    assert len(expected) == 10
-    with path.open("rb") as file, path.open() as text_file:
-        for source in (
-            path,
-            str(path),
-            file,
-            text_file,
-            reader,
-            receive,
-            generated(),
-            lines(),
-            [line.decode() for line in text.splitlines()],
-            [text],
-            iter(responses),
-        ):
-            assert await collect(evaluate_stream(REFERENCE, source)) == expected
-
-
 async def test_inputs_are_never_changed_and_results_share_nothing() -> None:
     raw, responses = templates(2, args={"a": [1]}), [answer(0, x=[1]), answer(0, x=[1])]
     raw_before, responses_before = copy.deepcopy(raw), copy.deepcopy(responses)
@@ -497,36 +343,6 @@ async def test_results_do_not_depend_on_how_much_is_in_flight() -> None:
         expected = results, snapshot
 
 
-async def test_ready_results_take_few_turns_of_the_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)
-    turns = 0
-
-    def turn() -> None:
-        nonlocal turns
-        turns += 1
-        asyncio.get_running_loop().call_soon(turn)
-
-    responses = [answer(i % 3) for i in range(5000)]
-    path = tmp_path / "responses.jsonl"
-    path.write_bytes(jsonl(responses))
-    turn()
-    stream = evaluate_stream(REFERENCE, responses)
-    assert len(await collect(stream)) == 5000
-    assert turns < 5000 / 4
-    stream = evaluate_stream(REFERENCE, path)
-    while (await anext(stream))["sample"] < 2:
-        pass
-    turns = 0
-    taken = 0
-    while stream._results.pop():
-        taken += 1
-    assert 0 < taken < bounded_map.HANDED_OVER
-    assert turns == 0
-    await stream.aclose()
-
-
 async def test_a_source_that_raises_does_so_last() -> None:
     async def source() -> AsyncGenerator[Any]:
         yield heavy(0)
@@ -541,26 +357,6 @@ async def test_a_source_that_raises_does_so_last() -> None:
         with pytest.raises(ConnectionError):
             await anext(stream)
         assert await collect(stream) == []
-
-
-def failing() -> Iterator[Any]:
-    yield answer(0)
-    yield answer(1)
-    raise ConnectionError("lost")
-
-
-async def test_so_does_a_plain_iterable() -> None:
-    stream = evaluate_stream(REFERENCE, failing())
-    assert [(await anext(stream))["question_id"] for _ in range(2)] == ["q0", "q1"]
-    with pytest.raises(ConnectionError):
-        await anext(stream)
-
-
-async def test_unreadable_files(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "absent", "nul\0byte"):
-        stream = evaluate_stream(REFERENCE, path)
-        with pytest.raises(SourceError, match="cannot be"):
-            await anext(stream)
 
 
 async def test_nothing() -> None:
@@ -593,15 +389,6 @@ async def test_nothing() -> None:
 def test_wrong_options(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(options))):
         evaluate_stream(REFERENCE, [], **options)
-
-
-def test_options_are_keyword_only() -> None:
-    with pytest.raises(TypeError):
-        evaluate_stream(REFERENCE, [], True)  # type: ignore[call-arg]
-
-
-def test_heavy_responses_are() -> None:
-    assert len(orjson.dumps(heavy())) > HEAVY_BYTES
 
 
 async def test_leaving_before_the_first_result_closes_the_source() -> None:

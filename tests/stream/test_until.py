@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -140,27 +139,6 @@ def outcome(stream: EvaluationStream) -> tuple[bool | None, int, int]:
 # The order
 
 
-async def test_quick_answers_wait_for_a_slow_one_before_them() -> None:
-    doors = Doors()
-    judge = Judge(doors)
-    source = [response(i, 1) for i in range(100)]
-    async with leaving_nothing(), stream_of(source, judge) as stream:
-        doors.open(*range(1, 100))
-        consumer = asyncio.ensure_future(collect(stream))
-        while len(judge.asked) < 100:
-            await settle()
-        await settle()
-        assert not stream.aggregates.snapshot()["per_template"]
-        assert outcome(stream) == (None, 0, 0)
-        assert decision_of(stream).samples == 0
-        doors.open(0)
-        results = await consumer
-    assert outcome(stream) == oracle([1] * 100)
-    assert decision_of(stream).responses < 50
-    assert [result["response_id"] for result in results] == [f"r{i}" for i in range(len(results))]
-    assert len(results) == decision_of(stream).responses
-
-
 recalls = st.lists(st.sampled_from([0, 1, 1, 1, "none", "error", None]), min_size=1, max_size=40)
 
 
@@ -200,27 +178,6 @@ def test_the_decision_does_not_depend_on_timing(
 
     opened: list[int] = []
     asyncio.run(in_time(run)())
-
-
-async def test_many_that_waited_are_counted_one_after_the_other() -> None:
-    """Others may run after each, and be complete themselves meanwhile."""
-    doors = Doors()
-    recalls: list[int | str | None] = [*([0, 1] * 60), *([1] * 180)]
-    source = [response(i, recall) for i, recall in enumerate(recalls) if isinstance(recall, int)]
-    judge = Judge(doors)
-    stream = stream_of(source, judge, max_in_flight=len(source))
-    consumer = asyncio.ensure_future(collect(stream))
-    doors.open(*range(1, 120))
-    while len(judge.asked) < 121:
-        await settle()
-    doors.open(0)
-    later = iter(range(120, len(source)))
-    while not consumer.done():
-        await asyncio.sleep(0)
-        doors.open(next(later, 0))
-    await consumer
-    assert outcome(stream) == oracle(recalls)
-    assert outcome(stream)[0] is True
 
 
 # The end
@@ -271,45 +228,6 @@ async def test_steps_alone_decide_at_once() -> None:
     assert (decision.high, decision.level, decision.condition) == (1.0, 0.95, "sums:steps_score > 0.7")
 
 
-async def test_a_source_that_is_waited_for_is_left() -> None:
-    closed = asyncio.Event()
-
-    async def source() -> AsyncGenerator[dict[str, Any]]:
-        try:
-            for i in range(60):
-                yield response(i, 1)
-            await asyncio.Event().wait()
-        finally:
-            closed.set()
-
-    stream = stream_of(source(), Judge())
-    async with asyncio.timeout(WAIT_SECONDS):
-        await collect(stream)
-    assert decision_of(stream).holds is True
-    assert closed.is_set()
-
-
-async def test_a_log_that_is_followed_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    write(path, [1] * 60)
-    stream = stream_of(follow_jsonl(path), Judge())
-    async with asyncio.timeout(WAIT_SECONDS):
-        await collect(stream)
-    assert outcome(stream) == oracle([1] * 60)
-
-
-async def test_a_stream_that_is_dropped_leaves_nothing() -> None:
-    async with leaving_nothing():
-        judge = Judge(Doors())
-        stream = stream_of([response(i, i % 2) for i in range(60)], judge, max_in_flight=5)
-        waiting = asyncio.ensure_future(anext(stream))
-        await until(lambda: len(judge.asked) == 5)  # A thread that opens files for it has returned.
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        del stream, waiting
-        gc.collect()
-
-
 async def test_an_end_without_a_decision() -> None:
     stream = stream_of([response(i, i % 2) for i in range(30)], Judge())
     assert len(await collect(stream)) == 30
@@ -331,34 +249,7 @@ async def test_a_judge_that_fails_for_good_leaves_nothing_decided_past_it() -> N
     assert outcome(stream) == (None, 2, 0)
 
 
-async def test_streams_without_a_condition_have_no_decision() -> None:
-    async with stream_of([], until=None) as stream:
-        assert stream.decision is None
-
-
-async def test_another_level() -> None:
-    counts = []
-    for level in (0.5, 0.95, 0.999):
-        stream = stream_of([answer()] * 200, until=Until("steps_score > 0.7", level))
-        await collect(stream)
-        counts.append(decision_of(stream).responses)
-    assert counts == sorted({*counts})
-
-
 # What counts
-
-
-async def test_failures_of_agent_and_judge_count_against_either_answer() -> None:
-    failed = [{"question_id": "q0", "error": "no answer"}, response(0, "none")]
-    source = [each for i in range(40) for each in (response(i, 1), *failed[: i % 3])]
-    stream = stream_of(source, Judge())
-    await collect(stream)
-    expected: list[int | str | None] = []
-    for i in range(40):
-        expected += [1, *["none"] * (i % 3)]
-    assert outcome(stream) == oracle(expected)
-    assert decision_of(stream).failed == decision_of(stream).samples - 40 > 0
-    assert decision_of(stream).high == 1.0
 
 
 async def test_staged_results_count_once() -> None:
@@ -367,13 +258,6 @@ async def test_staged_results_count_once() -> None:
     assert outcome(stream) == oracle([1] * 60)
     whole = [result for result in results if "pending" not in result]
     assert stream.aggregates.snapshot() == compute_aggregates(whole, reference=REFERENCE)
-
-
-async def test_copies_of_a_line_count_once_if_they_are_told_by_content() -> None:
-    lines = [orjson.dumps(response(i, i % 2)) for i in range(10)] * 20
-    stream = stream_of(lines, Judge(), dedupe="content")
-    await collect(stream)
-    assert outcome(stream) == (None, 10, 0)
 
 
 # Files
@@ -460,24 +344,6 @@ async def test_journaled_lines_do_not_count_as_remaining(tmp_path: Path, dedupe:
         assert (decision.holds, decision.remaining, decision.questions) == (True, 303 - count, QUESTIONS)
 
 
-async def test_resuming_in_another_order_counts_remaining_lines(tmp_path: Path) -> None:
-    path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
-    write(path, [1] * 300)
-    done = await collect(stream_of(path, Judge(), journal=journal, max_in_flight=4))
-    stream = stream_of(read_jsonl(path, shuffle=1), Judge(), journal=journal, max_in_flight=4)
-    done += await collect(stream)
-    assert decision_of(stream).remaining == 300 - len(done)
-
-
-async def test_a_journal_of_other_lines_decides_nothing(tmp_path: Path) -> None:
-    path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
-    write(path, [1] * 200)
-    await collect(stream_of(path, Judge(), journal=journal))
-    stream = stream_of([response(1000, 0)], Judge(), journal=journal)
-    await collect(stream)
-    assert outcome(stream) == (None, 1, 0)
-
-
 # What cannot be
 
 
@@ -493,12 +359,6 @@ async def test_a_journal_of_other_lines_decides_nothing(tmp_path: Path) -> None:
 def test_conditions_that_cannot_be_decided(until: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         stream_of([], until=until)
-
-
-def test_judged_metrics_can_be_conditions() -> None:
-    assert stream_of([], Judge(), until="other: one:answer_f1 < 0.5").decision
-    with pytest.raises(UsageError, match="retrieval_answer_f1 is not judged"):
-        stream_of([], Judge(), until="retrieval_answer_f1 < 0.5")
 
 
 def test_following_allows_no_until_with_a_journal(tmp_path: Path) -> None:
@@ -531,22 +391,3 @@ async def test_outputs_that_are_fractions_decide_and_failed_responses_count_agai
         await collect(stream)
         decision = decision_of(stream)
         assert (decision.holds, decision.failed > 0) == (holds, holds is None)
-
-
-@pytest.mark.parametrize("metric", ["length", "warmth"])
-def test_other_outputs_are_none_of_the_metrics(metric: str) -> None:
-    with pytest.raises(
-        UsageError, match=f"'{metric}' is none of the metrics from 0 to 1: .*, tone, and outputs"
-    ):
-        evaluate_stream(
-            REFERENCE, [], config=CUSTOM, judge=ScriptedJudge(lambda _: {}), until=f"{metric} > 0.5"
-        )
-
-
-async def test_responses_without_an_answer_count_against_it() -> None:
-    silent = [answer(number % QUESTIONS, id=f"s{number}") for number in range(40)]
-    judged = [response(number, 1) for number in range(40)]
-    stream = stream_of([each for pair in zip(judged, silent, strict=True) for each in pair], Judge())
-    await collect(stream)
-    decision = decision_of(stream)
-    assert (decision.holds, decision.samples, decision.failed) == (None, 80, 40)
