@@ -52,7 +52,8 @@ class EvaluationStream:
         """See `evaluate_stream`."""
         own = options.journal
         journal = own if isinstance(own, Journal | None) else Journal(own)
-        _check(evaluator, responses, options)
+        self._is_part = isinstance(responses, Queue) or getattr(responses, "shard", None) is not None
+        _check(evaluator, responses, options, is_part=self._is_part)
         self.reference = evaluator.reference
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(self.reference.templates)
@@ -62,7 +63,6 @@ class EvaluationStream:
         self.usage = JudgeUsage(FREE) if session is None else session.usage
         self._until = until = None if options.until is None else UntilDecided(options.until, evaluator)
         self._is_entered = False
-        self._is_part = isinstance(responses, Queue) or getattr(responses, "shard", None) is not None
         self._counts = Counts(
             self.aggregates, self.usage, self.reference, until, options.on_reject, numbered=not self._is_part
         )
@@ -172,7 +172,7 @@ class EvaluationStream:
     def drop_unsent(self) -> None:
         """Drop the responses for which no request was sent to the judge yet, now and later.
 
-        A later run with the journal evaluates them. With `until`, which needs all results, nothing is dropped.
+        A later run with the journal evaluates them. With `until`, which needs all, nothing is dropped.
         """
         if self._session is not None and self._until is None:
             self._session.drop_unsent()
@@ -229,12 +229,12 @@ class EvaluationStream:
             results.drop()
 
 
-def _check(evaluator: Evaluator, responses: Responses | Questions | Queue, options: StreamOptions) -> None:
+def _check(evaluator: Evaluator, responses: object, options: StreamOptions, *, is_part: bool) -> None:
     """Check that responses of this kind can be read with these options."""
+    if is_part and (options.until is not None or options.stages):
+        name = "stages" if options.stages else "until"
+        raise UsageError(f"{name}: cannot be combined with responses that are a part of a larger run")
     if isinstance(responses, Queue):
-        if options.until is not None or options.stages:
-            name = "stages" if options.stages else "until"
-            raise UsageError(f"{name}: cannot be combined with responses that are a part of a larger run")
         if options.journal is not None or options.dedupe != "position":
             name = "dedupe" if options.journal is None else "journal"
             raise UsageError(f"{name}: cannot be combined with a queue, which remembers what is done")

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections import Counter
 from contextlib import aclosing
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
 import uvloop
 from hypothesis import given
@@ -17,9 +15,8 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.stream import bounded_map
 from graphrag_eval_async.stream.bounded_map import BoundedMap
-from graphrag_eval_async.threads import run_in_thread
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import in_time, wait
+from tests.deadlines import in_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -186,13 +183,6 @@ async def test_at_most_so_many_are_admitted(limit: int) -> None:
         waiting.cancel()
 
 
-async def test_rejected_items_make_room() -> None:
-    source = Source([*range(1000), 1000])
-    results = mapped(source, lambda item: item if item == 1000 else None, limit=1)
-    assert await anext(results) == 1000
-    assert await collect(results) == []
-
-
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_a_result_may_be_handed_out_before_the_last_one(ordered: bool) -> None:
     gates = Gates()
@@ -219,50 +209,6 @@ async def test_a_result_may_be_handed_out_before_the_last_one(ordered: bool) -> 
         assert last == (["b done", "c done"] if ordered else ["c done", "b done"])
 
 
-@pytest.mark.parametrize("ending", ["end", "error", "aclose", "worker"])
-async def test_finish_is_called_once_all_work_is_done(ending: str) -> None:
-    gates = Gates()
-    calls: list[tuple[int, int]] = []
-
-    async def finish() -> None:
-        await asyncio.sleep(0)
-        calls.append((len(gates.started), running))
-
-    running = 0
-
-    def function(item: int) -> partial[Any]:
-        async def work(_hand_out: object) -> int:
-            nonlocal running
-            running += 1
-            try:
-                gates.started.append(item)
-                if ending == "worker" and item == 2:
-                    raise ValueError("work")
-                await (asyncio.Event().wait() if ending == "aclose" else asyncio.sleep(0))
-                return item
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await asyncio.sleep(0)
-                running -= 1
-
-        return partial(work)
-
-    source = Source(range(3), end=ValueError("source") if ending == "error" else None)
-    async with leaving_nothing():
-        results: BoundedMap[int] = BoundedMap(source(), function, limit=3, finish=finish)
-        if ending == "aclose":
-            collecting = asyncio.ensure_future(collect(results))
-            await settle()
-            await results.aclose()
-            assert await collecting == []
-        elif ending == "end":
-            assert sorted(await collect(results)) == [0, 1, 2]
-        else:
-            with pytest.raises(ValueError, match="source" if ending == "error" else "work"):
-                await collect(results)
-    assert calls == [(3, 0)]
-
-
 async def test_work_that_never_waits_lets_others_run() -> None:
     turns = 0
 
@@ -281,28 +227,6 @@ async def test_work_that_never_waits_lets_others_run() -> None:
 
 
 # Errors
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-async def test_a_function_that_raises_ends_the_reading(ordered: bool) -> None:
-    gates = Gates()
-
-    def function(item: str) -> Any:
-        if item == "x":
-            raise ValueError(item)
-        return gates(item) if item == "a" else item
-
-    async with leaving_nothing():
-        source = Source("abxcd")
-        results = mapped(source, function, ordered=ordered)
-        first = asyncio.ensure_future(anext(results))
-        await settle()
-        gates.gate("a").set()
-        assert sorted([await first, await anext(results)]) == ["a", "b"]
-        with pytest.raises(ValueError, match="x"):
-            await anext(results)
-        assert source.asked == 3
-        assert source.closed
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -373,16 +297,6 @@ async def test_closing_again_does_not_cut_short_the_clean_up() -> None:
         assert source.cleaned
 
 
-async def test_closing_drops_ready_results() -> None:
-    results = mapped(Source("abc"), ready)
-    await anext(results)
-    await settle()
-    await results.aclose()
-    assert results.pop() is None
-    with pytest.raises(StopAsyncIteration):
-        await anext(results)
-
-
 async def test_nothing_comes_after_closing_even_from_work_that_ignores_it() -> None:
     async def stubborn(_hand_out: object) -> str:
         try:
@@ -397,20 +311,6 @@ async def test_nothing_comes_after_closing_even_from_work_that_ignores_it() -> N
         await settle()
         await results.aclose()
         assert await collect(results) == []
-
-
-async def test_a_source_that_closes_its_own_consumer() -> None:
-    results: BoundedMap[str]
-
-    async def source() -> AsyncGenerator[Sequence[str]]:
-        yield ["a"]
-        await results.aclose()
-        yield ["b"]
-
-    async with leaving_nothing():
-        results = BoundedMap(source(), ready, limit=10)
-        taken = [result async for result in results]
-        assert taken in (["a"], [])
 
 
 # Waiting
@@ -433,22 +333,6 @@ async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing() -> Non
 
 
 # Committing, stopping, aborting
-
-
-class Ledger:
-    """Commits, each let through by hand."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[Any]] = []
-        self.gate = asyncio.Event()
-        self.error: Exception | None = None
-
-    async def __call__(self, results: Sequence[Any]) -> Sequence[Any]:
-        self.batches.append(list(results))
-        await self.gate.wait()
-        if self.error:
-            raise self.error
-        return results
 
 
 @given(st.lists(st.sampled_from(["now", "none", "later"]), max_size=30), st.integers(1, 5), st.booleans())
@@ -476,21 +360,6 @@ async def test_each_result_is_committed_once(kinds: list[str], limit: int, order
     expected = [place for place, kind in enumerate(kinds) if kind != "none"]
     assert sorted(committed) == expected
     assert taken == [place for place in (expected if ordered else committed) if place % 7 != 3]
-
-
-async def test_a_commit_that_fails_ends_all_work_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)  # A busy machine may make it pause.
-    gates, ledger = Gates(), Ledger()
-    ledger.error = ValueError("full")
-    ledger.gate.set()
-    gates.gate("a").set()
-    async with leaving_nothing():
-        results = mapped(Source("abc"), gates, commit=ledger)
-        with pytest.raises(ValueError, match="full"):
-            await anext(results)
-        assert (gates.started, gates.finished) == (["a", "b", "c"], ["a"])
-        with pytest.raises(StopAsyncIteration):
-            await anext(results)
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
@@ -532,19 +401,3 @@ async def test_abort_drops_admitted_items(when: str) -> None:
 
 
 # Threads
-
-
-async def test_work_in_a_thread_is_stopped_before_its_cancellation_comes_through() -> None:
-    begun, stopped, ended = threading.Event(), threading.Event(), threading.Event()
-
-    def work() -> None:
-        begun.set()
-        wait(stopped)
-        ended.set()
-
-    task = asyncio.create_task(run_in_thread(work, stopped.set))
-    await asyncio.to_thread(wait, begun)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert ended.is_set()

@@ -67,23 +67,3 @@ async def test_unsent_calls_are_left_to_the_next_run(tmp_path: Path, ordered: bo
     quiet = tmp_path / "quiet.jsonl"
     _, undisturbed = await asyncio.to_thread(complete, LINES, quiet, config=limited(), judge=Judge())
     assert bits(second.aggregates) == bits(undisturbed.aggregates)
-
-
-async def test_a_call_that_waits_to_be_repeated_was_sent(tmp_path: Path) -> None:
-    """Its result is finished, since an attempt of it may have been paid for."""
-    judge = Gate()
-    failed = asyncio.Event()
-
-    async def fail_once(_: str) -> None:
-        if judge.calls == 1:
-            failed.set()
-            raise ConnectionError("no")
-
-    judge._wait = fail_once
-    async with stream_of(LINES[1:2], tmp_path / "results.jsonl", config=limited(), judge=judge) as stream:
-        results = asyncio.create_task(collect(stream))
-        await failed.wait()
-        stream.stop()
-        stream.drop_unsent()
-        assert len(await results) == 1
-    assert judge.calls == 2

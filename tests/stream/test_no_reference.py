@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, GraphragEvalWarning, UsageError, evaluate_stream
+from graphrag_eval_async import GraphragEvalWarning, UsageError, evaluate_stream
 from tests.judge.support import ScriptedJudge
 
 QUESTION = "How many lines are there?"
@@ -72,34 +72,6 @@ async def test_metrics_that_need_no_reference_are_judged() -> None:
     assert (result["steps_score"], result["failure"]) == (None, None)
     assert stream.usage.outcomes == {"ok": 1, "skipped": 2}
     assert stream.aggregates.snapshot()["micro"]["faithfulness"]["mean"] == 1
-
-
-@pytest.mark.parametrize(
-    "make", [Evaluator, lambda reference, **more: evaluate_stream(reference, [], **more)]
-)
-def test_warnings_name_the_line_of_the_caller(make: Any) -> None:
-    typo = {"template_id": "t", "questions": [{"id": "q", "question_text": "?", "reference_ansver": "!"}]}
-    calls: list[tuple[Any, dict[str, Any]]] = [
-        (None, {"config": {"answer_correctness": {}, "faithfulness": {}}, "judge": ScriptedJudge(str)}),
-        (None, {"config": {"faithfulness": {"enabled": False}}, "judge": ScriptedJudge(str)}),
-        ([typo], {}),
-    ]
-    for reference, options in calls:
-        with pytest.warns(GraphragEvalWarning) as caught:
-            make(reference, **options)
-        assert [warning.filename for warning in caught] == [__file__]
-
-
-async def test_until_and_one_response() -> None:
-    judge = ScriptedJudge(lambda _: CLAIMS)
-    response = {"question": QUESTION, "template": "t", "actual_answer": "Two.", "actual_steps": [STEP]}
-    found, stream = await results_of(
-        *[response] * 60, config={"faithfulness": {}}, judge=judge, until="t:faithfulness >= 0.5"
-    )
-    assert stream.decision.holds
-    assert len(found) < 60
-    async with Evaluator(None, config={"faithfulness": {}}, judge=judge) as evaluator:
-        assert (await evaluator.evaluate(response))["faithfulness"] == 1
 
 
 def test_traces_need_a_reference_set() -> None:

@@ -18,7 +18,6 @@ from graphrag_eval_async import (
     load_reference,
     responses_from_otlp,
 )
-from tests.cli.support import run
 from tests.deadlines import WAIT_SECONDS
 from tests.traces.otlp import GEN_AI, TRACE, line
 from tests.traces.scenario import ANSWER, QUESTION
@@ -105,22 +104,6 @@ async def test_a_trace_that_is_open_at_the_stop_is_left_to_the_next_run(
     assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([IDS[1]], {})
 
 
-async def test_closing_while_a_trace_is_open(caplog: pytest.LogCaptureFixture) -> None:
-    read = asyncio.Event()
-
-    async def endless() -> Any:
-        yield lines(1)[0]
-        read.set()
-        await asyncio.Event().wait()
-
-    async with evaluate_stream(REFERENCE, endless(), format="otlp") as stream:
-        task = asyncio.create_task(anext(stream))
-        await read.wait()
-    with pytest.raises(StopAsyncIteration):
-        await task
-    assert "1 traces that were open at the stop" in caplog.text
-
-
 @pytest.mark.parametrize("ends", [False, True])
 async def test_late_spans_change_no_result_and_their_responses_are_whole_in_a_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ends: bool
@@ -172,17 +155,3 @@ async def test_the_question_by_an_attribute_or_not_at_all() -> None:
     asked = [line(*other, **{"eval.question": "q1"})]
     async with evaluate_stream(REFERENCE, asked, format=named) as stream:
         assert [result["question_id"] async for result in stream] == ["q1"]
-
-
-def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path, reference = tmp_path / "spans.jsonl", tmp_path / "reference.json"
-    reference.write_bytes(orjson.dumps(REFERENCE))
-    path.write_bytes(b"\n".join(lines(1, 2)))
-    files = [str(reference), str(path), "--format", "otlp"]
-    assert run("evaluate", *files, "-o", str(tmp_path / "r"), "--fail-under", "steps_score=1") == 0
-    assert run("evaluate", *files, "-o", str(tmp_path / "r"), "--jobs", "2") == 0
-    assert "cannot be split; one process does the work" in capfd.readouterr().err
-    assert run("validate", *files) == 0
-    assert "responses: 2, rejected lines: 0" in capfd.readouterr().out
-    assert run("convert", str(path), "--format", "otlp", "--reference", str(reference)) == 0
-    assert capfd.readouterr().out.count('"question_id":"q1"') == 2

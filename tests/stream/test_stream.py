@@ -20,7 +20,6 @@ from graphrag_eval_async import (
     RejectedResponse,
     RunningAggregates,
     UsageError,
-    compute_aggregates,
     evaluate_stream,
     load_reference,
 )
@@ -28,7 +27,7 @@ from tests.conftest import answer, heavy, settle, templates
 from tests.deadlines import WAIT_SECONDS, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
 REFERENCE = load_reference(templates(3))
@@ -161,17 +160,6 @@ async def test_or_in_the_order_of_the_input() -> None:
 
 
 # Aggregates, rejects, missing
-
-
-async def test_aggregates_are_those_of_the_results_so_far() -> None:
-    responses: list[Any] = [answer(i % 3, elapsed_sec=0.1 * i) for i in range(50)]
-    responses += [{"question_id": "q1", "error": "x"}, {"question_id": "q2"}, "nonsense"]
-    stream = evaluate_stream(REFERENCE, responses, max_in_flight=7)
-    assert stream.aggregates.snapshot() == compute_aggregates([])
-    results = []
-    async for result in stream:
-        results.append(result)
-        assert stream.aggregates.snapshot() == compute_aggregates(results)
 
 
 async def test_missing() -> None:
@@ -332,40 +320,6 @@ async def test_inputs_are_never_changed_and_results_share_nothing() -> None:
     assert again == pristine | {"sample": 1}
 
 
-async def test_results_do_not_depend_on_how_much_is_in_flight() -> None:
-    responses = [heavy(i % 3, id=i) if i % 5 == 0 else answer(i % 3, id=i) for i in range(30)]
-    expected = None
-    for max_in_flight in (1, 2, 256):
-        stream = evaluate_stream(REFERENCE, responses, max_in_flight=max_in_flight)
-        results = sorted(await collect(stream), key=lambda result: result["response_id"])
-        snapshot = stream.aggregates.snapshot()
-        assert (results, snapshot) == (expected or (results, snapshot))
-        expected = results, snapshot
-
-
-async def test_a_source_that_raises_does_so_last() -> None:
-    async def source() -> AsyncGenerator[Any]:
-        yield heavy(0)
-        yield answer(1)
-        raise ConnectionError("lost")
-
-    with gated() as (gate, comparators):
-        stream = evaluate_stream(REFERENCE, source(), comparators=comparators)
-        assert (await anext(stream))["question_id"] == "q1"
-        gate.set()
-        assert (await anext(stream))["question_id"] == "q0"
-        with pytest.raises(ConnectionError):
-            await anext(stream)
-        assert await collect(stream) == []
-
-
-async def test_nothing() -> None:
-    for source in ([], "/dev/null", [""], [b"\n\n"]):
-        stream = evaluate_stream(REFERENCE, source)
-        assert await collect(stream) == []
-        assert stream.missing == ["q0", "q1", "q2"]
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -389,12 +343,3 @@ async def test_nothing() -> None:
 def test_wrong_options(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(options))):
         evaluate_stream(REFERENCE, [], **options)
-
-
-async def test_leaving_before_the_first_result_closes_the_source() -> None:
-    send, receive = anyio.create_memory_object_stream[dict[str, Any]]()
-    async with evaluate_stream(REFERENCE, receive):
-        pass
-    with pytest.raises(anyio.BrokenResourceError):
-        await send.send(answer())
-    send.close()

@@ -29,7 +29,6 @@ from graphrag_eval_async.inference.until import Deciding, Sample
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import WAIT_SECONDS, in_time, until
 from tests.journals import results_of
-from tests.judge.support import ScriptedJudge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -228,14 +227,6 @@ async def test_steps_alone_decide_at_once() -> None:
     assert (decision.high, decision.level, decision.condition) == (1.0, 0.95, "sums:steps_score > 0.7")
 
 
-async def test_an_end_without_a_decision() -> None:
-    stream = stream_of([response(i, i % 2) for i in range(30)], Judge())
-    assert len(await collect(stream)) == 30
-    decision = decision_of(stream)
-    assert (decision.holds, decision.samples) == (None, 30)
-    assert 0 < decision.low < 0.5 < decision.high < 1
-
-
 async def test_a_judge_that_fails_for_good_leaves_nothing_decided_past_it() -> None:
     doors = Doors()
     doors.open(0, 1, *range(3, 60))
@@ -250,14 +241,6 @@ async def test_a_judge_that_fails_for_good_leaves_nothing_decided_past_it() -> N
 
 
 # What counts
-
-
-async def test_staged_results_count_once() -> None:
-    stream = stream_of([response(i, 1) for i in range(60)], Judge(), stages=True)
-    results = await collect(stream)
-    assert outcome(stream) == oracle([1] * 60)
-    whole = [result for result in results if "pending" not in result]
-    assert stream.aggregates.snapshot() == compute_aggregates(whole, reference=REFERENCE)
 
 
 # Files
@@ -365,29 +348,3 @@ def test_following_allows_no_until_with_a_journal(tmp_path: Path) -> None:
     follower = follow_jsonl(tmp_path / "log.jsonl")
     with pytest.raises(UsageError, match="cannot be combined with a journal of followed files"):
         stream_of(follower, until="steps_score > 0.5", journal=tmp_path / "results.jsonl")
-
-
-CUSTOM = {
-    "custom_evaluations": [
-        {
-            "name": "style",
-            "inputs": ["question", "actual_answer"],
-            "instructions": "How is it said?",
-            "outputs": {"tone": "fraction 0-1 of the words that are kind", "length": "in words"},
-        }
-    ]
-}
-
-
-async def test_outputs_that_are_fractions_decide_and_failed_responses_count_against_them() -> None:
-    judge = ScriptedJudge(lambda _: {"tone": 1.0, "length": 3})
-    good = [response(number, 1) for number in range(60)]
-    bad = [{"question_id": each["question_id"], "error": "no"} for each in good]
-    for responses, holds in (
-        (good, True),
-        ([each for pair in zip(good, bad, strict=True) for each in pair], None),
-    ):
-        stream = evaluate_stream(REFERENCE, responses, config=CUSTOM, judge=judge, until="tone > 0.8")
-        await collect(stream)
-        decision = decision_of(stream)
-        assert (decision.holds, decision.failed > 0) == (holds, holds is None)
