@@ -34,41 +34,29 @@ def aggregates(*results: dict[str, Any], **options: Any) -> RunningAggregates:
     return running
 
 
-# Rows
-
-
 def test_the_rows_are_the_numbers_of_the_snapshot() -> None:
-    running = aggregates(result(), result("other", "q1", 1.0), result("micro", "q2", 0.0))
+    running = aggregates(result(), result("other", "q1", 1.0), result("micro", "q2", 0.0, failure="none"))
     rows = running.to_rows()
     assert all(list(row) == ["scope", "template", "metric", "statistic", "value"] for row in rows)
     found = {(r["scope"], r["template"], r["metric"], r["statistic"]): r["value"] for r in rows}
     assert len(found) == len(rows)
-    assert found["template", "other", "steps_score", "mean"] == 1.0
     assert found["template", "micro", "steps_score", "mean"] == 0.0
     assert found["micro", None, "steps_score", "mean"] == found["macro", None, "steps_score", "mean"] == 0.5
     assert found["micro", None, "number_of_success_samples", "count"] == 3
-
-
-def test_rows_in_detail() -> None:
-    rows = aggregates(result(failure="none")).to_rows(detail=True, level=0.9)
-    found = {(r["scope"], r["metric"], r["statistic"]): r["value"] for r in rows}
-    assert found["micro", "steps_score", "quantiles.p95"] == 0.5
-    assert found["micro", "steps_score", "confidence.level"] == 0.9
-    assert found["micro", "steps_score", "coverage.values"] == 1
-    assert found["micro", "failure", "none"] == 1
+    rows = running.to_rows(detail=True, level=0.9)
+    detail = {(r["scope"], r["metric"], r["statistic"]): r["value"] for r in rows}
+    assert detail["micro", "steps_score", "confidence.level"] == 0.9
+    assert detail["micro", "steps_score", "coverage.values"] == 3
+    assert detail["micro", "failure", "none"] == 1
     with pytest.raises(UsageError, match="level"):
-        RunningAggregates().to_rows(level=2)
+        running.to_rows(level=2)
 
 
-def test_pandas() -> None:
+def test_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = aggregates(result()).to_pandas()
     assert list(frame.columns) == ["scope", "template", "metric", "statistic", "value"]
-    means = frame[(frame.metric == "steps_score") & (frame.statistic == "mean")]
-    assert means.value.tolist() == [0.5] * 3
+    assert frame[(frame.metric == "steps_score") & (frame.statistic == "mean")].value.tolist() == [0.5] * 3
     assert list(RunningAggregates().to_pandas().columns) == list(frame.columns)
-
-
-def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match="pip install pandas"):
         RunningAggregates().to_pandas()
@@ -77,45 +65,25 @@ def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 def test_results_as_rows() -> None:
     steps = [{"name": "calculator", "output": "42"}]
     whole = result(actual_steps=steps, error=None, metadata={"a": True}, good=True)
-    rows = results_to_rows([whole, result(pending=["answer_f1"])])
-    assert rows == [
-        result(
-            actual_steps='[{"name":"calculator","output":"42"}]', error=None, metadata='{"a":true}', good=True
-        )
-    ]
+    [row] = results_to_rows([whole, result(pending=["answer_f1"])])
+    texts = {"actual_steps": '[{"name":"calculator","output":"42"}]', "metadata": '{"a":true}'}
+    assert row == whole | texts
     assert whole["actual_steps"] is steps
 
 
-# In a notebook
-
-
-def test_aggregates() -> None:
+def test_aggregates_in_a_notebook() -> None:
     running = aggregates(result(HOSTILE, score=0.25), result("b", status="error"))
+    before = running.to_bytes()
     assert repr(running) == "<RunningAggregates: 2 results, 1 of them errors>"
     shown = running._repr_html_()
-    assert (
-        "<td>&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;</td><td>1</td><td>0</td><td>0.25</td>"
-        in shown
-    )
+    name = "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;"
+    assert f"<td>{name}</td><td>1</td><td>0</td><td>0.25</td>" in shown
     assert "<script" not in shown
     assert "<th>steps_score</th>" in shown
-    running.snapshot()
-    assert repr(running) == "<RunningAggregates: 2 results, 1 of them errors>"
-    assert repr(RunningAggregates()) == "<RunningAggregates: 0 results, 0 of them errors>"
+    assert running.to_bytes() == before
     lately = aggregates(*[result()] * 5, window=Last(3))
     assert repr(lately) == "<RunningAggregates: 3 results in the window, 0 of them errors>"
     RunningAggregates()._repr_html_()
-
-
-def test_looking_at_aggregates_changes_nothing() -> None:
-    looked, other = RunningAggregates(), RunningAggregates()
-    for i in range(5):
-        each = result(f"t{i % 2}", f"q{i}", i / 7)
-        looked.add(each)
-        other.add(each)
-        repr(looked)
-        looked._repr_html_()
-    assert looked.to_bytes() == other.to_bytes()
 
 
 def test_usage() -> None:
@@ -126,11 +94,8 @@ def test_usage() -> None:
     usage.outcomes.update({"ok": 1, HOSTILE: 1})
     text = "<JudgeUsage: 2 calls, 0 requests in flight, 1100 tokens, $0.002, 1 metrics failed>"
     assert repr(usage) == text
-    shown = usage._repr_html_()
-    assert "<td>calls</td><td>2</td>" in shown
-    assert "<script" not in shown
-    usage.add("embedding", TokenUsage(5, 0), prices)
-    assert "unknown cost" in repr(usage)
+    assert "<td>calls</td><td>2</td>" in usage._repr_html_()
+    assert "<script" not in usage._repr_html_()
 
 
 def test_a_comparison() -> None:
@@ -143,8 +108,6 @@ def test_a_comparison() -> None:
     assert "<td>steps_score</td><td>20</td><td>0.1</td><td>0.9</td>" in shown
     assert "judged by different models" in shown
     assert "<script" not in shown
-    assert isinstance(compared, dict)
-    assert "0 questions" in repr(compare([], []))
     compared = compare(before, after[:19])
     assert "19 questions on both sides, 1 missing from the candidate: " in repr(compared)
     assert "<li>1 questions are missing from the candidate</li>" in compared._repr_html_()
@@ -161,13 +124,8 @@ async def test_a_stream() -> None:
     rest = "1 rejects, 0 in flight, 1 of 3 questions without a response>"
     assert repr(stream) == f"{begin}ended, 2 results, 1 of them errors, {rest}"
     shown = stream._repr_html_()
-    assert shown.startswith("<p>EvaluationStream: ended, 2 results, 1 of them errors, 1 rejects, ")
     assert "<td>sums</td><td>2</td><td>1</td><td>1</td>" in shown
     assert "<script" not in shown
-    assert "attempts" not in shown
-
-
-async def test_a_stream_with_a_judge_shows_its_usage() -> None:
     async with evaluate_stream(templates(1), [answer(0)], config=CONFIG, judge=Judge()) as stream:
         assert [result async for result in stream]
     assert "<td>attempts</td><td>0</td>" in stream._repr_html_()
