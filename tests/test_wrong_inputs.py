@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 import pandas
@@ -41,17 +41,11 @@ async def test_every_result_is_rejected_as_such() -> None:
             assert [result async for result in stream] == []
         assert stream.rejects.counts == {"not_a_response": len(results)}
         assert "aggregate, report and compare read results" in stream.rejects[0].message
-    foreign = {"template_id": "t", "question_id": "q", "question_text": "?", "steps_score": 1}
     with pytest.raises(RejectedResponse, match="not_a_response"):
-        await Evaluator(TEMPLATES).evaluate(foreign)
-
-
-async def test_keys_of_results_alone_do_not_make_a_result() -> None:
-    """A harness may log the template and the text of its question, or a score of its own."""
-    own: list[dict[str, Any]] = [{"template_id": "t", "question_text": "?"}, {"steps_score": 1}]
-    for more in own:
-        results = await run_evaluation(TEMPLATES, [row | more for row in ROWS])
-        assert [result["metadata"][key] for result in results for key in more]
+        await Evaluator(TEMPLATES).evaluate(results[0])
+    own = {"template_id": "t", "question_text": "?"}  # A harness may log them.
+    results = await run_evaluation(TEMPLATES, [row | own for row in ROWS])
+    assert all(result["metadata"].items() >= own.items() for result in results)
 
 
 async def test_a_data_frame_is_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +56,6 @@ async def test_a_data_frame_is_its_rows(monkeypatch: pytest.MonkeyPatch) -> None
     frame["ts"] = pandas.Timestamp("2026-01-02T03:04:05+00:00")
     results = await run_evaluation(TEMPLATES, frame)
     assert {result["metadata"]["ts"] for result in results} == {"2026-01-02T03:04:05+00:00"}
-    async with evaluate_stream(TEMPLATES, frame.iloc[:0]) as stream:
-        assert [result async for result in stream] == []
 
 
 def test_a_table_of_texts_is_not_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -75,10 +67,6 @@ def test_a_table_of_texts_is_not_read(tmp_path: Path, capfd: pytest.CaptureFixtu
     for command in (["evaluate"], ["evaluate", "--jobs", "2"], ["validate"], ["watch"]):
         assert run(*command, str(REFERENCE), path) == 2
         assert "write JSON lines (.jsonl) or Parquet" in " ".join(capfd.readouterr().err.split())
-    # As the message says.
-    lines = tmp_path / "responses.jsonl"
-    pandas.DataFrame(ROWS).to_json(lines, orient="records", lines=True)
-    assert run("evaluate", str(REFERENCE), str(lines)) == 0
 
 
 IS_RESPONSE = "this is a response, not a result; `evaluate` makes results of responses"
@@ -91,12 +79,8 @@ def test_what_is_no_result_is_named_once(tmp_path: Path, capfd: pytest.CaptureFi
     reference.write_text(json.dumps(TEMPLATES))
     for path, told, count in ((RESPONSES, IS_RESPONSE, len(ROWS)), (reference, IS_TEMPLATE, len(TEMPLATES))):
         for command in (
-            ["aggregate", path],
-            ["aggregate", "--jobs", "2", path],
-            ["report", path],
-            ["compare", path, results],
-            ["compare", results, path],
-            ["plan", "--detect", "0.1", path],
+            *(["aggregate", path], ["report", path], ["plan", "--detect", "0.1", path]),
+            *(["compare", path, results], ["compare", results, path]),
         ):
             assert run(*map(str, command)) in {2, 3}
             out, err = capfd.readouterr()

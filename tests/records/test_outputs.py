@@ -7,7 +7,7 @@ from tests.cases import each
 from tests.cpu import affordable
 
 SPARQL_XML = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/>'
-EMPTY = [
+EMPTY: list[Any] = [
     *("[]", "\n[ \t]\r\n", [], {"results": {"bindings": []}}),
     '{"head":{"vars":[]},"results":{"bindings":[]}}',
     f"{SPARQL_XML}<results/></sparql>",
@@ -15,7 +15,7 @@ EMPTY = [
     SPARQL_XML.replace("<", "<s:").replace("xmlns", "xmlns:s") + "<s:results></s:results>",
     *("?a\n", "?a\t$b\r\n", "?a\t?b"),
 ]
-NOT_EMPTY = [
+NOT_EMPTY: list[Any] = [
     *("[\u00a0]", "[[]]", "[", "", "\ud800[]", r'"\"bindings\":[]"', "[" * 100_000 + " ]" * 100_000),
     '{"head":{"link":[]},"results":{"bindings":[{"a":{"value":"[]"}}]}}',
     '{"head":{},"boolean":false}',

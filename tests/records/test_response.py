@@ -30,13 +30,11 @@ def with_field(key: str, value: str) -> str:
     return f'{{"question_id": "q", {json.dumps(key)}: {value}}}'
 
 
-@pytest.mark.parametrize("members", ["[]", '"[,"'])
-def test_lists_objects_and_commas_are_limited(members: str) -> None:
+def test_lists_objects_and_commas_are_limited() -> None:
     """In text, too: it may be the JSON of an output."""
     most = MAX_LINE_BYTES // BYTES_PER_VALUE
-    listed = [members] * (most // (1 + sum(map(members.count, "[{,"))) - 3)
-    read(with_field("a", f"[{','.join(listed)}]"))
-    text = with_field("a", f"[{','.join(listed + [members] * 5)}]")
+    read(with_field("a", json.dumps("[,{" * (most // 3 - 3))))
+    text = with_field("a", json.dumps("[,{" * (most // 3 + 1)))
     reason, message = reject_of(text)
     assert reason == "too_long"
     assert f"max_line_bytes / 64 = {most}; raise it" in message
@@ -82,12 +80,10 @@ def test_which_responses_failed(fields: str, failed: bool) -> None:
     assert read(f'{{"question_id": "q", {fields}}}').failed is failed
 
 
-@each("key", ["input_tokens", "output_tokens", "total_tokens", "elapsed_sec"])
 @each("value", ["0", "-0.0", "1.5", "18446744073709551615"])
-def test_counts(key: str, value: str) -> None:
-    response = read(with_field(key, value))
-    assert response.fields == {"question_id": "q", key: json.loads(value)}
-    assert (response.metrics, response.numbers) == ((key,), (json.loads(value),))
+def test_counts(value: str) -> None:
+    response = read(with_field("total_tokens", value))
+    assert (response.metrics, response.numbers) == (("total_tokens",), (json.loads(value),))
 
 
 @each(
