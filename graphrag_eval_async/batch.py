@@ -246,7 +246,7 @@ def calibrate(
     """Compare a judge's scores with labels that people gave, and correct the mean of the scores.
 
     A label has `question_id`, `metric`, and `value`: a number from 0 to 1, true or false, or None if there is
-    none yet. Of a question with several samples, it also needs `sample`, or the `sha256` of the result's line.
+    none yet. Of a question with several samples, it also needs `sample` or `sha256`, that of its line.
 
     Args:
         results: the results with the judge's scores.

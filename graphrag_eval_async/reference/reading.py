@@ -56,11 +56,7 @@ class Contents:
 
 
 def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Contents:
-    """The contents of templates, whatever they are; those of a JSON file are `Raw`.
-
-    Raises:
-        UnreadableFile: a file is not JSON.
-    """
+    """The contents of templates, whatever they are; a JSON file is `Raw`, or an `UnreadableFile` error."""
     text = templates if isinstance(templates, Raw) else None
     if text is None:
         with suppress(TypeError):
@@ -108,9 +104,6 @@ class _UsualTemplate(Struct, forbid_unknown_fields=True):
     questions: list[_UsualQuestion]
 
 
-_UsualSet = Annotated[list[_UsualTemplate], Meta(min_length=1)]
-
-
 def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | None:
     """The contents of JSON text; None if anything is invalid, doubtful or unusual."""
     contents, encoder, buffer = Contents(comparators), msgspec.msgpack.Encoder(), bytearray()
@@ -127,7 +120,7 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
         return SimpleNamespace(data=bytes(buffer) if groups else None)
 
     try:
-        templates = msgspec.json.Decoder(_UsualSet, dec_hook=check_steps).decode(text)
+        templates = msgspec.json.Decoder(list[_UsualTemplate], dec_hook=check_steps).decode(text)
     except (_Problem, MalformedStep, ValueError, TypeError, OverflowError, RecursionError):
         return None
     questions = contents.questions
@@ -140,7 +133,7 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
             questions[each.id] = question
     count = sum(len(template.questions) for template in templates)
     is_unique = len(questions) == count and len({*contents.templates}) == len(templates)
-    return contents if is_unique else None
+    return contents if is_unique and templates else None
 
 
 _TEMPLATE_KEYS, _QUESTION_KEYS, _STEP_KEYS = (
