@@ -22,7 +22,6 @@ Source = dict[str, Any]
 """The `source` of a result or reject: where its line came from."""
 
 BUCKETS = 1 << 14
-"""Buckets are searched linearly; with a million lines, each has half a kilobyte."""
 
 ANY = 0
 """Stands for the occurrences of a content after the first one."""
@@ -32,32 +31,23 @@ Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class DoneLine(msgspec.Struct):
-    """A line that an earlier run has evaluated or rejected, from the `source` of its result or reject.
-
-    Attributes:
-        sha256: digest of its content, in hex.
-        offset: bytes of the source before the line.
-        length: its length in bytes.
-        occurrence: which line with this content it is, from 1; None if only a part of the file was read.
-        path: path of its file.
-        file: key of its file.
-        whole: whether it had its newline.
-    """
+    """A line that an earlier run has evaluated or rejected, from the `source` of its result or reject."""
 
     sha256: Annotated[str, msgspec.Meta(min_length=64, max_length=64)]
     offset: Size
     length: Size
+    # Which line with this content it is; None if only a part of the file was read.
     occurrence: Annotated[int, msgspec.Meta(ge=1)] | None = None
     path: str | None = None
-    file: str | None = None
-    whole: bool = True
+    file: str | None = None  # Key of the file.
+    whole: bool = True  # Whether it had its newline.
 
 
 class Contents:
     """A set of occurrences of contents: SHA-256 digests in hex, with numbers from 1.
 
-    Each takes 8 bytes, the process's own keyed hash of it: a million lines have a collision with a
-    probability of 10^-7.
+    Each takes 8 bytes, the process's own keyed hash of it: of a million, two are equal with a probability of
+    10^-7. Buckets of hashes are searched linearly; with a million lines, each has half a kilobyte.
     """
 
     def __init__(self) -> None:
@@ -124,11 +114,12 @@ class _File:
         return Known(begin, number, position)
 
     def __contains__(self, offset: int) -> bool:
-        """Whether a whole line at this offset is done."""
+        """Whether a line at this offset is done."""
         if len(self._starts) != len(self._by_start):
             self._starts = sorted(self._by_start)
         index = bisect_right(self._starts, offset) - 1
-        return index >= 0 and offset < self._by_start[self._starts[index]][0]
+        is_whole = index >= 0 and offset < self._by_start[self._starts[index]][0]
+        return is_whole or offset in self.unfinished
 
 
 class Done:
@@ -153,8 +144,7 @@ class Done:
     def admit(self, record: Record) -> Source | None:
         """Return the `source` of a line's result; None if the line is done."""
         sha256, file = sha256_of(record), record.file
-        occurrence = self._occurrence(record, sha256)
-        if not occurrence:
+        if not (occurrence := self._occurrence(record, sha256)):
             self.skipped += 1
             return None
         source: Source = {} if file is None else {"path": in_utf8(file.path), "file": file.key}
@@ -173,27 +163,24 @@ class Done:
 
     def _occurrence(self, record: Record, sha256: str) -> int:
         """Return which line with its content a line is; 0 if it is done."""
-        file, is_followed = record.file, False
-        if file is not None and file.followed:
-            is_followed = True
-            if file.key in self._files and self._is_in(self._files[file.key], record, sha256):
-                return 0
+        file = record.file if record.file is not None and record.file.followed else None
+        if file is not None and self._is_in(self._files.get(file.key), record, sha256):
+            return 0
         if self._by_content:
             return int(not (self._is_resumed and self._earlier.has(sha256)) and self._read.add(sha256))
         number = self._read.count(sha256)
         while self._is_resumed and self._earlier.has(sha256, number):
-            if not is_followed:
+            if file is None:
                 return 0
             number = self._read.count(sha256)
         return number
 
-    def _is_in(self, file: _File, record: Record, sha256: str) -> bool:
+    def _is_in(self, file: _File | None, record: Record, sha256: str) -> bool:
         """Whether a line is done at its place in a followed file."""
-        if record.offset in file.unfinished:
-            if isinstance(record, Line):
-                sha256 = hashlib.sha256(record.data.rstrip()).hexdigest()  # Its end may be CRLF.
-        elif record.offset not in file:
+        if file is None or record.offset not in file:
             return False
+        if record.offset in file.unfinished and isinstance(record, Line):
+            sha256 = hashlib.sha256(record.data.rstrip()).hexdigest()  # Its end may be CRLF.
         return self._earlier.has(sha256) or self._earlier.has(sha256, ANY)
 
     def knows(self, identity: bytes) -> bool:
@@ -219,13 +206,9 @@ class Done:
             self._files.setdefault(line.file, _File()).add(line)
 
     def files(self, origins: Mapping[str, int]) -> dict[str, Known]:
-        """Return the beginning of each followed file that need not be read again, by the file's key.
-
-        `origins` are the offsets at which reading of files began.
-        """
-        for key in origins:
-            self._files.setdefault(key, _File())
-        return {key: file.known(origins.get(key, 0)) for key, file in self._files.items()}
+        """Return what is known of each file, by its key, given the offsets at which reading of files began."""
+        files = {key: _File() for key in origins} | self._files
+        return {key: file.known(origins.get(key, 0)) for key, file in files.items()}
 
 
 def sha256_of(record: Record) -> str:

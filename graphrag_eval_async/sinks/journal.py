@@ -7,13 +7,12 @@ import logging
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlib import crc32
 
 import msgspec
@@ -29,10 +28,10 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.sinks.done import DoneLine, Size
-from graphrag_eval_async.sinks.line_file import drafted, sync_directory
+from graphrag_eval_async.sinks.line_file import drafted, flush
 from graphrag_eval_async.sinks.locked_file import LockedFile
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
-from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_in_thread, write_in_thread
+from graphrag_eval_async.threads import SLICE_SECONDS, outlast, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -45,11 +44,8 @@ LOGGER = logging.getLogger("graphrag_eval_async.journal")
 FORMAT = "2"
 """Format version of the journal and of the files beside it."""
 
-SUFFIXES = (".run", ".rejects", ".damaged", ".watch")
-"""Suffixes of the files beside a journal."""
-
-LEGIBLE = frozenset({"version", "dedupe", "max_line_bytes", "shard"})
-"""Fingerprints that are not hashes."""
+LEGIBLE_CHARACTERS = 20
+"""Fingerprints that are shorter are shown; others are hashes."""
 
 PIECE_BYTES = 1 << 20
 
@@ -92,8 +88,8 @@ class Journal:
     def paths(self) -> list[str]:
         """The journal and all files that may be beside it; none of them is ever read as a source."""
         path = os.fspath(self.path)
-        beside = [f"{path}{suffix}" for suffix in SUFFIXES]
-        return [path, *beside, *([] if self.rejects is None else [os.fspath(self.rejects)])]
+        beside = [path + suffix for suffix in (".run", ".rejects", ".damaged", ".watch")]
+        return [path, *beside, os.fspath(self.rejects or path)]
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -104,17 +100,16 @@ class Journal:
         require_posix("a journal")
         if not isinstance(self.path, str | os.PathLike):
             raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
-        if not isinstance(self.rejects, str | os.PathLike | None):
-            raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
         check_boolean("journal.force", self.force)
         check_integer("journal.max_reject_bytes", self.max_reject_bytes, 0)
-        if self.fsync not in ("never", "interval", "always"):
+        if not isinstance(self.rejects, str | os.PathLike | None):
+            raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
+        if self.fsync not in get_args(Fsync):
             raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
+        if not isinstance(self.fsync_interval, int | float) or not 0 < self.fsync_interval < 1e9:
+            raise UsageError(f"journal.fsync_interval: expected seconds above 0, got {self.fsync_interval!r}")
         if self.on_restored is not None and not callable(self.on_restored):
             raise UsageError(f"journal.on_restored: expected a function, got {self.on_restored!r}")
-        interval = self.fsync_interval
-        if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0 < interval < 1e9:
-            raise UsageError(f"journal.fsync_interval: expected seconds, more than 0, got {interval!r}")
 
 
 class Conditions(msgspec.Struct, kw_only=True):
@@ -158,75 +153,60 @@ class OpenJournal:
         self.is_restored = False
         self.restored = self.rejected = self.damaged = 0
         self.conditions = Conditions()
-        self._options, self._done = options, done
+        self._options, self._done, self._retry_errors = options, done, retry_errors
         self._count_result, self._count_reject = count_result, count_reject
-        self._fingerprints, self._retry_errors = fingerprints, retry_errors
-        self._files: list[LockedFile] = []
+        self._fingerprints = fingerprints
+        self._files: list[LockedFile] = []  # Of results and of rejects.
         # One writes while the other flushes. The event loop's own may all be waiting for results.
-        threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
-        self._threads, self._in_thread = threads, partial(run_in_thread, threads=threads)
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
+        self._in_thread = partial(write_in_thread, threads=self._threads)
         self._flushing: asyncio.Task[None] | None = None
-        self._failure: JournalError | None = None
 
     async def open(self) -> None:
-        """Lock or create the files, and restore what they hold.
+        """Lock or create the files, count what they hold, and mend them.
 
         Truncates a last line without newline. Moves lines that are damaged, or there already, to the
         ``.damaged`` file and logs a warning.
-
-        Raises:
-            JournalLocked: another process or stream writes to the files.
-            JournalMismatch: the journal was started under other conditions.
-            JournalError: the files cannot be read or written.
         """
         await self._in_thread(self._open)
-        self.restored = await self._restore(0, self._restore_result)
-        self.rejected = await self._restore(1, self._restore_reject)
+        self.restored, self.rejected = await self._restore(0), await self._restore(1)
         self.is_restored = True
         if self._options.fsync == "interval":
             self._flushing = asyncio.create_task(self._flush())
 
     def _open(self) -> None:
-        is_new = not os.path.exists(self.path)
-        results = LockedFile(self.path)
-        self._files.append(results)
-        if not is_new:
-            self._read_conditions()
-        rejects, options = self._options.rejects or f"{self.path}.rejects", self._options
-        has_rejects = not is_new and os.path.exists(rejects) and os.path.getsize(rejects) > 0
+        is_new, rejects = not os.path.exists(self.path), self._options.rejects
+        self._files.append(LockedFile(self.path))
+        run = Path(f"{self.path}.run")
+        if not is_new and run.exists():
+            try:
+                self.conditions = msgspec.json.decode(run.read_bytes(), type=Conditions)
+            except (OSError, ValueError, RecursionError) as error:
+                raise JournalError(f"{run}: cannot be read: {error}") from error
         before, now = self.conditions.fingerprints, {"format": FORMAT, **self._fingerprints()}
+        is_forced = self._options.force and before.get("format", FORMAT) == FORMAT
         if before != now:
-            is_begun = results.size > 0 or has_rejects
-            if is_begun and not (options.force and before.get("format", FORMAT) == FORMAT):
+            if self._files[0].size and not is_forced:
                 raise _mismatch(self.path, before, now)
             self.conditions.fingerprints = now
             self._write_conditions()
         # Others can predict the usual name and make it a link to some other file.
-        self._files.append(LockedFile(rejects, flags=0 if options.rejects else os.O_NOFOLLOW))
-        if is_new:  # Drop the rejects of a journal that no longer exists.
-            self._files[-1].truncate(0)
-
-    def _read_conditions(self) -> None:
-        path = f"{self.path}.run"
+        flags = 0 if rejects else os.O_NOFOLLOW
+        self._files.append(LockedFile(rejects or f"{self.path}.rejects", flags=flags))
+        if before != now and not self._files[0].size:  # They belong to a journal that no longer exists.
+            self._files[1].truncate(0)
+        folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
         try:
-            if data := Path(path).read_bytes():
-                self.conditions = msgspec.json.decode(data, type=Conditions)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
-        except (ValueError, RecursionError):
-            text = "not the .run file of a journal; remove it, or use another journal"
-            raise JournalMismatch(f"{path}: {text}") from None
+            os.fsync(folder)  # So that the files are there after a power failure.
+        finally:
+            os.close(folder)
 
     def _write_conditions(self) -> None:
         path = f"{self.path}.run"
         try:
             with drafted(path, follow_links=False) as draft, open(draft, "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(self.conditions), indent=2) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            sync_directory(path)
+                flush(file)
         except OSError as error:
             raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -239,8 +219,8 @@ class OpenJournal:
 
     # Earlier runs
 
-    async def _restore(self, index: int, restore: Callable[[Any], bool]) -> int:
-        """Pass each line of a file to `restore`, as an object, and return how many it accepted."""
+    async def _restore(self, index: int) -> int:
+        """Count what a file holds, set the other lines aside, and return the number of lines that stay."""
         file = self._files[index]
         refused: set[int] = set()
         count = end = 0
@@ -251,7 +231,7 @@ class OpenJournal:
                     for line in lines:
                         if not line.endswith(b"\n"):
                             file.truncate(end)
-                        elif self._is_accepted(restore, line, file.path, end):
+                        elif self._is_counted(line, file.path, end, is_reject=index == 1):
                             count += 1
                         else:
                             refused.add(end)
@@ -260,26 +240,40 @@ class OpenJournal:
                             await asyncio.sleep(0)
                             due = monotonic() + SLICE_SECONDS
             if refused:
-                self._files[index] = await self._in_thread(partial(self._set_aside, file, refused))
+                await self._in_thread(partial(self._set_aside, index, refused))
         except OSError as error:
             path = error.filename or file.path
             raise JournalError(f"{path}: cannot be repaired: {error.strerror or error}") from error
         return count
 
-    def _is_accepted(self, restore: Callable[[Any], bool], line: bytes, path: str, start: int) -> bool:
+    def _is_counted(self, text: bytes, path: str, start: int, *, is_reject: bool) -> bool:
+        """Count a result or reject of an earlier run, unless it is damaged or its line is evaluated again."""
         try:
-            return restore(unseal(line))
+            record = unseal(text)
+            line = msgspec.convert(record["source"], DoneLine)
+            reason = record["reason"] if is_reject else None
+            if reason == "incomplete" or (self._retry_errors and (reason or record["status"] == "error")):
+                return False
+            if line in self._done:
+                raise ValueError("the line is there already, here or among the results")
+            if is_reject:
+                self._count_reject(line, reason)
+            else:
+                self._count_result(line, record)
+            self._done.restore(line)
+            return True
         except (ValueError, TypeError, KeyError, AggregationError) as error:
             message = "%s: byte %d: not a result or reject; the line is set aside: %r"
             LOGGER.warning(message, path, start, error)
             self.damaged += 1
             return False
 
-    def _set_aside(self, file: LockedFile, starts: Container[int]) -> LockedFile:
-        """Move the lines that start at these offsets to the ``.damaged`` file; return the file without them.
+    def _set_aside(self, index: int, starts: Container[int]) -> None:
+        """Move the lines that start at these offsets to the ``.damaged`` file.
 
         A crash may leave some of them in both files.
         """
+        file = self._files[index]
         mode, end = stat.S_IMODE(os.stat(file.path).st_mode), 0
 
         def opener(path: str, flags: int) -> int:
@@ -294,43 +288,17 @@ class OpenJournal:
             for line in lines:
                 (damaged if end in starts else rest).write(line)
                 end += len(line)
-            for each in (damaged, rest):
-                each.flush()
-                os.fsync(each.fileno())
-        sync_directory(file.path)
+            flush(damaged)
+            flush(rest)
         file.close()
-        return LockedFile(file.path)
-
-    def _restore_result(self, result: Any) -> bool:
-        line = msgspec.convert(result["source"], DoneLine)
-        if self._retry_errors and result["status"] == "error":
-            return False
-        if line in self._done:
-            raise ValueError("the result of that line is there already")
-        self._count_result(line, result)
-        self._done.restore(line)
-        return True
-
-    def _restore_reject(self, record: Any) -> bool:
-        line = msgspec.convert(record["source"], DoneLine)
-        if self._retry_errors or record["reason"] == "incomplete":  # It is read again.
-            return False
-        if line in self._done:
-            raise ValueError("the line is there already, here or among the results")
-        self._count_reject(line, record["reason"])
-        self._done.restore(line)
-        return True
+        self._files[index] = LockedFile(file.path)
 
     # This run
 
     async def commit(self, items: Sequence[Evaluation | Rejected]) -> list[Evaluation | None]:
-        """Append complete results and rejects; return the results, with None in place of the rejects.
-
-        Raises:
-            JournalError: these cannot be written, or earlier ones could not be flushed.
-        """
-        if self._failure is not None:
-            raise self._failure
+        """Append complete results and rejects; return the results, with None in place of the rejects."""
+        if self._flushing is not None and self._flushing.done():
+            self._flushing.result()
         kept = [None if isinstance(item, Rejected) else item for item in items]
         results = [evaluation.as_dict() for evaluation in kept if evaluation is not None]
         rejects = [item for item in items if isinstance(item, Rejected)]
@@ -350,34 +318,25 @@ class OpenJournal:
             self._sync()
 
     def _sync(self) -> None:
-        """Flush to disk, until the first failure, after which the system may drop data silently."""
-        if self._failure is not None:
-            raise self._failure
-        try:
-            for file in self._files:
-                file.sync()
-        except JournalError as error:
-            self._failure = error
-            raise
+        for file in self._files:
+            file.sync()
 
     async def _flush(self) -> None:
-        with suppress(JournalError):  # The next `commit` raises it.
-            while True:
-                await asyncio.sleep(self._options.fsync_interval)
-                await write_in_thread(self._sync, threads=self._threads)
+        """Flush to disk, until the first failure, after which the system may drop data silently."""
+        while True:
+            await asyncio.sleep(self._options.fsync_interval)
+            await self._in_thread(self._sync)
 
     async def aclose(self) -> None:
-        """Flush everything, unless `fsync` is "never", and release the locks.
-
-        Raises:
-            JournalError: something cannot be flushed.
-        """
+        """Flush everything, unless `fsync` is "never", and release the locks."""
         try:
             if self._flushing is not None:
                 self._flushing.cancel()
                 await outlast(self._flushing, inf)
+                if not self._flushing.cancelled():
+                    self._flushing.result()
             if self.is_restored and self._options.fsync != "never":
-                await write_in_thread(self._sync, threads=self._threads)
+                await self._in_thread(self._sync)
         finally:
             for file in self._files:
                 file.close()
@@ -391,11 +350,7 @@ def seal(line: bytes) -> bytes:
 
 
 def unseal(line: bytes) -> Any:
-    """Return the object in a line made by `seal`.
-
-    Raises:
-        ValueError: the line is damaged.
-    """
+    """Return the object in a line made by `seal`; raise a ValueError if it is damaged."""
     if not line.endswith(CHECKSUM % (b"", crc32(memoryview(line)[:-CHECKSUM_BYTES]))):
         raise ValueError("its checksum is missing or wrong")
     record = orjson.loads(line)
@@ -405,24 +360,21 @@ def unseal(line: bytes) -> Any:
 
 def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -> JournalMismatch:
     """Return the error for a journal that was started under other conditions."""
+    force = "resume with --resume=force, in Python Journal(..., force=True)"
     if not before:
-        return JournalMismatch(
-            f"{journal}: not empty, but its file {journal}.run is missing; "
-            "use another file, or resume with --resume=force, in Python Journal(..., force=True)"
-        )
+        text = f"not empty, but its file {journal}.run is missing; use another file, or {force}"
+        return JournalMismatch(f"{journal}: {text}")
     if before.get("format", FORMAT) != FORMAT:
-        return JournalMismatch(
-            f"{journal}: written by another version of the library (format {before['format']}, this one "
-            f"reads {FORMAT}); evaluate again into a new file",
-            ["format"],
+        text = (
+            f"written by another version of the library (format {before['format']}, this one reads {FORMAT})"
         )
+        return JournalMismatch(f"{journal}: {text}; evaluate again into a new file", ["format"])
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    shown = [
-        f"{name} ({before.get(name)}, now {now.get(name)})" if name in LEGIBLE else name for name in names
-    ]
-    return JournalMismatch(
-        f"{journal}: was started with another {', another '.join(shown)}; its results and new ones would not "
-        "be comparable. Use another journal, or resume with --resume=force, in Python "
-        "Journal(..., force=True)",
-        names,
+    shown = ", another ".join(
+        f"{name} ({before.get(name)}, now {now.get(name)})"
+        if len(now.get(name, "")) < LEGIBLE_CHARACTERS
+        else name
+        for name in names
     )
+    text = f"was started with another {shown}; its results and new ones would not be comparable"
+    return JournalMismatch(f"{journal}: {text}. Use another journal, or {force}", names)

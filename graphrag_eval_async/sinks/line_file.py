@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import anyio
 
@@ -18,8 +18,6 @@ from graphrag_eval_async.threads import write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-STDOUT = 1
 
 PATIENCE_SECONDS = 0.5
 """How long a cancelled `send` waits for its reader to take the rest of a line."""
@@ -31,11 +29,8 @@ LARGE_BYTES = 1 << 16
 class LineFile:
     """Writes whole lines at once, unbuffered: written lines outlive the process.
 
-    If a line cannot be written whole, it is removed from a regular file. Writes to a pipe, socket or terminal
-    never block.
-
-    Attributes:
-        length: bytes written so far.
+    If a line cannot be written whole, it is removed from a regular file. An `OSError` carries the name of the
+    file. `length` is the number of bytes written so far.
     """
 
     def __init__(
@@ -47,17 +42,13 @@ class LineFile:
     ) -> None:
         """Create or empty the file at `path`; ``-`` is standard output.
 
-        Args:
-            wait: called by `write` to block until a descriptor is writable; its exceptions end `write`.
-            escape: makes lines safe for a terminal; called only if the file is a terminal.
-
-        Raises:
-            OSError: the file cannot be opened for writing.
+        `wait` is called by `write` to block until a descriptor is writable; its exceptions end `write`.
+        `escape` makes lines safe for a terminal; it is called only if the file is a terminal.
         """
         self._name = os.fspath(path)
         self._own = self._name != "-"
         new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | open_flags("O_BINARY")
-        self._descriptor = os.open(path, new, 0o666) if self._own else STDOUT
+        self._descriptor = os.open(path, new, 0o666) if self._own else 1
         self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._escape = escape if os.isatty(self._descriptor) else None
         self.length = 0
@@ -67,22 +58,15 @@ class LineFile:
         self._wait = wait or (lambda _descriptor: self._poll.poll())
 
     def write(self, lines: bytes) -> None:
-        """Write one or more lines, including newlines.
-
-        Raises:
-            OSError: the lines cannot be written; carries the name of the file.
-        """
+        """Write one or more lines; block until they are written."""
         for _ in self._write(lines):
             self._wait(self._descriptor)
 
     async def send(self, lines: bytes) -> None:
-        """Write one or more lines, including newlines, without blocking the event loop.
+        """Write one or more lines without blocking the event loop.
 
         A cancellation takes effect only after all lines are written. If nobody reads a pipe for
         `PATIENCE_SECONDS`, it may be left with half a line.
-
-        Raises:
-            OSError: the lines cannot be written; carries the name of the file.
         """
         if self._regular and len(lines) >= LARGE_BYTES:
             await write_in_thread(partial(self.write, lines))
@@ -158,11 +142,7 @@ def draft_beside(path: str, suffix: str) -> str:
 
 @contextmanager
 def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
-    """Yield the path of an empty file that replaces the one at `path`, with its mode, if all goes well.
-
-    Raises:
-        OSError: the file cannot be written; carries `path`.
-    """
+    """Yield the path of an empty file that replaces the one at `path`, with its mode, if all goes well."""
     draft = draft_beside(path, ".tmp")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -178,22 +158,14 @@ def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
             os.unlink(draft)
 
 
-def sync_directory(path: str) -> None:
-    """Flush the directory of a file to disk, if the file system supports that."""
-    with suppress(OSError):
-        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def flush(file: BinaryIO) -> None:
+    """Flush a file to disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 async def write_report(path: str | os.PathLike[str], text: str) -> None:
-    """Atomically write a text file in UTF-8: readers see the old or the new content, never a part.
-
-    Raises:
-        OSError: the file cannot be written; carries `path`.
-    """
+    """Atomically write a text file in UTF-8: readers see the old or the new content, never a part."""
 
     def replace() -> None:
         with drafted(os.fspath(path)) as draft:

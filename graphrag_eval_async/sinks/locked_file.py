@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from graphrag_eval_async.errors import JournalError, JournalLocked
 from graphrag_eval_async.posix import IS_POSIX, after_fork
-from graphrag_eval_async.sinks.line_file import sync_directory, write_whole
+from graphrag_eval_async.sinks.line_file import write_whole
 
 if IS_POSIX:
     import fcntl
@@ -20,20 +20,13 @@ _opened: weakref.WeakSet[LockedFile] = weakref.WeakSet()
 
 
 class LockedFile:
-    """A locked file that appends whole lines or nothing. The lock ends with the process.
+    """A locked file that appends whole lines or nothing, and raises a `JournalError` if it cannot.
 
-    Attributes:
-        path: its path.
-        size: size in bytes, whole lines only.
+    The lock ends with the process. `size` is that of the file in bytes.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, flags: int = 0) -> None:
-        """Open or create the file, and lock it; `flags` are extra flags for `os.open`.
-
-        Raises:
-            JournalLocked: another process or stream writes to the file.
-            JournalError: the file cannot be opened for writing, or is not a regular file.
-        """
+        """Open or create the file, and lock it; `flags` are extra flags for `os.open`."""
         self.path = os.fspath(path)
         self._descriptor = -1
         try:
@@ -55,16 +48,10 @@ class LockedFile:
             raise self._error("opened for writing", error) from error
         self._synced = -1  # An earlier process may not have synced.
         self.size = os.fstat(self._descriptor).st_size
-        if not self.size:
-            sync_directory(self.path)
         _opened.add(self)
 
     def write(self, lines: bytes) -> None:
-        """Append lines; on failure, append nothing.
-
-        Raises:
-            JournalError: the lines cannot be written, or the file was removed, renamed or replaced.
-        """
+        """Append lines; on failure, append nothing."""
         if not self._is_in_place():
             raise JournalError(f"{self.path}: was removed, renamed or replaced while it was written to")
         try:
@@ -82,20 +69,11 @@ class LockedFile:
         return JournalError(f"{self.path}: cannot be {done}: {error.strerror or error}")
 
     def truncate(self, size: int) -> None:
-        """Truncate the file to `size` bytes.
-
-        Raises:
-            JournalError: it cannot be truncated.
-        """
         os.ftruncate(self._descriptor, size)
         self.size = size
 
     def sync(self) -> None:
-        """Flush to disk; may run in a different thread than `write`.
-
-        Raises:
-            JournalError: the file cannot be flushed.
-        """
+        """Flush to disk; may run in a different thread than `write`."""
         size = self.size
         if size == self._synced:
             return
@@ -106,7 +84,6 @@ class LockedFile:
         self._synced = size
 
     def close(self) -> None:
-        """Close the file and release its lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

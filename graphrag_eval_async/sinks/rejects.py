@@ -35,10 +35,7 @@ class RejectWriter:
     The first key is `file`, if the reject has a path. Then come the keys of `Reject`, except `head`, and
     `content`: the whole line as text, or `content_base64` if the line is not UTF-8. A line that is longer
     than `max_line_bytes` has its first 1,000 characters as `head` instead. If the file would exceed
-    `max_bytes`, the content is omitted.
-
-    Attributes:
-        lines: the file; may be opened after the stream is created.
+    `max_bytes`, the content is omitted. `lines`, the file, may be opened after the stream is created.
     """
 
     def __init__(self, lines: LineFile | None = None, *, max_bytes: int = MAX_REJECT_BYTES) -> None:
@@ -46,11 +43,6 @@ class RejectWriter:
         self._max_bytes = max_bytes
 
     def __call__(self, reject: Reject) -> None:
-        """Write a reject.
-
-        Raises:
-            OSError: the reject cannot be written.
-        """
         assert self.lines is not None  # noqa: S101
         more = {} if reject.path is None else {"file": in_utf8(reject.path)}
         self.lines.write(reject_line(reject, more, self._max_bytes - self.lines.length))

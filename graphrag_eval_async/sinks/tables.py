@@ -34,11 +34,7 @@ def is_table(path: str | None) -> bool:
 
 
 def check_table(path: str) -> None:
-    """Check that a table can be written.
-
-    Raises:
-        UsageError: a package is missing, the file is not regular, or its directory is not writable.
-    """
+    """Raise a `UsageError` if a table cannot be written."""
     if path.endswith(".parquet") and not find_spec("pyarrow"):
         raise UsageError(f"{path!r}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
     if os.path.exists(path) and not os.path.isfile(path):
@@ -52,9 +48,6 @@ def write_table(lines: str, path: str) -> None:
 
     Each complete result is a row, and each key of any result a column. Lists and dicts become JSON text. The
     write is atomic. Reads the results twice, and holds few of them in memory.
-
-    Raises:
-        OSError: the table cannot be written; carries `path`.
     """
     columns = _columns(lines)
     write = _write_csv if path.endswith(".csv") else _write_parquet
