@@ -223,7 +223,7 @@ class RunOptions(ReportOptions):
         """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
         for metric in self.otel_metric:
             check_names("--otel-metric", None, metric, (), config)
-        journal = self._journal(on_restored)
+        journal = self._journal()
         output, rejects = (self.output, self.rejects) if journal is None else (None, None)
         writer = RejectWriter(max_bytes=self.max_reject_bytes)
         # Before any file is opened, since it may find the configuration wanting.
@@ -244,6 +244,8 @@ class RunOptions(ReportOptions):
             max_line_bytes=self.max_line_bytes,
             **more,
         )
+        if on_restored is not None:
+            stream.tell_restored(on_restored)
         load_for(config)
         _ = stream.rejects  # They are shown at the end.
         with ExitStack() as files:
@@ -272,7 +274,7 @@ class RunOptions(ReportOptions):
                 takers.append(export.add)
             yield takers
 
-    def _journal(self, on_restored: Callable[[Mapping[str, Any]], object] | None) -> Journal | None:
+    def _journal(self) -> Journal | None:
         if not self.is_resumable or self.output is None:
             return None
         return Journal(
@@ -281,7 +283,6 @@ class RunOptions(ReportOptions):
             fsync=self.fsync or "interval",
             rejects=self.rejects,
             max_reject_bytes=self.max_reject_bytes,
-            on_restored=on_restored,
         )
 
     def stopping(self, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:

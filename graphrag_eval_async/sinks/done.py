@@ -206,7 +206,7 @@ class Done:
             self._files.setdefault(line.file, _File()).add(line)
 
     def files(self, origins: Mapping[str, int]) -> dict[str, Known]:
-        """Return what is known of each file, by its key, given the offsets at which reading of files began."""
+        """Return what is known of each file, by its key, given the offsets where reading began."""
         files = {key: _File() for key in origins} | self._files
         return {key: file.known(origins.get(key, 0)) for key, file in files.items()}
 

@@ -7,6 +7,7 @@ import logging
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -44,9 +45,6 @@ LOGGER = logging.getLogger("graphrag_eval_async.journal")
 FORMAT = "2"
 """Format version of the journal and of the files beside it."""
 
-LEGIBLE_CHARACTERS = 20
-"""Fingerprints that are shorter are shown; others are hashes."""
-
 PIECE_BYTES = 1 << 20
 
 CHECKSUM = b'%b,"crc32":"%08x"}\n'
@@ -72,7 +70,6 @@ class Journal:
             most the last half minute is lost.
         fsync_interval: seconds between flushes, more than 0.
         rejects: path of the file of rejects, instead of the one above.
-        on_restored: called with each result of an earlier run after the aggregates count it; must not raise.
         max_reject_bytes: maximum size of the file of rejects; beyond it, rejects are written without content.
     """
 
@@ -81,7 +78,6 @@ class Journal:
     fsync: Fsync = "interval"
     fsync_interval: float = 1.0
     rejects: str | os.PathLike[str] | None = None
-    on_restored: Callable[[Mapping[str, Any]], object] | None = None
     max_reject_bytes: int = MAX_REJECT_BYTES
 
     @property
@@ -108,8 +104,6 @@ class Journal:
             raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
         if not isinstance(self.fsync_interval, int | float) or not 0 < self.fsync_interval < 1e9:
             raise UsageError(f"journal.fsync_interval: expected seconds above 0, got {self.fsync_interval!r}")
-        if self.on_restored is not None and not callable(self.on_restored):
-            raise UsageError(f"journal.on_restored: expected a function, got {self.on_restored!r}")
 
 
 class Conditions(msgspec.Struct, kw_only=True):
@@ -196,10 +190,9 @@ class OpenJournal:
         if before != now and not self._files[0].size:  # They belong to a journal that no longer exists.
             self._files[1].truncate(0)
         folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)  # So that the files are there after a power failure.
-        finally:
-            os.close(folder)
+        with suppress(OSError):  # Not every file system can flush a directory.
+            os.fsync(folder)
+        os.close(folder)
 
     def _write_conditions(self) -> None:
         path = f"{self.path}.run"
@@ -370,11 +363,6 @@ def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -
         )
         return JournalMismatch(f"{journal}: {text}; evaluate again into a new file", ["format"])
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    shown = ", another ".join(
-        f"{name} ({before.get(name)}, now {now.get(name)})"
-        if len(now.get(name, "")) < LEGIBLE_CHARACTERS
-        else name
-        for name in names
-    )
-    text = f"was started with another {shown}; its results and new ones would not be comparable"
+    shown = [f"{name} ({before.get(name)!s:.12}, now {now.get(name)!s:.12})" for name in names]
+    text = f"was started with another {', another '.join(shown)}; results would not be comparable"
     return JournalMismatch(f"{journal}: {text}. Use another journal, or {force}", names)

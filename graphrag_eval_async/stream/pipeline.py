@@ -82,8 +82,6 @@ class EvaluationStream:
         self._done = queue or done
         self._journal = None
         if journal is not None and done is not None:
-            if journal.on_restored is not None:
-                self.tell_restored(journal.on_restored)
             self._journal = OpenJournal(
                 journal,
                 done,
@@ -150,7 +148,7 @@ class EvaluationStream:
         return self._journal is None or self._journal.is_restored
 
     def tell_restored(self, call: Callable[[Mapping[str, Any]], object]) -> None:
-        """Call a function with each result of an earlier run, too, as `Journal` does with `on_restored`."""
+        """Call a function, which must not raise, with each result of an earlier run of the journal."""
         self._counts.on_restored.append(call)
 
     @property

@@ -210,12 +210,13 @@ def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
 
 async def test_a_dashboard_shows_what_came_before(tmp_path: Path) -> None:
     restored: list[Any] = []
-    journal = Journal(tmp_path / "out.jsonl", on_restored=restored.append)
+    journal = Journal(tmp_path / "out.jsonl")
     responses = [response("q1", i < 10) for i in range(20)]
     async with evaluate_stream(REFERENCE, responses, ordered=True, journal=journal) as stream:
         _ = [result async for result in stream]
     more = [*responses, response("q1")]
     stream = evaluate_stream(REFERENCE, more, ordered=True, journal=journal)
+    stream.tell_restored(restored.append)
     alerts = ["steps_score < 0.5 over 3"]
     async with Dashboard(stream, port=0, window=Last(4), alerts=alerts) as dashboard:
         assert "Restoring the results of an earlier run: 0 so far" in (await get(dashboard.url))[2]
