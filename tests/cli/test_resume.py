@@ -125,7 +125,7 @@ def test_another_reference_set_needs_force(
     changed[0]["questions"][0]["question_text"] = "What else?"
     folder.write("reference.json", orjson.dumps(changed))
     assert run(*command) == 2
-    assert "was started with another reference; " in capfd.readouterr().err
+    assert "was started with another reference (" in capfd.readouterr().err
     assert run(*command[:-1], "--resume=force") == 3
     assert run(*command) == 3
     assert len(folder.read("journal")) == 3
