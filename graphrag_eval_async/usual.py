@@ -175,7 +175,7 @@ class UsualWay:
         for key in _OPTIONAL:
             if result[key] is None:
                 del result[key]
-        metrics, tallies, of_error = outcome_of(
+        metrics, outcomes, of_error = outcome_of(
             metrics,
             failed,
             state,
@@ -194,7 +194,7 @@ class UsualWay:
             metrics,
             numbers,
             _outcomes(steps, usable, empties) if steps else (),
-            tallies,
+            outcomes,
             of_error,
             is_answered=state == ANSWERED,
             source=source,

@@ -14,7 +14,7 @@ from graphrag_eval_async.records.outcomes import (
     REASON,
     RESPONSE_ERROR,
     TEXT,
-    Tally,
+    Outcome,
 )
 
 if TYPE_CHECKING:
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates.series import Series
 
-Tallies: TypeAlias = Counter[Tally]
+OutcomeCounts: TypeAlias = Counter[Outcome]
 """Counts of metric failures by metric and kind, and of failures by reason."""
 
 
-def count(tallies: Tallies, more: Iterable[Tally], times: int = 1) -> None:
-    """Add `more` to the tallies `times` times; -1 removes them."""
-    for tally in more:
-        tallies[tally] += times
-        if not tallies[tally]:
-            del tallies[tally]
+def count(outcomes: OutcomeCounts, more: Iterable[Outcome], times: int = 1) -> None:
+    """Add `more` to the outcomes `times` times; -1 removes them."""
+    for outcome in more:
+        outcomes[outcome] += times
+        if not outcomes[outcome]:
+            del outcomes[outcome]
 
 
-def reasons(tallies: Tallies) -> dict[str, int]:
+def reasons(outcomes: OutcomeCounts) -> dict[str, int]:
     """Return the number of failures by reason, sorted by name."""
-    return {kind: total for (what, kind), total in sorted(tallies.items()) if what == REASON}
+    return {kind: total for (what, kind), total in sorted(outcomes.items()) if what == REASON}
 
 
-def covered_metrics(series: Iterable[str], tallies: Collection[Tally], pending: Iterable[str]) -> set[str]:
+def covered_metrics(series: Iterable[str], outcomes: Collection[Outcome], pending: Iterable[str]) -> set[str]:
     """Return the metrics that have a value somewhere, or should have one.
 
     A failed agent says nothing about which metrics apply. Outputs with only texts are not metrics.
     """
-    failed = {what for what, kind in tallies if kind not in (RESPONSE_ERROR, NO_ANSWER)}
-    texts = {what for what, kind in tallies if kind == TEXT}
+    failed = {what for what, kind in outcomes if kind not in (RESPONSE_ERROR, NO_ANSWER)}
+    texts = {what for what, kind in outcomes if kind == TEXT}
     known = (failed - texts - {REASON, OUTPUTS}) | {*series, *pending, "steps_score"}
     correctness = OF_PENDING["answer_correctness"]
     return known | ({*correctness} if known.intersection(correctness) else set())
 
 
-def coverage(metric: str, values: int, tallies: Tallies, pending: int) -> dict[str, Any]:
+def coverage(metric: str, values: int, outcomes: OutcomeCounts, pending: int) -> dict[str, Any]:
     """Return how many samples a metric applies to, and its outcomes in them."""
     names = {metric} if is_metric(metric) else {metric, OUTPUTS}
     failed: Counter[str] = Counter()
-    for (what, kind), total in sorted(tallies.items()):
+    for (what, kind), total in sorted(outcomes.items()):
         if what in names:
             failed[kind] += total
     applied = values + failed.total() + pending

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from graphrag_eval_async.aggregates.coverage import Tallies, bounds, count, coverage, reasons
+from graphrag_eval_async.aggregates.coverage import OutcomeCounts, bounds, count, coverage, reasons
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units
 from graphrag_eval_async.aggregates.histogram import count_of
 from graphrag_eval_async.aggregates.questions import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.aggregates.window import Row, WindowedResult
     from graphrag_eval_async.records.evaluation import StepKinds
-    from graphrag_eval_async.records.outcomes import Tally
+    from graphrag_eval_async.records.outcomes import Outcome
 
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
@@ -69,7 +69,7 @@ class DetailOptions(NamedTuple):
 class Group:
     """Counts, step counts and metrics of results.
 
-    `tallies` counts failed metrics and reasons of failure. `errors_by_question` has a value of each result:
+    `outcomes` counts failed metrics and reasons of failure. `errors_by_question` has a value of each result:
     1 for an error, otherwise 0. `expected` are the step names that are always counted by name.
     """
 
@@ -79,14 +79,14 @@ class Group:
         self.errors_by_question = QuestionValues()
         self.successes = 0
         self.steps: StepCounts = {}
-        self.tallies: Tallies = Counter()
+        self.outcomes: OutcomeCounts = Counter()
         self.series: dict[str, Series] = {}
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
         self._sums: dict[str, tuple[int, int] | None] = {}
         self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
-    def count(self, failed: bool, steps: StepKinds, tallies: Sequence[Tally], times: int) -> None:
+    def count(self, failed: bool, steps: StepKinds, outcomes: Sequence[Outcome], times: int) -> None:
         """Count `times` results that share all these properties, but not their values; -1 removes one."""
         self.touch()
         if failed:
@@ -95,15 +95,15 @@ class Group:
             self.successes += times
         if steps:
             add_steps(self.steps, counts_of(steps), times)
-        if tallies:
-            count(self.tallies, tallies, times)
+        if outcomes:
+            count(self.outcomes, outcomes, times)
 
     def replace(self, new: Sequence[WindowedResult], gone: Sequence[WindowedResult]) -> None:
         """Add new samples and remove old ones that were added before."""
         known, errors = self.places, self.errors_by_question
         for sign, samples in ((1, new), (-1, gone)):
             for sample in samples:
-                self.count(sample.failed, sample.steps, sample.tallies, sign)
+                self.count(sample.failed, sample.steps, sample.outcomes, sign)
             places = [known.setdefault(sample.question, len(known)) for sample in samples]
             values = [float(sample.failed) for sample in samples]
             if sign > 0:
@@ -152,7 +152,7 @@ class Group:
         self.successes += other.successes
         add_steps(self.steps, other.steps.items())
         self.trim_steps()
-        self.tallies.update(other.tallies)
+        self.outcomes.update(other.outcomes)
 
     def merge(self, other: Group) -> None:
         self.add_counts(other)
@@ -263,12 +263,12 @@ class Group:
     ) -> dict[str, Any]:
         """Return a snapshot with coverage, bounds, quantiles, intervals and reasons of failure."""
         whole = {key: part for key, part in shown.items() if key not in self.series}
-        if found := reasons(self.tallies):
+        if found := reasons(self.outcomes):
             whole[REASON] = found
         for metric in sorted(detail.metrics, key=metric_position):
             own = self.series.get(metric)
             values = 0 if own is None else len(own)
-            covered = coverage(metric, values, self.tallies, detail.pending.get(metric, 0))
+            covered = coverage(metric, values, self.outcomes, detail.pending.get(metric, 0))
             if covered["applied"]:
                 failed = sum(covered["failed"].values())
                 bounded = metric in BOUNDED_METRICS or metric in detail.fractions

@@ -26,7 +26,7 @@ class Pending:
 
     def add(self, seen: Evaluation) -> None:
         """Record an incomplete result, whose values do not count yet."""
-        scored = [metric for metric in OF_STEPS if (metric, NO_STEPS) in seen.tallies]
+        scored = [metric for metric in OF_STEPS if (metric, NO_STEPS) in seen.outcomes]
         metrics = [*_metrics(seen), *seen.metrics, *scored]
         self.results.setdefault(_key(seen), []).append(tuple(sorted(metrics)))
 

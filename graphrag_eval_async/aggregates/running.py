@@ -140,7 +140,7 @@ class Aggregates:
                 self._agreement[name].add(votes)
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
-        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.tallies)
+        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes)
         row = seen.numbers, seen.question_id, seen.sample
         if self._sliding is not None:
             self._sliding.add(alike, row, age)
@@ -239,8 +239,8 @@ class Aggregates:
     def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
         pending = sum(self._pending.by_template().values(), Counter[str]())
-        tallies = {tally for group in self._groups.values() for tally in group.tallies}
-        metrics = covered_metrics(self._micro, tallies, pending)
+        outcomes = {outcome for group in self._groups.values() for outcome in group.outcomes}
+        metrics = covered_metrics(self._micro, outcomes, pending)
         return DetailOptions(intervals, metrics, frozenset(self._fractions), pending)
 
     def _total(self) -> Group:
@@ -344,9 +344,9 @@ class Aggregates:
             self._slide(self._sliding)
             return
         waiting, self._waiting = self._waiting, {}
-        for (template, failed, metrics, steps, tallies), rows in waiting.items():
+        for (template, failed, metrics, steps, outcomes), rows in waiting.items():
             group = self._group(template)
-            group.count(failed, steps, tallies, len(rows))
+            group.count(failed, steps, outcomes, len(rows))
             group.trim_steps()
             group.add(failed, metrics, rows, self._micro)
 

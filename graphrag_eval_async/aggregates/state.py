@@ -64,7 +64,7 @@ class _Group(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     steps: dict[_Name, _StepCounts]
     # Counts of all steps not counted by name.
     other_steps: _StepCounts | None
-    tallies: list[tuple[_Name, _Name, _Positive]]
+    outcomes: list[tuple[_Name, _Name, _Positive]]
     questions: list[_Name]
     series: dict[_Name, _Series]
 
@@ -162,10 +162,12 @@ def _dump_group(group: Group) -> _Group:
     questions = sorted(group.places)
     places = [group.places[question] for question in questions]
     series = {_encode(name): _dump_series(series, places) for name, series in sorted(group.series.items())}
-    tallies = [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.tallies.items())]
+    outcomes = [
+        (_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.outcomes.items())
+    ]
     errors = _dump_questions(group.errors_by_question, places)
     names = [*_encode_all(questions)]
-    return _Group(group.errors, errors, group.successes, by_name, other, tallies, names, series)
+    return _Group(group.errors, errors, group.successes, by_name, other, outcomes, names, series)
 
 
 def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[str]) -> Group:
@@ -180,8 +182,8 @@ def _load_group(state: _Group, micro: dict[str, Series], expected: Collection[st
     group.steps = {_decode(name): counts for name, counts in state.steps.items()}
     if state.other_steps is not None:
         group.steps[None] = state.other_steps
-    for what, kind, total in state.tallies:
-        group.tallies[_decode(what), _decode(kind)] = total
+    for what, kind, total in state.outcomes:
+        group.outcomes[_decode(what), _decode(kind)] = total
     for key, series in state.series.items():
         name = _decode(key)
         if not may_be_metric(name):

@@ -17,7 +17,7 @@ from graphrag_eval_async.records.caching import remember
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import StepKinds
-    from graphrag_eval_async.records.outcomes import Tally
+    from graphrag_eval_async.records.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Seconds:
 Row: TypeAlias = "tuple[tuple[float, ...], Any, Any]"
 """The values of a result, and the id of its question and the number of its sample, unchecked."""
 
-Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Tally, ...]]"
-"""Properties that many results share: template, whether the agent failed, metrics, steps and tallies."""
+Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, ...]]"
+"""Properties that many results share: template, whether the agent failed, metrics, steps and outcomes."""
 
 
 class WindowedResult(msgspec.Struct, frozen=True, gc=False):
@@ -71,7 +71,7 @@ class WindowedResult(msgspec.Struct, frozen=True, gc=False):
     metrics: tuple[str, ...]
     numbers: tuple[float, ...]
     steps: StepKinds
-    tallies: tuple[Tally, ...]
+    outcomes: tuple[Outcome, ...]
 
 
 class Sliding:
@@ -110,10 +110,10 @@ class Sliding:
 
 
 def _windowed(arrived: float, alike: Alike, row: Row) -> WindowedResult:
-    template, failed, metrics, steps, tallies = map(_shared, alike)
+    template, failed, metrics, steps, outcomes = map(_shared, alike)
     numbers, question, sample = row
     question, is_first = name_of(question), sample in FIRST
-    return WindowedResult(arrived, question, is_first, template, failed, metrics, numbers, steps, tallies)
+    return WindowedResult(arrived, question, is_first, template, failed, metrics, numbers, steps, outcomes)
 
 
 @remember(entries=4096)

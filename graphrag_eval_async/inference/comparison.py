@@ -64,7 +64,7 @@ class _Run:
         self.results += 1
         self.metrics.update(seen.metrics)
         # Skip failures of the agent: they fail all metrics, requested or not. Missing answers count.
-        self.failed.update([metric for metric, kind in seen.tallies if kind != RESPONSE_ERROR])
+        self.failed.update([metric for metric, kind in seen.outcomes if kind != RESPONSE_ERROR])
         if isinstance(judge := seen.as_dict().get("judge"), dict):
             for key, names in self.judges.items():
                 if isinstance(name := judge.get(key), str):
@@ -135,8 +135,8 @@ class RunningComparison:
             values = [each for each in seen.values if each[0] != ERROR_RATE]
             values.append((ERROR_RATE, float(seen.failed)))
             question.add(side, seen.template_id, values, reference)
-            tallies = [tally for tally in seen.tallies if tally[0] != REASON]
-            question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in tallies)
+            outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
+            question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes)
             question.add_sample(side, seen.sample, _rightness(seen))
             self._runs[side].add(seen)
             self._fractions.update(seen.fractions)
@@ -279,7 +279,7 @@ def _rightness(seen: Evaluation) -> Rightness | None:
     """
     if seen.failed:
         return None
-    own: Rightness = {metric: None for metric, kind in seen.tallies if metric in RIGHT and kind in OF_AGENT}
+    own: Rightness = {metric: None for metric, kind in seen.outcomes if metric in RIGHT and kind in OF_AGENT}
     return own | {metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT}
 
 

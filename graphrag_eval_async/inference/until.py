@@ -131,7 +131,7 @@ class Deciding:
             return None
         found = [value for name, value in seen.values if name == metric]
         values = [value for value in found if 0 <= value <= 1]  # A journal may hold anything.
-        failed = [name for name, _ in seen.tallies].count(metric) + len(found) - len(values)
+        failed = [name for name, _ in seen.outcomes].count(metric) + len(found) - len(values)
         if not (found or failed or metric in RESULT_METRICS):
             # If the agent failed or gave no answer, the metric might have applied.
             failed = seen.failed or not (metric in RETRIEVAL_METRICS or seen.is_answered)

@@ -13,7 +13,7 @@ import orjson
 
 from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, JUDGED, is_score
-from graphrag_eval_async.records.outcomes import NO_ANSWER, OUTPUTS, REASON, RESPONSE_ERROR, TEXT, Tally
+from graphrag_eval_async.records.outcomes import NO_ANSWER, OUTPUTS, REASON, RESPONSE_ERROR, TEXT, Outcome
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.version import version
@@ -81,7 +81,7 @@ def evaluation_records(
             met.add(metric)
         if is_score(metric) and (not metrics or metric in metrics):
             yield EvaluationRecord(_scored(result, metric, value, content=content) | about, False, *ids)
-    for metric, kind in _unscored(seen.tallies, met):
+    for metric, kind in _unscored(seen.outcomes, met):
         if not metrics or metric in metrics:
             failed: dict[str, str | int | float] = {"gen_ai.evaluation.name": metric, "error.type": kind}
             yield EvaluationRecord(failed | about, True, *ids)
@@ -106,9 +106,9 @@ def _scored(
     return scored
 
 
-def _unscored(tallies: Iterable[Tally], met: set[str] | None) -> Iterator[Tally]:
+def _unscored(outcomes: Iterable[Outcome], met: set[str] | None) -> Iterator[Outcome]:
     """Yield the scores without a value, and why; see `evaluation_records`."""
-    for metric, kind in tallies:
+    for metric, kind in outcomes:
         if metric in {REASON, OUTPUTS} or kind == TEXT or not is_score(metric):
             continue
         if met is not None and kind not in {RESPONSE_ERROR, NO_ANSWER}:

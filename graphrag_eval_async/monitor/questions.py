@@ -112,7 +112,7 @@ class Questions:
             if metric in self._metrics:
                 self._scored.add(metric)
                 samples.values[metric].append(value)
-        for metric, kind in seen.tallies:
+        for metric, kind in seen.outcomes:
             if metric == REASON and not seen.failed:
                 samples.failures[kind] += kind != NO_FAILURE
             elif metric in self._metrics:

@@ -22,7 +22,7 @@ from graphrag_eval_async.records.outputs import returned_nothing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.records.outcomes import Tally
+    from graphrag_eval_async.records.outcomes import Outcome
     from graphrag_eval_async.records.question import Question
     from graphrag_eval_async.records.response import Response
 
@@ -62,8 +62,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     numbers: tuple[float, ...] = ()  # Their values, int or float.
     steps: StepKinds = ()
     # Metrics that apply but have no value, with the kind of failure; and why steps or answer are wrong.
-    tallies: tuple[Tally, ...] = ()
-    tallies_of_error: tuple[Tally, ...] = ()  # The same if the values of failed responses do not count.
+    outcomes: tuple[Outcome, ...] = ()
+    outcomes_of_error: tuple[Outcome, ...] = ()  # The same if the values of failed responses do not count.
     fractions: tuple[str, ...] = ()  # Outputs of custom evaluations defined to be from 0 to 1.
     votes: tuple[tuple[str, Mapping[str, float]], ...] = ()  # Scores that several judges gave a metric.
     pending: Any = None  # Metrics still to be judged, if a complete result follows.
@@ -100,7 +100,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
 
     def without_values(self) -> Evaluation:
         """A copy without metrics and steps, for when the values of failed responses do not count."""
-        return msgspec.structs.replace(self, metrics=(), numbers=(), steps=(), tallies=self.tallies_of_error)
+        return msgspec.structs.replace(
+            self, metrics=(), numbers=(), steps=(), outcomes=self.outcomes_of_error
+        )
 
     def as_dict(self) -> Any:
         """The result dict, built on the first call."""
@@ -132,7 +134,7 @@ def count_unjudged(evaluation: Evaluation, question: Question, response: Respons
     if evaluation.score is not None:
         metrics, numbers = ("steps_score", *metrics), (evaluation.score, *numbers)
     evaluation.numbers = numbers
-    evaluation.metrics, evaluation.tallies, evaluation.tallies_of_error = outcome_of(
+    evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcome_of(
         metrics,
         response.failed,
         answer_state(response.fields.get("actual_answer")),
@@ -152,7 +154,7 @@ def answer_state(answer: str | None) -> int:
     return ANSWERED if answer and not answer.isspace() else _BLANK_ANSWER
 
 
-Tallies: TypeAlias = "tuple[Tally, ...]"
+Outcomes: TypeAlias = "tuple[Outcome, ...]"
 
 
 @lru_cache(maxsize=4096)
@@ -166,8 +168,8 @@ def outcome_of(
     took_steps: bool,
     failure: str | None,
     not_run: bool,
-) -> tuple[tuple[str, ...], Tallies, Tallies]:
-    """The metrics and both sets of tallies. Results have few different combinations, so they share them."""
+) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
+    """The metrics and both sets of outcomes. Results have few different combinations, so they share them."""
     result: dict[str, Any] = {
         "actual_answer": (None, "", "an answer")[answer],
         "reference_answer": has_answer or None,

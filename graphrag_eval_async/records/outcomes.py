@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # A metric and the kind of its failure, or `REASON` and why the steps or the answer are wrong.
-Tally: TypeAlias = tuple[str, str]
+Outcome: TypeAlias = tuple[str, str]
 
 OUTPUTS = "judge"
 """Stands for the outputs of all custom evaluations in a result that was not judged, which names none of them.
@@ -46,7 +46,7 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
 }
 """The metrics that an error leaves without a value, by the key of the error in a result or retrieval step."""
 
-_UNANSWERED: Mapping[tuple[bool, bool], tuple[Tally, ...]] = {
+_UNANSWERED: Mapping[tuple[bool, bool], tuple[Outcome, ...]] = {
     (absent, with_reference): (
         *(
             (value, NO_ANSWER)
@@ -69,13 +69,13 @@ OF_PENDING: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metr
 """The metrics by their name in `pending`."""
 
 
-def missing_of(result: Mapping[str, Any]) -> list[Tally]:
+def missing_of(result: Mapping[str, Any]) -> list[Outcome]:
     """Metrics without a value because the agent gave no answer, or took no steps, without an error."""
-    missing: list[Tally] = []
+    missing: list[Outcome] = []
     if not says_something(result.get("actual_answer")):
         absent = result.get("actual_answer") is None
         unanswered = _UNANSWERED[absent, result.get("reference_answer") is not None]
-        missing = [tally for tally in unanswered if result.get(tally[0]) is None]
+        missing = [outcome for outcome in unanswered if result.get(outcome[0]) is None]
     groups = result.get("reference_steps")
     if groups is not None and result.get("steps_score") is None:
         missing.append(("steps_score", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
@@ -95,7 +95,7 @@ def has_reference_query(groups: Any) -> bool:
 
 def failures_of(
     result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
-) -> list[Tally]:
+) -> list[Outcome]:
     """Metrics of the result itself, not of its steps, that have no value, each with the kind of failure.
 
     Args:
@@ -117,8 +117,8 @@ def failures_of(
             kinds |= dict.fromkeys(ERRORS_OF_RESULT[key], kind)
     if not counts:
         kinds |= {metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None}
-        return [tally for tally in kinds.items() if tally[0] != OUTPUTS or result.get(OUTPUTS) is None]
-    return [tally for tally in kinds.items() if result.get(tally[0]) is None]
+        return [outcome for outcome in kinds.items() if outcome[0] != OUTPUTS or result.get(OUTPUTS) is None]
+    return [outcome for outcome in kinds.items() if result.get(outcome[0]) is None]
 
 
 def says_something(answer: Any) -> bool:
@@ -126,7 +126,7 @@ def says_something(answer: Any) -> bool:
     return isinstance(answer, str) and bool(answer) and not answer.isspace()
 
 
-def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Tally]:
+def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
     """Metrics of a retrieval step without a value. F1 fails as recall does, or else as precision."""
     kinds = {
         metric: _kind(step[key])
@@ -137,11 +137,11 @@ def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Tal
     return [item for item in kinds.items() if step.get(item[0]) is None]
 
 
-def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> Iterator[Tally]:
+def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> Iterator[Outcome]:
     """Outputs of custom evaluations that have no number.
 
     A failed output is null and comes before its error. A text is not a failure, but it is not a number
-    either, so it is tallied as `TEXT`.
+    either, so it is counted as `TEXT`.
     """
     for output in outputs:
         value = result.get(output)

@@ -17,7 +17,7 @@ from graphrag_eval_async.records.outcomes import (
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
     REASON,
-    Tally,
+    Outcome,
     failures_of,
     failures_of_outputs,
     failures_of_step,
@@ -64,7 +64,7 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
         count_metrics(evaluation, result, steps)
     else:
         failures = failures_of(result, _layout_of_result(tuple(result)).errors, failed=True, counts=False)
-        evaluation.tallies = evaluation.tallies_of_error = tuple(failures + _reason(result))
+        evaluation.outcomes = evaluation.outcomes_of_error = tuple(failures + _reason(result))
     return evaluation
 
 
@@ -110,10 +110,10 @@ def count_metrics(
     if panels:
         evaluation.votes = tuple(vote for item, key in panels for vote in _votes(item, key))
     evaluation.metrics, evaluation.numbers = zip(*values, strict=True) if values else ((), ())
-    evaluation.tallies = tuple(failures)
+    evaluation.outcomes = tuple(failures)
 
 
-def _reason(result: Mapping[str, Any]) -> list[Tally]:
+def _reason(result: Mapping[str, Any]) -> list[Outcome]:
     reason = result.get(REASON)
     return [(REASON, reason)] if isinstance(reason, str) else []
 

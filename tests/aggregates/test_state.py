@@ -61,7 +61,7 @@ def with_series(
     metric: bytes = b"elapsed_sec",
     steps: Any = None,
     other: Any = None,
-    tallies: Any = (),
+    outcomes: Any = (),
     pending: Any = (),
     bins: Any = None,
     questions: Any = None,
@@ -75,7 +75,7 @@ def with_series(
     questions = questions or [doubles(*numbers if one else [nan]), {} if one else {0: several}]
     series = [*series, bins or {}, 0, questions]
     errors = [doubles(0.0), {}] if errors is None else errors
-    group = [0, errors, 1, steps or {}, other, tallies, [b"q"], {metric: series}]
+    group = [0, errors, 1, steps or {}, other, outcomes, [b"q"], {metric: series}]
     return sealed(msgspec.msgpack.encode([False, {}, {b"t": group}, pending, [], [], agreement or {}]))
 
 
@@ -166,8 +166,8 @@ def test_another_version_is_named_with_the_cure() -> None:
         with_series([False, doubles(1.0)], steps={b"a": [1, 1, 0, -1]}),
         with_series([False, doubles(1.0)], other=[1, 1, 0]),
         with_series([False, doubles(1.0)], other={b"a": [1, 1, 0, 0]}),
-        with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps", 0]]),
-        with_series([False, doubles(1.0)], tallies=[[b"steps_score", b"no_steps"]]),
+        with_series([False, doubles(1.0)], outcomes=[[b"steps_score", b"no_steps", 0]]),
+        with_series([False, doubles(1.0)], outcomes=[[b"steps_score", b"no_steps"]]),
         with_series([False, doubles(1.0)], metric=b"x", bins={32: [1, b"1"]}),
         with_series([False, doubles(1.0)], metric=b"x", bins={1: [0, b"1"]}),
         with_series([False, doubles(1.0)], metric=b"x", bins={1: [1, 1]}),
