@@ -15,7 +15,7 @@ from graphrag_eval_async.errors import UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of
-from graphrag_eval_async.sources.logs import Changes, Logs
+from graphrag_eval_async.sources.logs import Logs
 from graphrag_eval_async.sources.paths import Paths, as_logs
 from graphrag_eval_async.threads import run_in_thread
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from graphrag_eval_async.records import Known, Record
+    from graphrag_eval_async.sources.log import Changes
 
 R = TypeVar("R")
 
@@ -168,7 +169,7 @@ class Follower:
         start = self.start if is_first else None
         await self._call(lambda: self._logs.begin(known, copies or {}, start, monotonic()))
         if keep is not None:
-            await keep(*(self._logs.changes() or ({}, copies or {})))
+            await keep(*(self._logs.keys.changes() or ({}, copies or {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
@@ -216,7 +217,7 @@ class Follower:
                 self._is_over = self._is_stopped() or now - self._active >= self._timeout
                 logs.look(now, at_once=self._is_over)
                 self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
-            found = *logs.read(), logs.left, logs.changes()
+            found = *logs.read(), logs.left, logs.keys.changes()
             if any(found) or self._is_over or now >= until:
                 return found
             if self._closed.wait(max(0.0, min(self._due, until) - monotonic())):

@@ -16,11 +16,12 @@ from time import time
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId, Position
-from graphrag_eval_async.sources.file_keys import FileKeys, Start
 from graphrag_eval_async.sources.lines import LOGGER, MAX_LINE_BYTES
 from graphrag_eval_async.sources.log import (
     CLOSED,
+    FileKeys,
     Log,
+    Start,
     is_repeated,
     line_start,
     open_file,
@@ -47,15 +48,12 @@ OPEN_SHARE = 0.75
 MAX_OPEN = 65_536
 
 
-Changes = tuple[dict[str, int], dict[str, str]]
-"""Where reading of files began, and copies: see `Follower.begin`."""
-
-
 class Logs:
     """Follows files. The caller decides when to look at them, and passes the time.
 
     Attributes:
         paths: what is followed.
+        keys: which file is which.
         max_line_bytes: maximum length of a line.
     """
 
@@ -65,7 +63,7 @@ class Logs:
         self.max_line_bytes = MAX_LINE_BYTES
         self._ignore_older = ignore_older
         self._rotate_wait = rotate_wait
-        self._keys = FileKeys({}, {}, None)
+        self.keys = FileKeys({}, {}, None)
         self._logs: dict[tuple[int, int], Log] = {}  # All that were found so far, by their places.
         self._open: dict[Log, None] = {}  # Least recently read first.
         self._named: dict[str, Log] = {}  # Those that have followed names.
@@ -84,22 +82,26 @@ class Logs:
     ) -> None:
         """Find the existing files. `start` is that of `follow_jsonl` in the first run, later None."""
         line = start if isinstance(start, Position) else None
-        self._keys = FileKeys(known, copies, line)
+        self.keys = FileKeys(known, copies, line)
         self._skips, self._since = start == "end", None if start is None else {}
         self.look(now, at_once=True)
         if line is not None and not self._since:
             LOGGER.warning("%s: line to start after not found; reading from the start", line.path)
-        self._skips, self._since = False, None
         for found in self.paths.rotated(packed=True)[: self._max_open // 4]:  # The next start reads more.
-            steps = self._unpack(found, skips=start is not None or self._is_old(found.status))
+            steps = self._unpack(found)
             for _ in steps:
                 self._packed.append((found.name, steps))
                 break
+        self._skips, self._since = False, None
 
-    def _is_old(self, status: os.stat_result) -> bool:
-        return time() - status.st_mtime > self._ignore_older
+    def _is_skipped(self, found: Found) -> bool:
+        """Whether a file that is new is read from its end."""
+        modified = found.status.st_mtime
+        is_before = self._since is not None and modified < self._since.get(found.name, inf)
+        is_rotated = found.path != found.name
+        return self._skips or (is_rotated and is_before) or time() - modified > self._ignore_older
 
-    def _unpack(self, found: Found, *, skips: bool) -> Iterator[None]:
+    def _unpack(self, found: Found) -> Iterator[None]:
         """If a compressed log is to be read: decompress it step by step into a temporary file."""
         root, path = root_of(found.status, found.path), found.path
         try:
@@ -107,10 +109,10 @@ class Logs:
                 packed.seek(max(0, found.status.st_size - 4))
                 size = int.from_bytes(packed.read(), "little")  # Of the text, modulo 4 GiB.
                 is_there = os.path.exists(path.removesuffix(GZIP))  # Or gzip has not finished it.
-                if is_there or self._keys.is_packed_read(root, size):
+                if is_there or self.keys.is_packed_read(root, size):
                     return
-                if skips:
-                    self._keys.note_start(Start(self._keys.new(root), size, is_skipped=True))
+                if self._since is not None or self._is_skipped(found):
+                    self.keys.note_start(Start(self.keys.new(root), size, is_skipped=True))
                     return
                 packed.seek(0)
                 yield
@@ -146,7 +148,7 @@ class Logs:
             found += self.paths.rotated()
         self._postponed = []
         # Known files come before their copies, and originals before theirs.
-        found.sort(key=lambda each: (not self._keys.is_known(root_of(each.status)), bool(each.formers)))
+        found.sort(key=lambda each: (not self.keys.is_known(root_of(each.status)), bool(each.formers)))
         for each in found:
             if self._is_new(each.status):
                 self._enter(each)
@@ -161,7 +163,7 @@ class Logs:
 
     def _stat(self) -> list[Found]:
         """Check the logs. Returns files that must be opened."""
-        found, checked = [], set()
+        found, logs, settled = [], self._logs, self._now - SETTLING_SECONDS
         for name in self.paths.names:
             try:
                 status = os.stat(name)
@@ -171,15 +173,20 @@ class Logs:
             except OSError as error:
                 self.paths.tell(name, error)
                 continue
-            log = self._logs.get(place_of(status))
-            if log is None or self._is_new(status):
+            log = logs.get((status.st_dev, status.st_ino))
+            if log is not None and log.descriptor != CLOSED:
+                self._named[name] = log
+                if log.changed >= settled or log.seen != seen_of(status):
+                    self._check(log, status)
+            elif self._is_new(status):
                 found.append(Found(status, name, name))
-                continue
-            self._named[name] = log
-            if log.descriptor != CLOSED:
-                self._check(log, status)
-                checked.add(log)
-        for log in [log for log in self._open if log not in checked]:
+                replaced = self._named.get(name)
+                if replaced in self._open:
+                    self._check(replaced, os.fstat(replaced.descriptor))
+            elif log is not None:
+                self._named[name] = log
+        named = set(self._named.values())
+        for log in [log for log in self._open if log not in named]:
             self._check(log, os.fstat(log.descriptor))
         return found
 
@@ -193,10 +200,8 @@ class Logs:
 
     def _check(self, log: Log, status: os.stat_result) -> None:
         """Check whether there is data to read, or the file was truncated."""
-        if seen_of(status) != log.seen:
+        if log.seen != seen_of(status):
             log.changed = self._now
-        elif self._now > log.changed + SETTLING_SECONDS:
-            return
         try:
             if log.is_in(log.descriptor):
                 log.seen = seen_of(status)
@@ -257,9 +262,9 @@ class Logs:
             return None
         if former in self._open and self._is_replaced(former, descriptor):
             LOGGER.warning("%s: replaced; skipped %d bytes that were already read", path, former.offset)
-            self._keys.copies[root] = former.file.key
+            self.keys.copies[root] = former.file.key
             return former
-        start = self._keys.find(root, descriptor, path)
+        start = self.keys.find(root, descriptor, path)
         if start is not None:
             if self._since is not None:
                 self._since[found.name] = status.st_mtime
@@ -269,15 +274,15 @@ class Logs:
             for log in self._truncated:
                 if log.name in found.formers and log.trace and log.is_in(descriptor):
                     self._truncated.remove(log)
-                    self._keys.copies[root] = log.file.key
+                    self.keys.copies[root] = log.file.key
                     return log
             if self._copies.get(place_of(status), (None,))[0] == seen_of(status):
                 return None  # It was a copy of what was truncated.
-            self._keys.copies.pop(root, None)
-            skips = self._skips or self._is_old(status) or self._is_before(found)
+            self.keys.copies.pop(root, None)
+            skips = self._is_skipped(found)
             offset = line_start(descriptor, status.st_size) if skips else 0
-            start = Start(self._keys.new(root), offset, is_skipped=skips)
-        self._keys.note_start(start)
+            start = Start(self.keys.new(root), offset, is_skipped=skips)
+        self.keys.note_start(start)
         skipped = start.offset if start.is_skipped else -1
         return Log(FileId(path, start.key, followed=True), found.name, start.number, skipped, start.offset)
 
@@ -290,26 +295,20 @@ class Logs:
         """Whether a file repeats an open log, or one that was truncated just now."""
         place, seen = place_of(found.status), seen_of(found.status)
         for log in list(self._open) if found.formers else ():
-            if log.name in found.formers or self._keys.copies.get(root) == log.file.key:
+            if log.name in found.formers or self.keys.copies.get(root) == log.file.key:
                 if is_repeated(descriptor, log.descriptor):
                     if place not in self._copies:
                         LOGGER.warning("%s: repeats %s; skipped unless it differs", found.path, log.name)
                     self._copies[place] = seen, log
-                    self._keys.copies[root] = log.file.key
+                    self.keys.copies[root] = log.file.key
                     return True
                 self._check(log, os.fstat(log.descriptor))  # It may have been truncated a moment ago.
         return False
 
-    def _is_before(self, found: Found) -> bool:
-        """Whether a file was rotated before the first run begins."""
-        if self._since is None or found.path == found.name:
-            return False
-        return found.status.st_mtime < self._since.get(found.name, inf)
-
     def _look_at_gone(self) -> None:
         """Keep reading files that have lost their names, as long as they may still be written to."""
         for name, log in self._named.items():
-            if self._named.get(log.name) is not log:
+            if name != log.name and self._named.get(log.name) is not log:
                 log.name = name
             log.gone = None
         named = set(self._named.values())
@@ -360,11 +359,8 @@ class Logs:
     @property
     def left(self) -> int:
         """Bytes to read, as far as is known."""
-        return sum(log.unread for log in self._open) + len(self._packed) + len(self._postponed)
-
-    def changes(self) -> Changes | None:
-        """What later runs need, if it has changed since the last call: see `Follower.begin`."""
-        return self._keys.changes()
+        unread = sum(log.unread for log in self._open if log.seen[0] > log.offset)
+        return unread + len(self._packed) + len(self._postponed)
 
     def read(self) -> tuple[int, list[Record]]:
         """Read a chunk of each file in turn, up to `PASS_BYTES`; rotated logs before later ones.
@@ -375,7 +371,7 @@ class Logs:
             self._enter(self._postponed.pop())
         lines, self._ended = self._ended, []
         size, blocked = 0, {name for name, _ in self._packed}
-        unread = [log for log in self._open if log.unread]
+        unread = [log for log in self._open if log.seen[0] > log.offset]
         for log in sorted(unread, key=lambda log: log.seen[1] if log.is_rotated else inf):
             family = next(iter(former_names(log.name)), log.name)
             if size < PASS_BYTES and (family not in blocked or log.gone == -inf):

@@ -68,7 +68,7 @@ class Reader:
 
     def _keep(self) -> None:
         """As a journal does."""
-        if changes := self.logs.changes():
+        if changes := self.logs.keys.changes():
             self.origins |= changes[0]
             self.copies = dict(changes[1])
 
