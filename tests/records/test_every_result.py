@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,34 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 BROKEN = {**STEP, "reference_query": "SELECT ?n { ?s no:such ?n }"}
-REFERENCE = [
-    {
-        "template_id": "t",
-        "questions": [
-            {"id": "ask", "question_text": "Which?", "reference_steps": [[STEP]]},
-            {"id": "broken", "question_text": "Which?", "reference_steps": [[BROKEN]]},
-            {"id": "none", "question_text": "Which?"},
-        ],
-    }
+QUESTIONS = [
+    {"id": id_, "question_text": "Which?", **({"reference_steps": [[step]]} if step else {})}
+    for id_, step in (("ask", STEP), ("broken", BROKEN), ("none", None))
 ]
-RESPONSES: list[dict[str, Any]] = [
-    ran(RIGHT, "ask"),
-    ran(WRONG, "ask"),
-    {"question_id": "ask"},
-    {"question_id": "ask", "error": "no"},
-    ran(RIGHT, "broken"),
-    ran(RIGHT, "none"),
-    {"question_id": "none", "error": "no"},
+CASES: list[tuple[dict[str, Any], tuple[str, int | None, str | None]]] = [
+    (ran(WRONG, "ask"), ("ask", 0, "wrong_query_result")),
+    (ran(RIGHT, "ask"), ("ask", 1, "none")),
+    ({"question_id": "ask"}, ("ask", None, "no_steps")),
+    ({"question_id": "ask", "error": "no"}, ("ask", None, "no_steps")),
+    (ran(RIGHT, "broken"), ("broken", None, None)),
+    (ran(RIGHT, "none"), ("none", None, None)),
+    ({"question_id": "none", "error": "no"}, ("none", None, None)),
 ]
-EXPECTED: list[tuple[str, int | None, str | None]] = [
-    ("ask", 0, "wrong_query_result"),
-    ("ask", 1, "none"),
-    ("ask", None, "no_steps"),
-    ("ask", None, "no_steps"),
-    ("broken", None, None),
-    ("none", None, None),
-    ("none", None, None),
-]
+EXPECTED = [expected for _, expected in CASES]
 
 
 def kept(results: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
@@ -55,13 +42,15 @@ def kept(results: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("jinja2")
     monkeypatch.chdir(tmp_path)
-    Path("reference.yaml").write_text(yaml.safe_dump(REFERENCE))
+    Path("reference.json").write_text(json.dumps([{"template_id": "t", "questions": QUESTIONS}]))
     Path("config.yaml").write_text(yaml.safe_dump(graph(tmp_path)))
-    Path("responses.jsonl").write_bytes(to_jsonl(RESPONSES))
-    evaluate = ["evaluate", "reference.yaml", "responses.jsonl", "--config", "config.yaml"]
-    for options in (["-o", "plain.jsonl"], ["-o", "journal.jsonl", "--resume"]):
+    Path("responses.jsonl").write_bytes(to_jsonl([response for response, _ in CASES]))
+    evaluate = ["evaluate", "reference.json", "responses.jsonl", "--config", "config.yaml"]
+    for options in (["-o", "journal.jsonl", "--resume"], ["-o", "plain.jsonl"]):
+        capfd.readouterr()
         assert run(*evaluate, *options) == 0
         assert kept(from_jsonl(Path(options[1]).read_bytes())) == EXPECTED
+    assert "steps without a score: the queries of 1 result could not be run" in capfd.readouterr().out
     assert run(*evaluate, "-o", "table.csv") == 0
     with open("table.csv", newline="") as file:
         rows = [*csv.DictReader(file)]
@@ -69,10 +58,7 @@ def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest
     assert sorted((q, score[:1], failure) for q, score, failure in kept(rows)) == sorted(shown)
     assert run(*evaluate, "-o", "table.parquet") == 0
     assert kept(parquet.read_table("table.parquet").to_pylist()) == EXPECTED
-    capfd.readouterr()
-    assert run(*evaluate, "-o", "again.jsonl") == 0
-    assert "steps without a score: the queries of 1 result could not be run" in capfd.readouterr().out
     assert run("report", "plain.jsonl", "-o", "report.html") == 0
-    page = Path("report.html").read_text()
     message = "invalid_request: reference_steps[0][0]: error at 1:23: a prefix is not declared"
-    assert f"the queries of 1 result could not be run; the first: {message}" in page
+    told = f"the queries of 1 result could not be run; the first: {message}"
+    assert told in Path("report.html").read_text()
