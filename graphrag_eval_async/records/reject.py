@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import in_utf8
 
@@ -85,8 +84,8 @@ def _at(record: Line | LongLine | Unwritable, reason: Reason, *rest: Any) -> Rej
     return rejected if file is None else dataclasses.replace(rejected, path=file.path)
 
 
-class Rejects(Sequence[Reject]):
-    """The rejects of a stream: a sequence of the kept ones, and counts of all.
+class Rejects(list[Reject]):
+    """The rejects of a stream: a list of the kept ones, and counts of all.
 
     Attributes:
         counts: number of rejects by reason, kept or not.
@@ -94,7 +93,6 @@ class Rejects(Sequence[Reject]):
 
     def __init__(self) -> None:
         self.counts: Counter[Reason] = Counter()
-        self._kept: list[Reject] = []
 
     @property
     def total(self) -> int:
@@ -104,18 +102,8 @@ class Rejects(Sequence[Reject]):
     def add(self, reject: Reject, *, keep: bool = True) -> None:
         """Count one reject. If fewer than `KEPT_REJECTS` are kept, `keep` it too, without its content."""
         self.counts[reject.reason] += 1
-        if keep and len(self._kept) < KEPT_REJECTS:
-            self._kept.append(dataclasses.replace(reject, content=None))
-
-    @overload
-    def __getitem__(self, index: int) -> Reject: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Reject]: ...
-    def __getitem__(self, index: int | slice) -> Reject | Sequence[Reject]:
-        return self._kept[index]
-
-    def __len__(self) -> int:
-        return len(self._kept)
+        if keep and len(self) < KEPT_REJECTS:
+            self.append(dataclasses.replace(reject, content=None))
 
     def __repr__(self) -> str:
         return f"<Rejects: {self.total} in total, {len(self)} kept: {dict(self.counts)}>"
