@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 from graphrag_eval_async.errors import GraphragEvalWarning, RejectedResponse, warn_caller
@@ -29,62 +30,58 @@ LOOK_AT_NAMES = 20
 LOGGER = logging.getLogger("graphrag_eval_async")
 
 
+@dataclass(eq=False)
 class Counts:
     """The results and rejects of a stream so far; a journal restores those of earlier runs.
 
     Attributes:
-        add: counts a result that is handed out.
-        rejects_are_read: whether the caller has asked for the rejects.
-        on_restored: called with each result of an earlier run after the aggregates count it.
         samples: last number of a sample of each question that was answered, unless numbers are scattered.
+        add: counts a result that is handed out.
+        on_restored: called with each result of an earlier run after the aggregates count it.
+        rejects_are_read: whether the caller has asked for the rejects.
     """
 
-    def __init__(
-        self,
-        aggregates: RunningAggregates,
-        usage: JudgeUsage,
-        reference: Reference,
-        until: UntilDecided | None,
-        on_reject: OnReject,
-        *,
-        numbered: bool,
-    ) -> None:
+    aggregates: RunningAggregates
+    usage: JudgeUsage
+    reference: Reference
+    until: UntilDecided | None
+    on_reject: OnReject
+    is_numbered: bool
+    rejects: Rejects = field(default_factory=Rejects)
+    samples: dict[str, int] = field(default_factory=dict)
+    on_restored: list[Callable[[Mapping[str, Any]], object]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
         self.add: Callable[[Evaluation], None] = self._add_first
-        self.rejects = Rejects()
-        self.rejects_are_read = on_reject != "collect"
-        self.on_restored: list[Callable[[Mapping[str, Any]], object]] = []
-        self.samples: dict[str, int] = {}
+        self.rejects_are_read = self.on_reject != "collect"
         self._scattered: dict[str, set[int]] = {}  # Samples of earlier runs beyond a gap.
-        self._aggregates, self._usage, self._until = aggregates, usage, until
-        self._reference: Reference | None = reference
-        self._on_reject, self._numbered = on_reject, numbered
-        self._left = LOOK_AT_NAMES
+        self._left, self._is_warned = LOOK_AT_NAMES, False
 
     def _add_first(self, result: Evaluation) -> None:
-        self._aggregates.add(result)
+        self.aggregates.add(result)
         self._left -= 1
         if not self._left:
-            self.add = self._aggregates.add
+            self.add = self.aggregates.add
             self.warn_of_names("so far, ")
 
     def warn_of_names(self, when: str = "") -> None:
         """Warn once if the agent's tools seem to have other names than the reference steps."""
-        told = self._reference and misnamed_steps(self._reference, self._aggregates._step_names())
-        if told:
-            self._reference = None
+        told = misnamed_steps(self.reference, self.aggregates._step_names())
+        if told and not self._is_warned:
+            self._is_warned = True
             warn_or_log(when + told)
 
     def reject(self, reject: Reject) -> None:
         """Count a reject and give it to the caller."""
-        if self._on_reject == "collect":
+        if self.on_reject == "collect":
             if not self.rejects_are_read and reject.reason not in self.rejects.counts:
                 LOGGER.warning("rejected: %s", reject.described())
             self.rejects.add(reject)
             return
         self.rejects.add(reject, keep=False)
-        if self._on_reject == "raise":
+        if self.on_reject == "raise":
             raise RejectedResponse(reject)
-        self._on_reject(reject)
+        self.on_reject(reject)
 
     def warn_of_rejects(self) -> None:
         """Warn once of rejects that the caller has not looked at; log them if warnings are errors."""
@@ -101,7 +98,7 @@ class Counts:
 
     def take_sample(self, question_id: str) -> int | None:
         """Return the number of the next sample of a question, the lowest that is free, if it has one."""
-        if not self._numbered:
+        if not self.is_numbered:
             return None
         sample = self.samples.get(question_id, 0) + 1
         if self._scattered:
@@ -123,7 +120,7 @@ class Counts:
 
     def give_back_sample(self, question_id: str) -> None:
         """Undo counting one answer to a question; its samples keep their numbers."""
-        if self._numbered and question_id not in self._scattered:  # Else the journal has others.
+        if self.is_numbered and question_id not in self._scattered:  # Else the journal has others.
             self.samples[question_id] -= 1
             if not self.samples[question_id]:
                 del self.samples[question_id]
@@ -131,17 +128,17 @@ class Counts:
     def restore_result(self, line: DoneLine, result: dict[str, Any]) -> None:
         """Count a result from an earlier run; raise an error, and count nothing, if it is none."""
         question_id = result["question_id"]
-        sample = result["sample"] if self._numbered else 1
+        sample = result["sample"] if self.is_numbered else 1
         if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
             raise ValueError("no whole result")
-        self._aggregates.add(result)
-        if self._numbered:
+        self.aggregates.add(result)
+        if self.is_numbered:
             self._add_sample(question_id, sample)
         if "judge" in result:
             metrics = observe(result, include_errors=True).values
-            self._usage.restored_dollars += sum(value for name, value in metrics if is_counted_cost(name))
-        if self._until is not None:
-            self._until.restore(line, result)
+            self.usage.restored_dollars += sum(value for name, value in metrics if is_counted_cost(name))
+        if self.until is not None:
+            self.until.restore(line, result)
         for call in self.on_restored:
             call(result)
 
@@ -150,8 +147,8 @@ class Counts:
         if reason not in get_args(Reason):
             raise ValueError("no reject")
         self.rejects.counts[reason] += 1
-        if self._until is not None:
-            self._until.restore(line, None)
+        if self.until is not None:
+            self.until.restore(line, None)
 
 
 def warn_or_log(text: str) -> None:

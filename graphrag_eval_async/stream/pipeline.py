@@ -64,7 +64,7 @@ class EvaluationStream:
         self._until = until = None if options.until is None else UntilDecided(options.until, evaluator)
         self._is_entered = False
         self._counts = Counts(
-            self.aggregates, self.usage, self.reference, until, options.on_reject, numbered=not self._is_part
+            self.aggregates, self.usage, self.reference, until, options.on_reject, not self._is_part
         )
         queue: Any = None
         if isinstance(responses, Queue):
