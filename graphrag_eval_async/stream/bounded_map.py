@@ -9,42 +9,25 @@ from functools import partial
 from math import inf
 from time import monotonic
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, is_cancelled, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+
+    from graphrag_eval_async.sources import Source
+    from graphrag_eval_async.stream.until import UntilDecided
 
     Work: TypeAlias = "partial[Coroutine[Any, Any, R | None]]"
     Outcome: TypeAlias = "R | Work[R] | None"
-    Function: TypeAlias = "Callable[[T], Outcome[R] | Coroutine[Any, Any, Outcome[R]]]"
+    Function: TypeAlias = "Callable[[Any], Outcome[R] | Coroutine[Any, Any, Outcome[R]]]"
     Commit: TypeAlias = "Callable[[Sequence[R]], Awaitable[Sequence[R | None]]]"
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 HANDED_OVER = 20
 """Results handed over at once; more would live long enough to burden the garbage collector."""
-
-
-class Source(Protocol[T_co]):
-    """Yields batches of the items that are available; `aclose` drops all others."""
-
-    def __aiter__(self) -> AsyncIterator[Sequence[T_co]]: ...
-    async def aclose(self) -> None: ...
-
-
-class Until(Protocol[R]):
-    """Sees the results of an ordered map before they come out, and says when there are enough."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all work is to end."""
-
-    def count(self, result: R | None, *, failed: bool) -> R | None:
-        """Return what comes out in place of the next result; `failed` if work has raised an exception."""
 
 
 class BoundedMap(Generic[R]):
@@ -70,19 +53,18 @@ class BoundedMap(Generic[R]):
 
     def __init__(
         self,
-        source: Source[T],
-        function: Function[T, R],
+        source: Source | AsyncGenerator[Sequence[Any]],
+        function: Function[R],
         *,
         limit: int,
         ordered: bool = False,
-        until: Until[R] | None = None,
+        until: UntilDecided | None = None,
         commit: Commit[R] | None = None,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._source: Source[Any] = source
-        self._function: Function[Any, R] = function
-        self._limit, self._ordered = limit, ordered
-        self._until, self._commit, self._finish = until, commit, finish
+        self._source, self._function, self._limit, self._ordered = source, function, limit, ordered
+        self._until: Any = until
+        self._commit, self._finish = commit, finish
         self.in_flight = self._places = self._next = 0
         self.is_exhausted = self._stopped = self._aborted = self._closed = self._finished = False
         self._ready: deque[R] = deque()
@@ -212,7 +194,7 @@ class BoundedMap(Generic[R]):
                 raise
             self._fail(error)
 
-    async def _admit(self, source: Source[Any]) -> None:  # noqa: C901  (each response passes here)
+    async def _admit(self, source: Source | AsyncGenerator[Sequence[Any]]) -> None:  # noqa: C901  (each response passes here)
         function, ready, limit = self._function, self._ready, self._limit
         is_direct = not self._ordered and self._commit is None
         due = monotonic() + SLICE_SECONDS

@@ -24,7 +24,7 @@ from graphrag_eval_async.stream.until import Decision, UntilDecided
 from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Record, Rejects
@@ -63,7 +63,7 @@ class EvaluationStream:
         self.usage = JudgeUsage(FREE) if session is None else session.usage
         self._until = until = None if options.until is None else UntilDecided(options.until, evaluator)
         self._is_entered = False
-        self._counts = Counts(
+        self._counts = counts = Counts(
             self.aggregates, self.usage, self.reference, until, options.on_reject, not self._is_part
         )
         queue: Any = None
@@ -85,23 +85,15 @@ class EvaluationStream:
             self._journal = OpenJournal(
                 journal,
                 done,
-                self._counts.restore_result,
-                self._counts.restore_reject,
+                counts.restore_result,
+                counts.restore_reject,
                 partial(_fingerprints, evaluator, responses, options),
                 retry_errors=questions is not None and questions.retry_errors,
             )
         store, execution = queue or self._journal, evaluator.execution_session()
         self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
         intake = Intake(
-            evaluator,
-            session,
-            execution,
-            self._counts,
-            self._done,
-            questions,
-            until,
-            options,
-            store is not None,
+            evaluator, session, execution, counts, self._done, questions, until, options, store is not None
         )
         if (shared := queue or questions) is not None:
             source = Source(shared.batches(), None)
@@ -117,7 +109,7 @@ class EvaluationStream:
             ordered=options.ordered or until is not None,
             until=until,
             commit=None if store is None else store.commit,
-            finish=partial(_close, store, session, execution),
+            finish=partial(_close, [store, session, execution]),
         )
 
     @property
@@ -305,8 +297,7 @@ def _fingerprints(evaluator: Evaluator, responses: object, options: StreamOption
     return evaluator.fingerprints() | own
 
 
-async def _close(*closing: Any) -> None:
+async def _close(closing: Iterable[Any]) -> None:
     async with AsyncExitStack() as stack:
-        for each in closing:
-            if each is not None:
-                stack.push_async_callback(each.aclose)
+        for each in filter(None, closing):
+            stack.push_async_callback(each.aclose)
