@@ -20,7 +20,7 @@ from graphrag_eval_async.aggregates.questions import (
     name_of,
     rows_of,
 )
-from graphrag_eval_async.aggregates.series import Series, packed
+from graphrag_eval_async.aggregates.series import Column, Series
 from graphrag_eval_async.aggregates.steps import (
     MOST_NAMES,
     STEP_COUNTS,
@@ -122,20 +122,20 @@ class Group:
         places = [known.setdefault(name, len(known)) for name in map(name_of, questions)]
         # Most often each result is the first one of its question, or else none is.
         by_place = {} if len(known) == first + len(rows) else rows_of(places)
-        columns = [packed(values) for values in zip(*numbers, strict=True)]
+        columns = [Column.of(values) for values in zip(*numbers, strict=True)]
         errors = array("d", [failed]) * len(rows)
         moved: list[tuple[QuestionValues, Sequence[float]]] = [(self.errors_by_question, errors)]
-        for name, (values, integral) in zip(metrics, columns, strict=True):
+        for name, column in zip(metrics, columns, strict=True):
             own = metric(self.series, name, by_question=True)
             for each in (own, metric(micro, name)):
-                each.add(values, integral)
+                each.add(column)
             if own.questions is not None:
-                moved.append((own.questions, values))
+                moved.append((own.questions, column.values))
         for of_questions, values in moved:
             if by_place or type(values) is not array or not of_questions.append(first, values):
                 of_questions.add(by_place or rows_of(places), values)
         counted: Iterable[tuple[str, Sequence[float]]] = (
-            (name, values) for name, (values, _) in zip(metrics, columns, strict=True)
+            (name, column.values) for name, column in zip(metrics, columns, strict=True)
         )
         if sum(map(samples.count, FIRST)) < len(rows) or len({*metrics}) < len(metrics):
             firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]

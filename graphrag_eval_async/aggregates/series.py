@@ -6,7 +6,7 @@ from array import array
 from contextlib import suppress
 from operator import neg
 from struct import pack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, mean, sum_floats, sum_units
 from graphrag_eval_async.aggregates.histogram import Histogram
@@ -28,23 +28,31 @@ def stored(value: float) -> float:
     return double if double == value else value
 
 
-def packed(values: Sequence[float]) -> tuple[Sequence[float], bool]:
-    """Return floats and ints as an array of doubles, if these equal them, and whether all are ints.
+class Column(NamedTuple):
+    """Values of a metric, as an array of doubles if these equal them, which is several times faster to add.
 
-    An array is several times faster to add.
+    `integral` says whether all are ints, and `units` is their exact sum, as a multiple of 2**-1074.
     """
-    kinds = {*map(type, values)}
-    if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
-        return [stored(value) for value in values], kinds == _INTS
-    doubles = array("d")
-    doubles.frombytes(pack(f"{len(values)}d", *values))  # A third of the time of `array("d", values)`.
-    return doubles, kinds == _INTS
+
+    values: Sequence[float]
+    integral: bool
+    units: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """Make one of floats and ints."""
+        kinds = {*map(type, values)}
+        if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
+            return cls([stored(value) for value in values], kinds == _INTS, sum_units(values))
+        doubles = array("d")
+        doubles.frombytes(pack(f"{len(values)}d", *values))  # A third of the time of `array("d", values)`.
+        return cls(doubles, kinds == _INTS, sum_floats(doubles))
 
 
 class Series:
     """The values of one metric: order statistics and exact sum.
 
-    Added values wait, 8 bytes each, and are summed and sorted in batches: when there are `CHUNK` of them or
+    Added values wait, 8 bytes each, and are sorted in batches: when there are `CHUNK` of them or
     when statistics are read. `integral` says whether all values are ints; they are stored as doubles even so,
     except ints that no double equals.
 
@@ -53,9 +61,10 @@ class Series:
     Attributes:
         histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
         questions: for a template, its values by question; filled by the owner.
+        units: the exact sum of the values, as a multiple of 2**-1074.
     """
 
-    __slots__ = ("_floats", "_ordered", "_units", "_waiting", "histogram", "integral", "questions")
+    __slots__ = ("_floats", "_ordered", "_waiting", "histogram", "integral", "questions", "units")
 
     def __init__(self, metric: str, *, by_question: bool = False) -> None:
         self.histogram = Histogram() if may_be_bounded(metric) else None
@@ -63,15 +72,16 @@ class Series:
         self.integral = True
         self._ordered = OrderedValues()
         self._floats = 0
-        self._units = 0
+        self.units = 0
         self._waiting = array("d")
 
-    def add(self, values: Sequence[float], integral: bool) -> None:
-        """Add numbers as `packed` returns them."""
-        self.integral &= integral
+    def add(self, column: Column) -> None:
+        values = column.values
+        self.integral &= column.integral
+        self.units += column.units
         if type(values) is not array:
-            wide = [value for value in values if type(value) is int]
-            self._count(wide, wide=bool(wide))
+            self._ordered.widen()
+            self._ordered.extend([value for value in values if type(value) is int])
             values = [value for value in values if type(value) is float]
         self._waiting.extend(values)
         if len(self._waiting) > CHUNK:
@@ -80,7 +90,7 @@ class Series:
     def _settle(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, array("d")
-            self._count(waiting)
+            self._ordered.extend(waiting)
 
     @property
     def values(self) -> OrderedValues:
@@ -91,29 +101,24 @@ class Series:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._ordered)
 
-    @property
-    def units(self) -> int:
-        """The exact sum of the values, as a multiple of 2**-1074."""
-        self._settle()
-        return self._units
-
     def merge(self, other: Series) -> None:
         """Add the values of `other`, except those in `questions`, whose places may differ."""
+        self.integral &= other.integral
+        self.units += other.units
+        if other.values.wide:
+            self._ordered.widen()
         for chunk in other.values.chunks:
-            self.extend(chunk, integral=other.integral, wide=other.values.wide)
+            self._ordered.extend(chunk)
         if self.histogram is not None and other.histogram is not None:
             self.histogram.merge(other.histogram)
 
     def extend(self, values: Collection[float], *, integral: bool, wide: bool = False) -> None:
         """Add values in the form of `self.values`: floats, and ints only if `wide`."""
         self.integral &= integral
-        self._count(values, wide=wide)
-
-    def _count(self, values: Collection[float], *, wide: bool = False) -> None:
         if wide:
             self._ordered.widen()
         self._ordered.extend(values)
-        self._units += sum_units(values) if wide else sum_floats(values)
+        self.units += sum_units(values) if wide else sum_floats(values)
 
     def replace(self, new: Sequence[float], gone: Sequence[float]) -> None:
         """Add `new` floats and ints; remove `gone` ones, which were added by `replace`."""
@@ -124,9 +129,9 @@ class Series:
             new, gone, moved = ([*map(stored, some)] for some in (new, gone, moved))
         if int in map(type, moved):  # Ints that no double equals.
             self.values.widen()
-            self._units += sum_units(moved)
+            self.units += sum_units(moved)
         else:
-            self._units += sum_floats(moved)
+            self.units += sum_floats(moved)
         self.integral = not self._floats
         self.values.extend(new)
         for value in gone:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates.exact import ONE, sum_floats, sum_units, to_units
 from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
-from graphrag_eval_async.aggregates.series import Series, packed
+from graphrag_eval_async.aggregates.series import Column, Series
 from tests.aggregates.oracle import statistics_of
 from tests.aggregates.strategies import numbers
 
@@ -29,9 +29,9 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 def stats(values: Sequence[float]) -> dict[str, float]:
     series = Series("x")
     for value in values:
-        series.add(*packed([value]))
+        series.add(Column.of([value]))
     together = Series("x")
-    together.add(*packed(values))
+    together.add(Column.of(values))
     assert together.stats() == series.stats()
     return series.stats()
 
@@ -73,7 +73,7 @@ def test_ints_are_as_the_standard_library_has_them(values: list[int]) -> None:
 @given(st.lists(numbers, min_size=1), st.integers(0, 100))
 def test_quantiles_are_between_their_neighbours(values: list[float], percent: int) -> None:
     series = Series("x")
-    series.add(*packed(values))
+    series.add(Column.of(values))
     place = Fraction(percent, 100) * (len(values) - 1)
     ascending = sorted(map(Fraction, values))
     low, high = ascending[math.floor(place)], ascending[math.ceil(place)]
