@@ -43,7 +43,7 @@ MAX_RESULT_DEPTH = MAX_DEPTH + 1
 
 
 async def run_evaluation(
-    reference: str | os.PathLike[str] | Templates | Reference,
+    reference: str | os.PathLike[str] | Templates | Reference | None,
     responses: Responses | Mapping[str, Mapping[str, Any]],
     *,
     missing: Literal["raise", "skip"] = "raise",
@@ -55,7 +55,8 @@ async def run_evaluation(
     """Evaluate a finished set of responses.
 
     Args:
-        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`; or None, as for
+            `evaluate_stream`.
         responses: a path to JSONL, an iterable of responses, as for `evaluate_stream`, or a dict from
             question id to response.
         missing: "raise" requires a response to every question, "skip" accepts missing ones.
@@ -66,7 +67,8 @@ async def run_evaluation(
         options: as in `Evaluator`.
 
     Returns:
-        the results in the order of the reference set; samples of one question in the order of the input.
+        the results in the order of the reference set, if there is one; samples of one question, and results
+        without a reference set, in the order of the input.
         Values inside reference steps, such as `args`, belong to the reference set and must not be changed.
 
     Raises:
@@ -79,6 +81,7 @@ async def run_evaluation(
     stream = evaluate_stream(
         reference,
         list(_with_ids(responses)) if isinstance(responses, Mapping) else responses,
+        ordered=reference is None,
         max_in_flight=max_in_flight,
         max_line_bytes=max_line_bytes,
         on_reject="collect" if on_reject == "raise" else on_reject,
@@ -91,6 +94,8 @@ async def run_evaluation(
         raise RejectedResponses(rejects, rejects.total)
     if missing == "raise" and stream.missing:
         raise MissingResponses(stream.missing)
+    if reference is None:
+        return results
     places = {question_id: place for place, question_id in enumerate(stream.reference.questions)}
     return sorted(results, key=lambda result: (places[result["question_id"]], result["sample"]))
 

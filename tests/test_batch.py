@@ -59,6 +59,12 @@ async def test_they_are_those_of_a_stream(tmp_path: Path) -> None:
         assert await run_evaluation(REFERENCE, source) == expected
 
 
+async def test_without_a_reference_set_they_stand_in_the_order_of_the_input() -> None:
+    responses = [{"question": str(i % 3), "padding": "x" * (250_000 if i % 2 else 1)} for i in range(8)]
+    results = await run_evaluation(None, responses)
+    assert [result["question_text"] for result in results] == [each["question"] for each in responses]
+
+
 async def test_a_dict_by_question_id() -> None:
     by_id = {f"q{i}": answer(i) for i in (2, 0, 1)}
     del by_id["q2"]["question_id"]

@@ -90,8 +90,6 @@ class Reference:
 
     __slots__ = ("_contents", "doubts", "prepared", "questions", "step_names", "templates")
 
-    questions: Mapping[str, Question]
-
     def __init__(
         self,
         templates: Templates | Raw,
@@ -126,7 +124,7 @@ class Reference:
 
     def __setstate__(self, contents: Contents) -> None:
         self._contents = contents
-        self.questions = MappingProxyType(contents.questions)
+        self.questions: Mapping[str, Question] = MappingProxyType(contents.questions)
         self.templates = tuple(contents.templates)
         self.step_names = frozenset(contents.step_names).union(*map(accepted_names, contents.step_names))
         self.prepared = PreparedSteps(contents.questions, contents.comparators)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.reference import Templates
 
-
 _BREAKS = re.compile("[\\x85\\u2028\\u2029\\ufeff]")
 """Text that PyYAML writes as is but reads as something else, unless it is in double quotes."""
 
@@ -93,21 +92,28 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
     target = Path(path)
     if target.suffix not in {".yaml", ".yml", ".json"}:
         raise UsageError(f"path: expected a name that ends in .yaml, .yml or .json, got {str(path)!r}")
-    read = reference if isinstance(reference, Reference) else Reference(reference)
-    templates: dict[str, list[dict[str, Any]]] = {name: [] for name in read.templates}
-    for question in read:
-        keys = {"id": question.id, "question_text": question.text}
-        more = {"reference_answer": question.reference_answer, "reference_steps": question.reference_steps}
-        templates[question.template_id].append(keys | {k: v for k, v in more.items() if v is not None})
-    written = [{"template_id": name, "questions": questions} for name, questions in templates.items()]
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    text = orjson.dumps(written, option=options) if target.suffix == ".json" else _yaml(written)
+    if isinstance(reference, Reference):
+        templates = _templates_of(reference)
+    else:  # Unknown keys are written, too.
+        Reference(reference)
+        templates = orjson.loads(orjson.dumps(reference))
+    is_json = target.suffix == ".json"
+    text = orjson.dumps(templates, option=orjson.OPT_INDENT_2) + b"\n" if is_json else _yaml(templates)
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(text)
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _templates_of(reference: Reference) -> list[dict[str, Any]]:
+    templates: dict[str, list[dict[str, Any]]] = {name: [] for name in reference.templates}
+    for question in reference:
+        keys = {"id": question.id, "question_text": question.text}
+        more = {"reference_answer": question.reference_answer, "reference_steps": question.reference_steps}
+        templates[question.template_id].append(keys | {k: v for k, v in more.items() if v is not None})
+    return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
 
 
 def _yaml(templates: Any) -> bytes:

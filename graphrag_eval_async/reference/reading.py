@@ -62,8 +62,7 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
         with suppress(TypeError):
             written = orjson.dumps(templates, option=_PLAIN)
             text = None if b"null" in written else Raw(written)  # A number may not be finite.
-    contents = None if text is None else _read_usual(text, comparators)
-    if contents is not None:
+    if text is not None and (contents := _read_usual(text, comparators)) is not None:
         return contents
     if isinstance(templates, Raw):
         from graphrag_eval_async.records.yaml_file import read_json  # YAML takes long to import
@@ -73,7 +72,7 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
 
 
 class _Problem(Exception):  # noqa: N818
-    """The first problem of a part of a reference set. The message begins with its place."""
+    """The first problem of a template or question. The message begins with its place."""
 
 
 _Value: TypeAlias = str | int | float | bool | None
@@ -140,8 +139,6 @@ _TEMPLATE_KEYS, _QUESTION_KEYS, _STEP_KEYS = (
     tuple(sorted(each.__struct_fields__)) for each in (TemplateShape, QuestionShape, ReferenceStepShape)
 )
 _OF_TABLES: Mapping[str, Any] = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
-"""Keys of steps that say how tables are compared, and their defaults."""
-
 _FLAT = "; the steps of a group are a list of their own: [[{name: ...}]]"
 
 

@@ -121,10 +121,9 @@ def json_schema(name: str) -> dict[str, Any]:
     if name not in SHAPES:
         raise UsageError(f"no schema {name!r}; {did_you_mean(name, SHAPES)}")
     schema = msgspec.json.schema(SHAPES[name])
-    models = ("GenerationConfig", "JudgeConfig", "EmbeddingConfig")
-    for model in (schema.get("$defs", {}).get(each) for each in models):
-        if model is not None:  # Other keys go into the request.
-            model["additionalProperties"] = True
+    for model in schema.get("$defs", {}).values():
+        if model["title"] in ("GenerationConfig", "JudgeConfig", "EmbeddingConfig"):
+            model["additionalProperties"] = True  # They go into the request.
             model["properties"]["api_base"] = model["properties"]["base_url"]
     if name == "results":  # Those of other programs may lack these keys.
         schema["$defs"]["Result"]["required"] += ["steps_score", "failure"]

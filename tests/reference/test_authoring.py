@@ -132,3 +132,6 @@ def test_failed_save_keeps_the_old_file(tmp_path: Path) -> None:
         save_reference(with_step({"name": "x", "output": "y"}), tmp_path / "r.txt")
     assert [each.name for each in tmp_path.iterdir()] == ["r.yaml"]
     assert path.read_text() == "old"
+    given = [with_step({"name": "x", "output": "y"})[0] | {"note": 1}]
+    save_reference(given, tmp_path / "n.json")
+    assert json.loads((tmp_path / "n.json").read_text()) == given
