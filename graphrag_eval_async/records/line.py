@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
@@ -45,10 +46,9 @@ class FileId:
 
     Attributes:
         path: name of the file when it was opened.
-        key: identifies the file. It stays the same when the file is renamed. For a followed file, it changes
-            when the file is truncated, and differs for another file that takes over its name or inode number.
-        followed: whether the file is followed as it grows. A file that is not followed is read from its start
-            each time.
+        key: identifies the file, even if it is renamed. For a followed file, it changes when the file is
+            truncated, and differs for another file that takes over its name or inode number.
+        followed: whether the file is followed as it grows, not read from its start each time.
         is_part: whether only a part of the file is read, so that numbers of lines are not known.
     """
 
@@ -158,18 +158,19 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums, `Decimal` (written as a
     number), and the scalars and arrays of NumPy.
     """
+    reason: Reason = "invalid_field"
     try:
         data = orjson.dumps(item, default=_plain)
-        if b"null" in data and _may_hold_infinity(item):
-            _check_finite(item, "")
-        return Line(number, offset, data)
+        if b"null" not in data or not _may_hold_infinity(item) or (message := _problem(item, "")) is None:
+            return Line(number, offset, data)
     except (TypeError, ValueError) as error:
         message = str(error)
-        too_deep = message.endswith(_TOO_DEEP)
-        if not too_deep and (found := _first_unwritable(item)) is not None:
-            message = found
-        data = _show(item).encode(errors="backslashreplace")
-        return Unwritable(number, offset, data, "too_deep" if too_deep else "invalid_field", message)
+        if message.endswith(_TOO_DEEP):
+            reason = "too_deep"
+        else:
+            with suppress(RecursionError):
+                message = _problem(item, "") or message
+    return Unwritable(number, offset, repr_of(item).encode(errors="backslashreplace"), reason, message)
 
 
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
@@ -204,52 +205,30 @@ def _may_hold_infinity(item: Any) -> bool:
         return True
 
 
-def _check_finite(value: Any, place: str) -> None:
-    """Raise ValueError, with the place, if any number in `value` is not finite."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{place or 'the response'}: {value} is not a finite number")
-    for key, child in _children(value):
-        _check_finite(child, place + key if place else key.removeprefix("."))
-
-
-def _children(value: Any) -> Iterable[tuple[str, Any]]:
-    """The direct parts of a value, each with the last part of its path."""
-    if isinstance(value, str | bytes | int | float | None):
-        return ()
+def _problem(value: Any, place: str) -> str | None:
+    """Place and problem of the first part of a value that cannot be written as JSON; None if all can."""
     if is_dataclass(value) and not isinstance(value, type):
-        return ((f".{field.name}", getattr(value, field.name)) for field in fields(value))
-    if not isinstance(value, Mapping | list | tuple):
-        try:
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif not isinstance(value, str | int | float | list | tuple | None):
+        with suppress(Exception):  # What orjson knows, or what cannot be written.
             value = _plain(value)
-        except Exception:  # noqa: BLE001  (orjson writes it, or nothing can)
-            return ()
-    if isinstance(value, Mapping):
-        return (
-            (f".{key}" if isinstance(key, str) else f"[{repr_of(key)}]", child)
-            for key, child in value.items()
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place or 'the response'}: {value} is not a finite number"
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        parts = (
+            (f"{place}.{key}" if place else key, part) for key, part in value.items() if type(key) is str
         )
-    if isinstance(value, list | tuple):
-        return ((f"[{index}]", child) for index, child in enumerate(value))
-    return (("", value),) if isinstance(value, float) else ()
-
-
-def _first_unwritable(value: Any, place: str = "") -> str | None:
-    """Place and problem of the innermost part of a value that cannot be written as JSON."""
+    elif isinstance(value, list | tuple):
+        parts = ((f"{place}[{index}]", part) for index, part in enumerate(value))
+    for name, part in parts:
+        if found := _problem(part, name):
+            return found
     try:
         orjson.dumps(value, default=_plain)
     except (TypeError, ValueError) as error:
-        for key, child in _children(value):
-            if found := _first_unwritable(child, place + key if place else key.removeprefix(".")):
-                return found
         return f"{place or 'the response'}: {error.__cause__ or error}"
     return None
-
-
-def _show(item: Any) -> str:
-    """A dict by its members, of which some may have no `repr`: an integer of thousands of digits, say."""
-    if type(item) is dict:
-        return "{" + ", ".join(f"{repr_of(key)}: {repr_of(value)}" for key, value in item.items()) + "}"
-    return repr_of(item)
 
 
 def repr_of(value: Any) -> str:

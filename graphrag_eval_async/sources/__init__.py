@@ -15,7 +15,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.sources.files import PIECE_BYTES
 from graphrag_eval_async.sources.follow import Follower, Lag, follow_jsonl
-from graphrag_eval_async.sources.lines import Splitter, is_blank, long_line, objects_of, split_lines
+from graphrag_eval_async.sources.lines import Splitter, is_blank, line_of, objects_of, split_lines
 from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
 
 __all__ = [
@@ -137,6 +137,7 @@ async def from_iterable(
             yield [item]
             continue
         number, offset = splitter.number, splitter.offset
+        record: Record | None = None
         if isinstance(item, str | bytes | bytearray | memoryview):
             data = item.encode(errors="surrogatepass") if isinstance(item, str) else bytes(item)
             if data.find(b"\n", 0, -1) >= 0:
@@ -145,16 +146,14 @@ async def from_iterable(
                 if splitter.held:
                     yield splitter.finish()
                 continue
-            record: Line | Unwritable = Line(number, offset, data.removesuffix(b"\n"))
+            data = data.removesuffix(b"\n")
         else:
             record = write_line(item, number, offset)
-        splitter.number, splitter.offset = number + 1, offset + len(record.data) + 1
-        if isinstance(record, Unwritable):
-            yield [record]
-        elif len(record.data) > max_line_bytes:
-            yield [long_line(record.data, number, offset, max_line_bytes)]
-        else:
-            yield [] if is_blank(record.data, number) else [record]
+            data = record.data
+        splitter.number, splitter.offset = number + 1, offset + len(data) + 1
+        if not isinstance(record, Unwritable):
+            record = None if is_blank(data, number) else line_of(data, number, offset, max_line_bytes)
+        yield [] if record is None else [record]
 
 
 async def _each(items: Iterable[Any]) -> AsyncGenerator[Any]:

@@ -137,7 +137,7 @@ class Splitter:
         while (end := chunk.find(b"\n", start)) >= 0:  # Twice as fast as split.
             data = chunk[start:end]
             if end - start > self._limit:
-                lines.append(long_line(data, number, offset + start, self._limit, file))
+                lines.append(line_of(data, number, offset + start, self._limit, file))
             elif data and not data.isspace():
                 # Same as `Line(...)`, at half the cost.
                 lines.append(tuple.__new__(Line, (number, offset + start, data, file, True)))
@@ -204,11 +204,8 @@ class Splitter:
         place = 0
         for data in objects:
             place = text.index(data, place)
-            offset, line = self.offset + place, data.replace(b"\n", b" ")
-            if len(line) > self._limit:
-                lines.append(long_line(line, self.number, offset, self._limit, self._file))
-            else:
-                lines.append(Line(self.number, offset, line, self._file))
+            line = data.replace(b"\n", b" ")
+            lines.append(line_of(line, self.number, self.offset + place, self._limit, self._file))
             self.number += 1
             place += len(data)
             if len(lines) == BATCH_OBJECTS:
@@ -224,7 +221,9 @@ def is_blank(data: bytes, number: int) -> bool:
     return not text or text.isspace()
 
 
-def long_line(data: bytes, number: int, offset: int, limit: int, file: FileId | None = None) -> LongLine:
-    """A line over the limit that is available in one piece."""
+def line_of(data: bytes, number: int, offset: int, limit: int, file: FileId | None = None) -> Line | LongLine:
+    """A line that is available in one piece."""
+    if len(data) <= limit:
+        return Line(number, offset, data, file)
     digest = hashlib.sha256(data).hexdigest()
     return LongLine(number, offset, data[:HEAD_BYTES], len(data), limit, digest, file)

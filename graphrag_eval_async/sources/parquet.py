@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from datetime import date, time, timedelta
+from contextlib import suppress
+from datetime import timedelta
 from importlib.util import find_spec
 from io import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import SourceError, UsageError
-from graphrag_eval_async.records import Line, Unwritable, write_line
+from graphrag_eval_async.records import Line, write_line
 from graphrag_eval_async.sources.files import in_thread, open_binary, read_start
-from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.sources.lines import line_of
 from graphrag_eval_async.sources.remote import RANGE_BYTES, is_address, shown, suffix_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Group(NamedTuple):
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a path is that of a Parquet file, by its suffix or, for a regular file, its first bytes."""
+    """Whether a file is Parquet, by its suffix or, if it is a regular file, its first bytes."""
     suffix = suffix_of(path)
     if suffix in SUFFIXES:
         return True
@@ -70,25 +71,22 @@ class ParquetRows:
         import pyarrow
         from pyarrow import parquet
 
-        self._errors = (pyarrow.ArrowException, OSError)
-        source = open_binary(path, buffer_bytes=RANGE_BYTES)
+        self._errors = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
+        source = open_binary(path, RANGE_BYTES)
         self.close = source.close
         try:
             self._size = source.seek(0, SEEK_END)
-            self._file = parquet.ParquetFile(
-                source, buffer_size=BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us"
-            )
-        except SourceError:
-            source.close()
-            raise
-        except self._errors as error:
+            options: Any = {"pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
+            self._file = parquet.ParquetFile(source, buffer_size=BUFFER_BYTES, **options)
+        except (SourceError, *self._errors) as error:
             source.close()
             raise self._unreadable(error) from None
 
-    def _unreadable(self, error: Exception, group: Group | None = None) -> SourceError:
-        place = self._name if group is None else f"{self._name}: row group {group.number}"
+    def _unreadable(self, error: Exception) -> SourceError:
+        if isinstance(error, SourceError):
+            return error
         kind = getattr(error, "strerror", None) or str(error).partition("\n")[0][:200]
-        return SourceError(f"{place}: cannot be read as Parquet: {kind}")
+        return SourceError(f"{self._name}: cannot be read as Parquet: {kind}")
 
     def groups(self, start: int = 0, end: int | None = None) -> list[Group]:
         """The row groups that begin in these bytes of the file, if each row took as many."""
@@ -108,22 +106,16 @@ class ParquetRows:
         """The rows of a row group as lines of JSON.
 
         The `offset` of a line is the number of rows before it in the file, and its `number` one more.
-
-        Raises:
-            SourceError: the row group cannot be read.
         """
         row = group.first
         try:
             for batch in self._file.iter_batches(ROWS, row_groups=[group.number]):
                 yield [
-                    as_record(item, row + i, file, max_line_bytes, (group.number, row + i - group.first))
-                    for i, item in enumerate(responses(batch))
+                    as_record(item, row + i, file, max_line_bytes) for i, item in enumerate(responses(batch))
                 ]
                 row += batch.num_rows
-        except SourceError:
-            raise
         except self._errors as error:
-            raise self._unreadable(error, group) from None
+            raise self._unreadable(error) from None
 
 
 async def rows_of(
@@ -149,55 +141,22 @@ async def rows_of(
         rows.close()
 
 
-def responses(batch: Any) -> Iterator[Any]:
-    """The rows of an Arrow table or batch, each a dict, or an error if it cannot be decoded."""
-    try:
-        yield from [_response(row) for row in batch.to_pylist()]
-    except (ValueError, OverflowError):  # Arrow's errors of values are ValueErrors.
-        for place in range(batch.num_rows):
-            try:
-                yield _response(batch.slice(place, 1).to_pylist()[0])
-            except (ValueError, OverflowError) as error:
-                yield error
+def responses(batch: Any) -> Iterator[dict[str, Any]]:
+    """The rows of an Arrow table or batch, with the values that JSON lines would have."""
+    for row in batch.to_pylist():
+        yield {name: _plain(value, name in JSON_COLUMNS) for name, value in row.items() if value is not None}
 
 
-def as_record(
-    item: Any, row: int, file: FileId | None, max_line_bytes: int, place: tuple[int, int] | None = None
-) -> Record:
-    """A row, as `responses` yields it, as a line of JSON; `place` is its row group and its number there."""
-    record: Record
-    if isinstance(item, Exception):
-        record = Unwritable(row + 1, row, b"", "invalid_field", str(item).partition("\n")[0])
-    else:
-        record = write_line(item, row + 1, row)
-    if isinstance(record, Unwritable):
-        where = "" if place is None else "row group {}, row {} of it: ".format(*place)
-        message = where + record.message
-        # The text tells rows apart that cannot be shown.
-        data = record.data or message.encode(errors="backslashreplace")
-        return record._replace(data=data, message=message, file=file)
-    if isinstance(record, Line) and len(record.data) > max_line_bytes:
-        return long_line(record.data, row + 1, row, max_line_bytes, file)
+def as_record(item: dict[str, Any], row: int, file: FileId | None, max_line_bytes: int) -> Record:
+    """A row, as `responses` yields it, as a line of JSON."""
+    record = write_line(item, row + 1, row)
+    if isinstance(record, Line):
+        return line_of(record.data, row + 1, row, max_line_bytes, file)
     return record._replace(file=file)
 
 
-def _response(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the values that a JSON line would have; nulls are as if absent."""
-    found = {}
-    for name, value in row.items():
-        if value is None:
-            continue
-        if name in JSON_COLUMNS and isinstance(value, str | bytes) and value[:1] in ("[", "{", b"[", b"{"):
-            try:
-                found[name] = orjson.loads(value)
-            except ValueError as error:
-                raise ValueError(f"{name}: not JSON: {error}") from None
-        else:
-            found[name] = _plain(value)
-    return found
-
-
-def _plain(value: Any) -> Any:
+def _plain(value: Any, may_be_json: bool = False) -> Any:
+    """A value without nulls, which are as if absent; JSON text is decoded if it may be."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -205,7 +164,8 @@ def _plain(value: Any) -> Any:
             return {str(key): _plain(each) for key, each in value if each is not None}
         return [_plain(each) for each in value]
     if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, date | time):
-        return value.isoformat()
+        value = value.decode(errors="backslashreplace")
+    if may_be_json and isinstance(value, str) and value[:1] in ("[", "{"):
+        with suppress(ValueError):
+            return orjson.loads(value)
     return value.total_seconds() if isinstance(value, timedelta) else value

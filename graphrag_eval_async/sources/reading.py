@@ -157,7 +157,7 @@ class JsonlFiles:
             shuffled = ShuffledLines(max_line_bytes)
             for path in await in_thread(self._files):
                 await shuffled.add(path)
-            self.lines = shuffled.count
+            self.lines = len(shuffled)
             sources = [shuffled.batches(self._seed, self._count)]
         for source in sources:
             try:

@@ -6,38 +6,42 @@ import os
 import random
 from array import array
 from bisect import bisect_right
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
+from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line, LongLine
-from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread, open_binary, unreadable
+from graphrag_eval_async.sources.files import (
+    PIECE_BYTES,
+    in_thread,
+    open_binary,
+    reading_threads,
+    unreadable,
+)
 from graphrag_eval_async.sources.lines import Splitter
 from graphrag_eval_async.sources.paths import key_of
 from graphrag_eval_async.sources.remote import shown
 from graphrag_eval_async.sources.shards import cannot_be_cut
+from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from collections.abc import AsyncGenerator, Callable
 
     from graphrag_eval_async.records import Record
 
 BATCH_LINES = 64
 BATCH_BYTES = 1 << 16
-"""Maximum bytes of lines read together, since each switch to a thread and back takes time."""
-
-FOUND_BYTES = 1 << 24
-"""Bytes of a file in which lines are found before a cancellation is heeded."""
+"""Bytes of lines that are read together, since each switch to a thread and back takes time."""
 
 OPEN_FILES = 64
 """Maximum number of files that are kept open."""
 
 
 class _File(NamedTuple):
-    """A file, and the index of its first line among those of all files."""
-
     id: FileId
-    first: int
+    first: int  # Index of its first line among those of all files.
 
 
 class ShuffledLines:
@@ -51,40 +55,30 @@ class ShuffledLines:
         self._descriptors: dict[int, int] = {}
         self._open = ExitStack()
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         """The number of lines, without blank ones."""
         return len(self._order)
 
     async def add(self, path: str) -> None:
-        """Find the lines of a file.
+        """Find the lines of a file; raises a `SourceError` if it can only be read from start to end."""
+        stopped = Event()
+        await run_in_thread(partial(self._find, path, stopped), stopped.set, threads=reading_threads())
 
-        Raises:
-            SourceError: the file cannot be read, or can only be read from start to end.
-        """
-        if problem := await in_thread(cannot_be_cut, path):
+    def _find(self, path: str, stopped: Event) -> None:
+        if problem := cannot_be_cut(path):
             raise SourceError(f"{shown(path)}: cannot be shuffled: {problem}")
-        with closing(self._find(path)) as finding:
-            while await in_thread(next, finding, False):
-                pass
-
-    def _find(self, path: str) -> Generator[bool]:
-        """Find the lines of a file; yields True now and then."""
         with open_binary(path) as file:
             self._files.append(_File(FileId(path, key_of(os.fstat(file.fileno()))), len(self._starts)))
             self._starts.append(0)
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)
-            place, due, is_blank = file.tell(), FOUND_BYTES, True
-            while piece := file.readline(PIECE_BYTES):
+            place, is_blank = file.tell(), True
+            while not stopped.is_set() and (piece := file.readline(PIECE_BYTES)):
                 place += len(piece)
                 is_blank = is_blank and piece.isspace()
                 if piece.endswith(b"\n"):
                     self._end(place, is_blank=is_blank)
                     is_blank = True
-                if place >= due:
-                    yield True
-                    due = place + FOUND_BYTES
             if place > self._starts[-1]:
                 self._end(place + 1, is_blank=is_blank)
 
@@ -94,11 +88,7 @@ class ShuffledLines:
         self._starts.append(next_start)
 
     async def batches(self, seed: int, on_read: Callable[[int], object]) -> AsyncGenerator[list[Record]]:
-        """The lines, shuffled by seed, in batches; `on_read` is called with the bytes of each.
-
-        Raises:
-            SourceError: a file cannot be read, or has changed.
-        """
+        """The lines, shuffled by seed, in batches; `on_read` is called with the bytes of each."""
         await in_thread(random.Random(seed).shuffle, self._order)  # noqa: S311
         batch: list[int] = []
         size = 0
@@ -107,15 +97,12 @@ class ShuffledLines:
                 batch.append(index)
                 size += self._starts[index + 1] - self._starts[index]
                 if size >= BATCH_BYTES or len(batch) == BATCH_LINES or place == len(self._order):
-                    lines = await in_thread(self._read_all, batch)
+                    lines: list[Record] = await in_thread(list, map(self._read, batch))
                     on_read(size)
                     yield lines
                     batch, size = [], 0
         finally:
             self._open.close()
-
-    def _read_all(self, indexes: Sequence[int]) -> list[Record]:
-        return [self._read(index) for index in indexes]
 
     def _read(self, index: int) -> Record:
         file = bisect_right(self._files, index, key=lambda file: file.first) - 1
@@ -129,27 +116,22 @@ class ShuffledLines:
         return splitter.finish()[0]
 
     def _bytes(self, file: int, start: int, end: int) -> bytes:
-        path = self._files[file].id.path
+        """Bytes of a file. Files are opened again, since there may be more than can be open."""
+        path, key = self._files[file].id.path, self._files[file].id.key
         try:
-            data = os.pread(self._descriptor(file), end - start, start)
+            if file not in self._descriptors:
+                if len(self._descriptors) == OPEN_FILES:
+                    self._open.close()
+                    self._descriptors.clear()
+                opened = self._open.enter_context(open_binary(path, 0)).fileno()
+                self._descriptors[file] = opened
+                key = key_of(os.fstat(opened))
+            data = os.pread(self._descriptors[file], end - start, start)
         except OSError as error:
             raise unreadable(path, error) from error
-        if len(data) < end - start or b"\n" in data:
+        if len(data) < end - start or b"\n" in data or key != self._files[file].id.key:
             raise SourceError(f"{path}: cannot be shuffled: it changed while being read")
         return data
-
-    def _descriptor(self, file: int) -> int:
-        """The descriptor of a file; files are opened again, since there may be more than can be open."""
-        if file not in self._descriptors:
-            id_ = self._files[file].id
-            if len(self._descriptors) == OPEN_FILES:
-                self._open.close()
-                self._descriptors.clear()
-            opened = self._open.enter_context(open_binary(id_.path, 0))
-            if key_of(os.fstat(opened.fileno())) != id_.key:
-                raise SourceError(f"{id_.path}: cannot be shuffled: it changed while being read")
-            self._descriptors[file] = opened.fileno()
-        return self._descriptors[file]
 
 
 def size_of(line: Record) -> int:

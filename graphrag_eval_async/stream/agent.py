@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, check_integer, in_utf8
 from graphrag_eval_async.records import Line, Unwritable, write_line
-from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.sources.lines import line_of
 from graphrag_eval_async.threads import CLOSING_SECONDS, first_of, outlast, run_abandonable
 
 if TYPE_CHECKING:
@@ -136,9 +136,7 @@ class Questions:
         if response.get("elapsed_sec") is None:
             response["elapsed_sec"] = elapsed
         record = write_line(response, number, 0)
-        if isinstance(record, Line) and len(record.data) > self._max_line_bytes:
-            return long_line(record.data, number, 0, self._max_line_bytes)
-        return record
+        return line_of(record.data, number, 0, self._max_line_bytes) if isinstance(record, Line) else record
 
     async def _call(
         self, question: Question, left: list[object]

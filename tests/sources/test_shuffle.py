@@ -63,7 +63,6 @@ def test_the_same_lines_in_another_order(files: list[list[bytes]], seed: int, ch
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffled, "PIECE_BYTES", chunk)
-        patch.setattr(shuffled, "FOUND_BYTES", 5 * chunk)
         patch.setattr(shuffled, "BATCH_BYTES", 2 * chunk)
         paths = [Path(folder, f"{i}.jsonl") for i in range(len(files))]
         for path, parts in zip(paths, files, strict=True):

@@ -15,7 +15,7 @@ from graphrag_eval_async.records.line import Unwritable
 from graphrag_eval_async.records.reject import reject_long
 from graphrag_eval_async.scale.ranges import Cutter, Range, RangeLines
 from graphrag_eval_async.sources import read_jsonl
-from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.sources.lines import line_of
 from graphrag_eval_async.sources.parquet import ParquetRows, as_record, is_parquet, responses
 from graphrag_eval_async.sources.shards import Window, can_be_cut
 
@@ -136,10 +136,7 @@ class ReadRows:
     def _record(self, item: Any) -> Record:
         texts = [*item.values()] if isinstance(item, dict) else []
         if len(texts) == 1 and isinstance(texts[0], str):  # As of `ray.data.read_text`: the row is a line.
-            data = texts[0].encode()
-            if len(data) > self._limit:
-                return long_line(data, 0, 0, self._limit)
-            return Line(0, 0, data)
+            return line_of(texts[0].encode(), 0, 0, self._limit)
         return as_record(item, 0, None, self._limit)
 
 

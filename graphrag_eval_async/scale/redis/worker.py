@@ -14,12 +14,12 @@ import orjson
 
 from graphrag_eval_async.errors import SourceError, in_utf8
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records import FileId, Line, Unwritable
+from graphrag_eval_async.records import FileId, Unwritable
 from graphrag_eval_async.reference import NoReference
 from graphrag_eval_async.scale.redis import group, scripts
 from graphrag_eval_async.scale.redis.group import CLAIM_SECONDS, LOGGER, Connection, NoGroup, fields_of
 from graphrag_eval_async.sinks.rejects import Rejected, reject_line
-from graphrag_eval_async.sources.lines import long_line
+from graphrag_eval_async.sources.lines import line_of
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -210,9 +210,7 @@ class RedisWorker:
             }
             text = f"expected one field `response` with the response as JSON, not {', '.join(shown)}"
             return Unwritable(0, 0, orjson.dumps(shown), "invalid_field", text, file)
-        if len(data) > self._options.max_line_bytes:
-            return long_line(data, 0, 0, self._options.max_line_bytes, file)
-        return Line(0, 0, data, file)
+        return line_of(data, 0, 0, self._options.max_line_bytes, file)
 
     # Committing
 
