@@ -1,57 +1,64 @@
+"""Texts and Python objects as lines, and arrays as their objects."""
+
 from __future__ import annotations
 
 import asyncio
-import gzip
 import hashlib
-import time
+import json
 import tracemalloc
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import read_jsonl
-from graphrag_eval_async.records import Line, LongLine, Record
-from graphrag_eval_async.sources import open_source
-from graphrag_eval_async.sources.files import PIECE_BYTES
+from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
+from graphrag_eval_async.sources import from_iterable, lines
 from graphrag_eval_async.sources.lines import Splitter, split_lines
 from tests.conftest import LoopClock
+from tests.cpu import affordable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
-    from pathlib import Path
-
-BLANK_BYTES = 2 << 20
 
 BOM = b"\xef\xbb\xbf"
 
 
-async def generate(chunks: Iterable[bytes]) -> AsyncGenerator[bytes]:
-    for chunk in chunks:
-        yield chunk
+async def split(chunks: Iterable[bytes], limit: int = 1 << 20, *, documents: bool = False) -> list[Record]:
+    async def generate() -> AsyncGenerator[bytes]:
+        for chunk in chunks:
+            yield chunk
 
-
-async def split(chunks: Iterable[bytes], limit: int = 1 << 20) -> list[Record]:
-    batches = split_lines(generate(chunks), max_line_bytes=limit)
+    batches = split_lines(generate(), max_line_bytes=limit, documents=documents)
     return [record async for batch in batches for record in batch]
 
 
-def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
-    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+async def objects_of(text: bytes, size: int = 1 << 16) -> list[Any]:
+    return await split(
+        [text[start : start + size] for start in range(0, len(text), size)], 1 << 20, documents=True
+    )
+
+
+async def pushed(items: Iterable[Any], limit: int = 1000) -> list[Record]:
+    return [record async for batch in from_iterable(items, max_line_bytes=limit) for record in batch]
+
+
+def cut(data: bytes, cuts: Sequence[int]) -> list[bytes]:
+    places = [0, *sorted(each % (len(data) + 1) for each in cuts), len(data)]
     return [data[start:end] for start, end in pairwise(places)]
 
 
-def plain(data: bytes, limit: int) -> list[tuple[int, int, bytes, bool]]:
-    """Number, offset, content of every line that is not blank, and whether it is too long."""
-    found = []
+def plain(data: bytes, limit: int) -> list[Record]:
+    """Every line that is not blank, found slowly."""
+    found: list[Record] = []
     offset = len(data) - len(data.lstrip(b"\0"))  # The hole that a truncation leaves.
     for number, text in enumerate(data[offset:].split(b"\n"), 1):
-        too_long = len(text) > limit
-        visible = text.removeprefix(BOM) if number == 1 else text
-        if visible.strip(b" \t\r\x0b\x0c") or too_long:
-            found.append((number, offset, text, too_long))
+        if len(text) > limit:
+            digest = hashlib.sha256(text).hexdigest()
+            found.append(LongLine(number, offset, text[:4096], len(text), limit, digest))
+        elif (text.removeprefix(BOM) if number == 1 else text).strip(b" \t\r\x0b\x0c"):
+            found.append(Line(number, offset, text))
         offset += len(text) + 1
     return found
 
@@ -65,90 +72,113 @@ TEXT = st.lists(
 
 @given(TEXT | TEXT.map(lambda text: BOM + text), st.lists(st.integers(min_value=0)), st.integers(1, 30))
 async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int) -> None:
-    expected = plain(data, limit)
-    records = await split(pieces(data, cuts), limit)
-    assert [(r.number, r.offset, isinstance(r, LongLine)) for r in records] == [
-        (number, offset, too_long) for number, offset, _, too_long in expected
-    ]
-    for record, (_, _, text, _) in zip(records, expected, strict=True):
-        if isinstance(record, LongLine):
-            assert (record.head, record.length, record.limit) == (text[:4096], len(text), limit)
-            assert record.sha256 == hashlib.sha256(text).hexdigest()
-        else:
-            assert isinstance(record, Line)
-            assert record.data == text
+    assert await split(cut(data, cuts), limit) == plain(data, limit)
 
 
 async def test_a_long_line_is_not_kept_in_memory() -> None:
     mebibyte = b"x" * (1 << 20)
-
-    async def chunks() -> AsyncGenerator[bytes]:
-        for _ in range(200):
-            yield mebibyte
-        yield b'\n{"a": 1}'
-
     tracemalloc.start()
     try:
-        batches = split_lines(chunks(), max_line_bytes=1 << 20)
-        records = [record async for batch in batches for record in batch]
+        chunks = (mebibyte if place < 200 else b'\n{"a": 1}' for place in range(201))
+        first, last = await split(chunks)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 10 << 20
-    first, last = records
     assert isinstance(first, LongLine)
-    assert first.length == 200 << 20
-    assert first.head == b"x" * 4096
+    assert (first.length, first.head) == (200 << 20, b"x" * 4096)
     assert last == Line(2, (200 << 20) + 1, b'{"a": 1}')
 
 
 @given(TEXT, st.integers(0, 100), st.integers(1, 30))
-def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, cut: int, limit: int) -> None:
+def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, place: int, limit: int) -> None:
     """Wherever it is ended for now, going on at its offset gives the same lines in the end."""
-    whole = Splitter(limit)
-    expected = whole.feed(data) + whole.finish()
     splitter = Splitter(limit)
-    lines = splitter.feed(data[:cut])
-    begin, held = splitter.offset, splitter.held
-    assert begin + held == min(cut, len(data))
-    unfinished = splitter.end()
-    assert splitter.offset == begin
-    assert splitter.held == 0
-    assert all(not getattr(line, "whole", False) for line in unfinished)
-    lines += splitter.feed(data[begin:]) + splitter.finish()
-    assert lines == expected
+    found = splitter.feed(data[:place])
+    begin = splitter.offset
+    assert begin + splitter.held == min(place, len(data))
+    assert all(not getattr(line, "whole", False) for line in splitter.end())
+    assert (splitter.offset, splitter.held) == (begin, 0)
+    found += splitter.feed(data[begin:]) + splitter.finish()
+    assert found == plain(data, limit)
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n"])
-@pytest.mark.parametrize("form", ["file", "gzip", "stream", "item"])
-async def test_blank_lines_do_not_block_other_tasks(tmp_path: Path, form: str, blank: bytes) -> None:
-    text = blank * (BLANK_BYTES // len(blank))
-    pieces = BLANK_BYTES // PIECE_BYTES
-    path = tmp_path / "bomb.jsonl"
-    if form == "gzip":
-        path = tmp_path / "bomb.jsonl.gz"
-        path.write_bytes(gzip.compress(text + b"1\n"))
-        responses: Any = read_jsonl(path)
-    elif form == "file":
-        path.write_bytes(text + b"1\n")
-        responses = path
-    else:
-        responses = [text + b"1\n"]
-    source = (
-        split_lines(generate(responses), max_line_bytes=9)
-        if form == "stream"
-        else aiter(open_source(responses, max_line_bytes=9))
-    )
+async def test_blank_lines_let_others_have_turns(blank: bytes) -> None:
+    text = blank * ((2 << 20) // len(blank))
     clock = LoopClock()
     await asyncio.sleep(0)
-    batches = 0
-    before = time.process_time()
-    lines = []
-    async for batch in source:
-        lines += batch
-        batches += 1  # A batch gives way, too: the pipeline looks at the clock after each.
-    seconds = time.process_time() - before
+    batches = [batch async for batch in from_iterable([text + b"1\n"], max_line_bytes=9)]
     clock.stop()
-    assert clock.turn + batches >= pieces
-    assert [(line.number, line.offset) for line in lines] == [(len(text) // len(blank) + 1, len(text))]
-    assert seconds < 10 * BLANK_BYTES / (1 << 20)
+    assert clock.turn + len(batches) >= 32  # The stream looks at the clock after each batch.
+    assert [*chain(*batches)] == [Line(len(text) // len(blank) + 1, len(text), b"1")]
+
+
+# Arrays
+
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+ARRAYS = st.tuples(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), st.lists(VALUES, max_size=4))
+
+
+@given(
+    ARRAYS, st.sampled_from([None, 0, 1, 4]), st.integers(3, 50), st.sampled_from(["", "\ufeff", "\r\n \n"])
+)
+async def test_arrays(parts: tuple[Any, list[Any]], indent: int | None, size: int, before: str) -> None:
+    array = [parts[0], *parts[1]]
+    text = (before + json.dumps(array, indent=indent) + "\n").encode()
+    found = await objects_of(text, size)
+    assert [json.loads(line.data) for line in found] == array
+    assert [line.number for line in found] == [*range(1, len(array) + 1)]
+    for line in found:
+        assert json.loads(text[line.offset :][: len(line.data)]) == json.loads(line.data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'{"a": 1}\n[{"b": 2}]\n', b'[{"a": 1}]\n{}\n', b'[\n{"a": 1},\n{"b"', b"[1, 2]\n{", b'{"a":\n1}', b"["],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_other_text_is_read_as_lines(text: bytes, size: int) -> None:
+    assert [line.data for line in await objects_of(text, size)] == [*filter(None, text.split(b"\n"))]
+
+
+async def test_an_array_over_the_limit_is_read_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_DOCUMENT_BYTES", 20)
+    text = b'[\n{"a": 1},\n{"b": 1},\n{"c": 1}\n]'
+    assert [line.data for line in await objects_of(text, 5)] == text.split(b"\n")
+
+
+@pytest.mark.parametrize("unit", [b"{\n}\n", b"[{}]", b"[{\n\\", b"\n", b"[", b'[{"', b"[{}\n,", b"[{},"])
+async def test_hostile_text_takes_little_time(unit: bytes) -> None:
+    text = unit * (1_000_000 // len(unit))
+    with affordable(len(text)):
+        await objects_of(text)
+
+
+# Items
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "bc", "", " ", "é"])).map("\n".join)))
+async def test_positions_refer_to_the_joined_text(items: list[str]) -> None:
+    text = "".join(item.removesuffix("\n") + "\n" for item in items).encode()
+    assert await pushed(items) == [line for line in plain(text, 1000) if line.offset < len(text)]
+
+
+async def test_items_of_all_kinds() -> None:
+    texts = ["a", "b\n", b"c\r\n", bytearray(b"d"), memoryview(b"e"), "\ud800", '[{"a":1},\n{"b":2}]', " \n"]
+    found = [b"a", b"b", b"c\r", b"d", b"e", b"\xed\xa0\x80", b'{"a":1}', b'{"b":2}']
+    assert [getattr(line, "data", None) for line in await pushed(texts)] == found
+    good, bad, last = await pushed([{"a": 1}, {"a": {1}}, "x"])
+    assert isinstance(bad, Unwritable)
+    assert (good, last) == (Line(1, 0, b'{"a":1}'), Line(3, 19, b"x"))
+    assert (bad.number, bad.offset, bad.data) == (2, 8, b"{'a': {1}}")
+    kinds = [type(line) for line in await pushed(["a" * 5, "b" * 6 + "\nc", b"d" * 7], limit=5)]
+    assert kinds == [Line, LongLine, Line, LongLine]
+    file = FileId("log.jsonl", "1-2-3", followed=True)
+    given: list[Any] = [Line(7, 123, b"a", file, whole=False), LongLine(8, 200, b"b", 1, 0, "", file)]
+    assert await pushed(["x", *given, {"a": 1}]) == [Line(1, 0, b"x"), *given, Line(2, 2, b'{"a":1}')]

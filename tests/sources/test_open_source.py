@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from contextlib import aclosing
@@ -15,8 +14,7 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import SourceError, UsageError
-from graphrag_eval_async.records import LongLine
-from graphrag_eval_async.sources import follow_jsonl, open_source, read_jsonl
+from graphrag_eval_async.sources import open_source, read_jsonl
 from tests.cases import each
 
 if TYPE_CHECKING:
@@ -91,16 +89,6 @@ async def test_paths_and_open_files(tmp_path: Path) -> None:
         assert await read(file) == LINES
 
 
-async def test_files_that_are_read_or_followed(tmp_path: Path) -> None:
-    path = tmp_path / "responses.jsonl"
-    path.write_bytes(TEXT + b"\n")
-    assert await read(read_jsonl(path)) == LINES
-    assert await read(follow_jsonl(path, idle_timeout=0)) == LINES
-    long = [line async for line in read_jsonl(path, max_line_bytes=3)]
-    assert all(isinstance(line, LongLine) for line in long)
-    assert await read(read_jsonl(path, max_line_bytes=3)) == LINES
-
-
 @pytest.mark.parametrize("size", [1, 3, 8, 1000])
 async def test_byte_streams(size: int) -> None:
     stream = Pieces(TEXT, size)
@@ -131,14 +119,6 @@ async def test_a_source_is_closed_even_under_cancellation() -> None:
         scope.cancel()
         await source.aclose()
     assert cleaned == [True]
-
-
-async def test_stream_readers() -> None:
-    reader = asyncio.StreamReader(limit=4)
-    reader.feed_data(TEXT[:10])
-    reader.feed_data(TEXT[10:])
-    reader.feed_eof()
-    assert await read(reader) == LINES
 
 
 async def test_memory_streams() -> None:

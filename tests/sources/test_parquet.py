@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from graphrag_eval_async import SourceError, UsageError, evaluate_stream, read_jsonl
-from graphrag_eval_async.records import Line, Unwritable
 from tests.sources.served import serving
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ async def test_rows_are_the_lines_of_json(tmp_path: Path) -> None:
     assert [line.data for line in await read(tmp_path / "rows")] == [line.data for line in found]
     with serving((tmp_path / "rows").read_bytes(), "rows") as served:
         assert [line.data for line in await read(served.address)] == [line.data for line in found]
+        assert served.requests <= 4
 
 
 async def test_values_of_other_types(tmp_path: Path) -> None:
@@ -82,26 +82,19 @@ async def test_values_of_other_types(tmp_path: Path) -> None:
     }
 
 
-async def test_rows_that_cannot_be_decoded(tmp_path: Path) -> None:
-    items: list[dict[str, Any]] = [{"question_id": b"q%d" % i, "actual_steps": "[]"} for i in range(10)]
+async def test_rows_that_cannot_be_read_as_responses(tmp_path: Path) -> None:
+    items: list[dict[str, Any]] = [{"question_id": b"q%d" % i, "actual_steps": "[]"} for i in range(6)]
     items[4]["actual_steps"] = "[{"
-    items[8]["question_id"] = b"\xff"
-    found = await read(write(tmp_path / "a.parquet", items, size=3))
-    assert [type(each) for each in found].count(Line) == 8
-    assert [(each.number, each.message.partition(": ")[0]) for each in found if type(each) is Unwritable] == [
-        (5, "row group 1, row 1 of it"),
-        (9, "row group 2, row 2 of it"),
-    ]
-    stream = evaluate_stream(REFERENCE, read_jsonl(tmp_path / "a.parquet"))
-    async with stream:
+    items[5]["question_id"] = b"\xff"
+    path = write(tmp_path / "a.parquet", items, size=3)
+    async with evaluate_stream(REFERENCE, path) as stream:
         assert len([result async for result in stream]) == 3  # Of q0, q1 and q2.
-    bad = [each for each in stream.rejects if each.reason == "invalid_field"]
-    assert [(each.path, each.line) for each in bad] == [
-        (str(tmp_path / "a.parquet"), line) for line in (5, 9)
-    ]
-
-
-FILES = st.tuples(st.integers(0, 40), st.sampled_from([1, 3, 50]), st.booleans())
+    bad = [(each.path, each.line, each.reason) for each in stream.rejects][1:]
+    assert bad == [(path, 5, "unknown_question_id"), (path, 6, "unknown_question_id")]
+    day = pyarrow.array([2**60], pyarrow.timestamp("ms"))
+    parquet.write_table(pyarrow.table({"question_id": ["q0"], "day": day}), path)
+    with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet: "):
+        await read(path)
 
 
 @settings(max_examples=25, deadline=None)
@@ -128,14 +121,6 @@ def test_shards_together_are_the_input(files: list[tuple[int, int, bool]], data:
         ]
     finally:
         memory.rm("/shards", recursive=True)
-
-
-async def test_a_file_on_a_server_is_read_in_few_ranges(tmp_path: Path) -> None:
-    path = tmp_path / "log.parquet"
-    parquet.write_table(pyarrow.table({f"column_{place}": [*range(1000)] for place in range(50)}), path)
-    with serving(path.read_bytes(), "log.parquet") as served:
-        assert len(await read(served.address)) == 1000
-        assert served.requests <= 4
 
 
 async def test_files_that_are_no_parquet(tmp_path: Path) -> None:
