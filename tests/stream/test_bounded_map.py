@@ -5,18 +5,14 @@ import random
 from collections import Counter
 from contextlib import aclosing
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.stream import bounded_map
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import in_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -102,11 +98,20 @@ async def collect(results: BoundedMap[Any]) -> list[Any]:
     st.lists(st.sampled_from(["now", "none", "later", "later none"]), max_size=40),
     st.integers(1, 6),
     st.booleans(),
+    st.booleans(),
     st.integers(),
 )
-async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, seed: int) -> None:
+async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, commits: bool, seed: int) -> None:
+    """Each result comes out once, unless `commit` keeps it back; it sees each once, before it comes out."""
     chance = random.Random(seed)
+    committed: list[int] = []
     running = 0
+
+    async def commit(results: Sequence[int]) -> Sequence[int | None]:
+        assert results
+        await asyncio.sleep(0)
+        committed.extend(results)
+        return [None if result % 7 == 3 else result for result in results]
 
     def function(item: tuple[int, str]) -> Any:
         nonlocal running
@@ -126,41 +131,20 @@ async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, seed: in
         return partial(work)
 
     source = Source(list(enumerate(kinds)))
-    results = mapped(source, function, limit=limit, ordered=ordered)
-    taken = []
+    results = mapped(source, function, limit=limit, ordered=ordered, commit=commit if commits else None)
+    taken: list[int] = []
+    without = sum("none" in kind for kind in kinds)
     async for result in results:
         taken.append(result)
-        assert source.asked - sum(kind in {"none", "later none"} for kind in kinds) <= len(taken) - 1 + limit
+        back = sum(place % 7 == 3 for place in committed)
+        assert source.asked - without - back <= len(taken) - 1 + limit
+        assert not commits or result in committed
         if chance.random() < 0.3:
             await asyncio.sleep(0)
     expected = [place for place, kind in enumerate(kinds) if "none" not in kind]
+    assert not commits or sorted(committed) == expected
+    expected = [place for place in expected if not commits or place % 7 != 3]
     assert taken == expected if ordered else Counter(taken) == Counter(expected)
-
-
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_ready_results_take_few_turns_of_the_loop(
-    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bounded_map, "SLICE_SECONDS", inf)
-
-    async def main() -> int:
-        turns = 0
-
-        def turn() -> None:
-            nonlocal turns
-            turns += 1
-            asyncio.get_running_loop().call_soon(turn)
-
-        async def source() -> AsyncGenerator[Sequence[int]]:
-            yield range(1, 10_001)
-
-        turn()
-        results = BoundedMap(source(), ready, limit=256)
-        assert len(await collect(results)) == 10_000
-        return turns
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        assert runner.run(in_time(main)()) < 10_000 / 4
 
 
 # How much is under way
@@ -333,71 +317,6 @@ async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing() -> Non
 
 
 # Committing, stopping, aborting
-
-
-@given(st.lists(st.sampled_from(["now", "none", "later"]), max_size=30), st.integers(1, 5), st.booleans())
-async def test_each_result_is_committed_once(kinds: list[str], limit: int, ordered: bool) -> None:
-    committed: list[int] = []
-
-    async def commit(results: Sequence[int]) -> Sequence[int | None]:
-        """Keep all but every seventh, which do not come out."""
-        assert results
-        await asyncio.sleep(0)
-        committed.extend(results)
-        return [None if result % 7 == 3 else result for result in results]
-
-    def function(item: tuple[int, str]) -> Any:
-        place, kind = item
-
-        async def work(_hand_out: object) -> int:
-            await asyncio.sleep(0)
-            return place
-
-        return {"now": place, "none": None, "later": partial(work)}[kind]
-
-    source = Source(list(enumerate(kinds)))
-    taken = await collect(mapped(source, function, limit=limit, ordered=ordered, commit=commit))
-    expected = [place for place, kind in enumerate(kinds) if kind != "none"]
-    assert sorted(committed) == expected
-    assert taken == [place for place in (expected if ordered else committed) if place % 7 != 3]
-
-
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
-async def test_stop_finishes_admitted_items(when: str) -> None:
-    gates = Gates()
-    source = Source("abcdef")
-    async with leaving_nothing():
-        results = mapped(source, gates, limit=3)
-        if when == "before":
-            results.stop()
-            assert await collect(results) == []
-            return
-        collecting = asyncio.ensure_future(collect(results))
-        await settle()
-        assert results.in_flight == 3
-        results.stop()
-        for item in "cba":
-            gates.gate(item).set()
-            await settle()
-        assert await collecting == list("cba")
-    assert source.closed
-    assert results.in_flight == 0
-
-
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
-async def test_abort_drops_admitted_items(when: str) -> None:
-    gates = Gates()
-    async with leaving_nothing():
-        results = mapped(Source("abc"), gates)
-        if when == "before":
-            results.abort(KeyError("no"))
-        collecting = asyncio.ensure_future(collect(results))
-        await settle()
-        if when == "meanwhile":
-            results.abort(KeyError("no"))
-        with pytest.raises(KeyError):
-            await collecting
-    assert gates.finished == []
 
 
 # Threads

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -16,10 +15,9 @@ import anyio
 import pytest
 import uvloop
 
-from graphrag_eval_async import EvaluationStream, Question, evaluate_agent, evaluate_stream, load_reference
+from graphrag_eval_async import Question, evaluate_agent, evaluate_stream, load_reference
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import WAIT_SECONDS, assert_says_nothing, in_time, wait
-from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -65,16 +63,6 @@ def tasks() -> int:
 
 
 @scenario
-async def natural_end() -> None:
-    source = Source(20)
-    source.go_on.set()
-    stream = evaluate_stream(REFERENCE, source(), max_in_flight=3)
-    assert len([result async for result in stream]) == 20
-    assert tasks() == 1
-    assert source.cleaned == 1
-
-
-@scenario
 async def break_and_drop() -> None:
     source = Source()
     async for _ in evaluate_stream(REFERENCE, source()):
@@ -84,28 +72,23 @@ async def break_and_drop() -> None:
     assert source.cleaned == 1
 
 
-async def limited_by_timeout(stream: EvaluationStream) -> Any:
-    async with asyncio.timeout(0.001):
-        return await anext(stream)
-
-
 @scenario
 async def timeouts() -> None:
-    for limited in (limited_by_timeout,):
-        send, receive = anyio.create_memory_object_stream[Any](10)
-        stream = evaluate_stream(REFERENCE, receive)
-        questions = []
-        for i in range(3):
-            for _ in range(2):
-                with suppress(TimeoutError):
-                    await limited(stream)
-                    raise AssertionError
-            send.send_nowait(answer(i))
-            questions.append((await anext(stream))["question_id"])
-        send.close()
-        assert questions == ["q0", "q1", "q2"]
-        assert stream.missing == []
-        assert [result async for result in stream] == []
+    send, receive = anyio.create_memory_object_stream[Any](10)
+    stream = evaluate_stream(REFERENCE, receive)
+    questions = []
+    for i in range(3):
+        for _ in range(2):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await anext(stream)
+                raise AssertionError
+        send.send_nowait(answer(i))
+        questions.append((await anext(stream))["question_id"])
+    send.close()
+    assert questions == ["q0", "q1", "q2"]
+    assert stream.missing == []
+    assert [result async for result in stream] == []
 
 
 @scenario
@@ -166,18 +149,6 @@ async def streams_and_files_are_closed() -> None:
     await settle()
     assert send.statistics().open_receive_streams == 0
     send.close()
-    before = open_files()
-    reader, writer = os.pipe()
-    os.write(writer, b'{"question_id": "q0"}\n{"question_')
-    async with evaluate_stream(REFERENCE, f"/dev/fd/{reader}") as stream:
-        assert (await anext(stream))["question_id"] == "q0"
-        with suppress(TimeoutError):
-            await limited_by_timeout(stream)
-        os.write(writer, b'id": "q1"}')
-        os.close(writer)
-        assert [result["question_id"] async for result in stream] == ["q1"]
-    os.close(reader)
-    assert open_files() == before
 
 
 async def thinking(question: Question) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, UsageError, evaluate_stream
+from graphrag_eval_async import GraphragEvalWarning, evaluate_stream
 from tests.judge.support import ScriptedJudge
 
 QUESTION = "How many lines are there?"
@@ -72,8 +72,3 @@ async def test_metrics_that_need_no_reference_are_judged() -> None:
     assert (result["steps_score"], result["failure"]) == (None, None)
     assert stream.usage.outcomes == {"ok": 1, "skipped": 2}
     assert stream.aggregates.snapshot()["micro"]["faithfulness"]["mean"] == 1
-
-
-def test_traces_need_a_reference_set() -> None:
-    with pytest.raises(UsageError, match="format: traces need a reference set"):
-        evaluate_stream(None, [], format="openai")
