@@ -17,10 +17,10 @@ from graphrag_eval_async.stream.bounded_map import BoundedMap
 from tests.cases import each
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import in_time
-from tests.stream.test_bounded_map import Cleaning, Gates, Source, collect, mapped, ready
+from tests.stream.test_bounded_map import Gates, Source, collect, mapped, ready
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Commit:
@@ -125,50 +125,6 @@ async def test_results_that_are_ready_together_are_committed_together(
     assert commit.batches == [list(range(20))]
 
 
-async def test_results_during_a_commit_wait_for_the_next() -> None:
-    commit, gates = Commit(), Gates()
-    results = mapped(Source(range(3)), gates, commit=commit)
-    first = asyncio.create_task(anext(results))
-    await settle()
-    commit.go_on.clear()
-    gates.gate(0).set()
-    await settle()
-    gates.gate(1).set()
-    gates.gate(2).set()
-    await settle()
-    assert (commit.begun, first.done()) == (1, False)
-    commit.go_on.set()
-    assert [await first, *await collect(results)] == [0, 1, 2]
-    assert commit.batches == [[0], [1, 2]]
-
-
-async def test_results_in_order_are_committed_in_order() -> None:
-    commit, gates = Commit(), Gates()
-    results = mapped(Source(range(3)), gates, ordered=True, commit=commit)
-    first = asyncio.create_task(anext(results))
-    await settle()
-    for item in (2, 1):
-        gates.gate(item).set()
-        await settle()
-    assert commit.results == []
-    assert not first.done()
-    gates.gate(0).set()
-    assert [await first, *await collect(results)] == [0, 1, 2]
-    assert commit.results == [0, 1, 2]
-
-
-async def test_results_that_wait_for_their_turn_are_committed_at_the_end() -> None:
-    commit, gates = Commit(), Gates()
-    results = mapped(Source(range(3)), gates, ordered=True, commit=commit)
-    first = asyncio.create_task(anext(results))
-    await settle()
-    gates.gate(1).set()
-    await settle()
-    first.cancel()
-    await results.aclose()
-    assert commit.results == [1]
-
-
 async def test_a_result_that_is_handed_out_early_needs_no_commit() -> None:
     async def work(hand_out: Callable[[str], None]) -> str:
         hand_out("early")
@@ -196,28 +152,6 @@ async def test_a_slow_commit_stops_the_reading(ordered: bool) -> None:
 
 
 # Errors
-
-
-async def test_a_commit_that_fails_ends_the_work_in_progress() -> None:
-    commit, gates = Commit(fail_at=1), Gates()
-    async with leaving_nothing():
-        source = Source(range(5))
-        results = mapped(source, gates, commit=commit)
-        gates.gate(0).set()
-        assert await anext(results) == 0
-        gates.gate(1).set()
-        with pytest.raises(OSError, match="full"):
-            await anext(results)
-        assert gates.finished == [0, 1]
-        assert source.closed
-        assert await anext(results, None) is None
-
-
-async def test_the_last_commit_fails() -> None:
-    commit = Commit(fail_at=0)
-    async with leaving_nothing():
-        taken, error = await drain(mapped(Source([1]), ready, commit=commit), commit)
-        assert (taken, str(error)) == ([], "full")
 
 
 @pytest.mark.parametrize("error", [TimeoutError, KeyError])
@@ -261,18 +195,9 @@ def test_the_end_of_the_program_passes_through(error: type[BaseException], where
 # Leaving
 
 
-async def leave_by_aclose(results: BoundedMap[Any]) -> None:
-    await results.aclose()
-
-
-async def leave_by_aclose_twice(results: BoundedMap[Any]) -> None:
-    await asyncio.gather(results.aclose(), results.aclose())
-
-
-@pytest.mark.parametrize("leave", [leave_by_aclose, leave_by_aclose_twice])
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_complete_results_are_committed_when_consumers_leave(
-    leave: Callable[[BoundedMap[Any]], Any], ordered: bool
+    ordered: bool,
 ) -> None:
     commit, gates, finish = Commit(), Gates(), Counted()
     async with leaving_nothing():
@@ -284,7 +209,7 @@ async def test_complete_results_are_committed_when_consumers_leave(
         await settle()
         gates.gate(3).set()
         await settle()
-        closing = asyncio.create_task(leave(results))
+        closing = asyncio.gather(results.aclose(), results.aclose())
         await settle()
         assert not closing.done()
         commit.go_on.set()
@@ -340,142 +265,6 @@ async def test_closing_does_not_wait_for_ever_for_a_commit(monkeypatch: pytest.M
         commit.go_on.set()
         await settle()
         assert commit.results == [1]
-
-
-# Stopping and aborting
-
-
-@pytest.mark.parametrize("commit", [False, True])
-async def test_stopped_before_the_start(commit: bool) -> None:
-    async with leaving_nothing():
-        source = Source(range(5))
-        results = mapped(source, ready, commit=Commit() if commit else None)
-        results.stop()
-        assert await collect(results) == []
-        assert source.asked == 0
-
-
-async def test_stopped_by_the_function() -> None:
-    source = Source(range(100))
-
-    def work(item: int) -> int:
-        if item == 3:
-            results.stop()
-        return item
-
-    results = mapped(source, work, limit=50)
-    assert await collect(results) == [0, 1, 2, 3]
-    assert source.asked <= 5
-    assert source.closed
-
-
-@pytest.mark.parametrize("commit", [False, True])
-async def test_stopped_with_work_in_progress(commit: bool) -> None:
-    gates = Gates()
-    async with leaving_nothing():
-        waiting = asyncio.Event()
-
-        async def source() -> Any:
-            yield [0, 1]
-            await waiting.wait()
-
-        results = BoundedMap(source(), gates, limit=5, commit=Commit() if commit else None)
-        gates.gate(1).set()
-        assert await anext(results) == 1
-        results.stop()
-        results.stop()
-        await settle()
-        gates.gate(0).set()
-        assert await collect(results) == [0]
-        results.stop()
-
-
-async def test_stopping_lets_the_source_clean_up() -> None:
-    gates, source = Gates(), Cleaning()
-    async with leaving_nothing():
-        results = mapped(source, gates)
-        gates.gate(0).set()
-        assert await anext(results) == 0
-        results.stop()
-        await source.cleaning.wait()
-        gates.gate(1).set()
-        assert await anext(results) == 1
-        source.go_on.set()
-        assert await collect(results) == []
-        assert source.cleaned
-
-
-@pytest.mark.parametrize("limit", [1, 2, 10])
-async def test_closing_while_the_source_cleans_up(limit: int) -> None:
-    """Whether it was stopped where it waits, or at a batch that the limit has no room for."""
-    gates, source = Gates(), Cleaning()
-    async with leaving_nothing():
-        results = mapped(source, gates, limit=limit)
-        waiting = asyncio.create_task(anext(results, None))
-        await settle()
-        results.stop()
-        await source.cleaning.wait()
-        closing = asyncio.create_task(results.aclose())
-        await settle()
-        source.go_on.set()
-        await closing
-        assert source.cleaned
-        assert await waiting is None
-        assert gates.finished == []
-
-
-async def test_a_source_that_goes_on_when_it_is_cancelled() -> None:
-    async def source() -> AsyncGenerator[Sequence[int]]:
-        for number in range(100):
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0.001)
-            yield [number]
-
-    results = BoundedMap(source(), ready, limit=10)
-    assert await anext(results) == 0
-    results.stop()
-    assert len(await collect(results)) <= 10
-
-
-@pytest.mark.parametrize("commit", [False, True])
-async def test_aborted_before_the_start(commit: bool) -> None:
-    async with leaving_nothing():
-        finish = Counted()
-        results = mapped(Source(range(5)), ready, commit=Commit() if commit else None, finish=finish)
-        results.abort(OSError("now"))
-        with pytest.raises(OSError, match="now"):
-            await collect(results)
-        assert await anext(results, None) is None
-        assert finish.count == 1
-
-
-@pytest.mark.parametrize("commit", [False, True])
-async def test_aborted_with_work_in_progress(commit: bool) -> None:
-    gates = Gates()
-    async with leaving_nothing():
-        source = Source(range(5))
-        results = mapped(source, gates, commit=Commit() if commit else None)
-        gates.gate(0).set()
-        assert await anext(results) == 0
-        gates.gate(1).set()
-        await settle()
-        results.abort(OSError("now"))
-        results.abort(OSError("again"))
-        assert await anext(results) == 1
-        with pytest.raises(OSError, match="now"):
-            await anext(results)
-        assert gates.finished == [0, 1]
-        assert source.closed
-
-
-async def test_aborted_after_the_end() -> None:
-    results = mapped(Source([1]), ready, commit=Commit())
-    assert await collect(results) == [1]
-    results.abort(OSError("late"))
-    results.stop()
-    await settle()
-    await results.aclose()
-    assert await anext(results, None) is None
 
 
 async def test_an_error_at_the_very_end_comes_after_the_results() -> None:

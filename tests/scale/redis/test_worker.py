@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ from tests.scale.redis.support import (
 from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, in_one_process, response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     import redis
 
@@ -305,50 +306,54 @@ async def test_the_user_of_the_docs_is_allowed_enough(
     await check(server, [response(number) for number in range(20)])
 
 
+@contextmanager
+def commits_by(commit: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]) -> Iterator[None]:
+    """Within it, scripts that commit results are run by `commit`, which is given a function that runs one."""
+    run = group.Connection.run
+
+    async def run_or_commit(link: group.Connection, script: str, keys: Any, args: Any) -> Any:
+        if script is scripts.COMMIT:
+            return await commit(partial(run, link, script, keys, args))
+        return await run(link, script, keys, args)
+
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(group.Connection, "run", run_or_commit)
+        yield
+
+
 async def test_an_entry_that_two_workers_evaluate(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first commit counts; the other result does not come out."""
     fill(server, [response(number) for number in range(3)])
     caplog.set_level(logging.WARNING)
+
+    async def commit(run: Callable[[], Awaitable[Any]]) -> Any:
+        with client(server) as at:  # As if another worker had finished the second entry.
+            at.xack("responses", "eval", at.xrange("responses")[1][0])
+        return await run()
+
     stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=50.0))
     async with asyncio.timeout(SECONDS), stream:
-        with client(server) as at:
-            link = stream._done._link  # type: ignore[union-attr]
-            link.run = _after(link.run, at)
+        with commits_by(commit):
             results = [result async for result in stream]
     assert [number_of(result) for result in results] == [0, 2]
     assert [number_of(result) for result in stored(server)] == [0, 2]
     assert "entries that another worker has finished: 1" in caplog.text
 
 
-def _after(run: Any, at: Any) -> Any:
-    """Runs scripts; before a commit, the second entry is acknowledged, as if another had finished it."""
-
-    async def other(script: str, keys: Any, args: Any) -> Any:
-        if script is scripts.COMMIT:
-            at.xack("responses", "eval", at.xrange("responses")[1][0])
-        return await run(script, keys, args)
-
-    return other
-
-
 async def test_a_commit_whose_answer_is_lost_counts_once(server: RedisServer) -> None:
     entries = [response(number) for number in range(100)]
     fill(server, entries)
-    stream = evaluate_stream(REFERENCE, source_at(server, drain=True))
-    link = stream._done._link  # type: ignore[union-attr]
-    run = link.run
 
-    async def twice(script: str, keys: Any, args: Any) -> Any:
-        first = await run(script, keys, args)
-        if script is scripts.COMMIT:
-            assert not isinstance(await run(script, keys, args), list)  # Of ids that others have finished.
+    async def commit(run: Callable[[], Awaitable[Any]]) -> Any:
+        first = await run()
+        assert not isinstance(await run(), list)  # Of ids that others have finished.
         return first
 
-    link.run = twice
-    async with asyncio.timeout(SECONDS), stream:
-        assert len([result async for result in stream]) == 100
+    async with asyncio.timeout(SECONDS), evaluate_stream(REFERENCE, source_at(server, drain=True)) as stream:
+        with commits_by(commit):
+            assert len([result async for result in stream]) == 100
     await check(server, entries)
 
 
@@ -359,19 +364,16 @@ async def test_a_worker_waits_for_others_while_the_answer_to_a_commit_is_on_its_
     with client(server) as at:
         at.xgroup_create("responses", "eval", "0")
         at.xreadgroup("eval", "dead", {"responses": ">"}, count=2)
-    stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=1.0))
-    link = stream._done._link  # type: ignore[union-attr]
-    run = link.run
 
-    async def slowly(script: str, keys: Any, args: Any) -> Any:
-        answer = await run(script, keys, args)
-        if script is scripts.COMMIT:
-            await asyncio.sleep(0.7)
+    async def commit(run: Callable[[], Awaitable[Any]]) -> Any:
+        answer = await run()
+        await asyncio.sleep(0.7)
         return answer
 
-    link.run = slowly
+    stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=1.0))
     async with asyncio.timeout(SECONDS), stream:
-        assert len([result async for result in stream]) == 5
+        with commits_by(commit):
+            assert len([result async for result in stream]) == 5
 
 
 async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisServer, tmp_path: Path) -> None:
