@@ -106,18 +106,6 @@ def test_lines_that_are_there_twice(path: Path) -> None:
     assert stream.journal.damaged == 2
 
 
-def test_damaged_rejects(path: Path) -> None:
-    whole, rejects = lines_of(path), path.with_name("results.jsonl.rejects")
-    lines = lines_of(rejects)
-    broken = [
-        changed(lambda record: record.update(reason="whim"))(lines[0]),
-        changed(lambda record: record.update(reason=["x"]))(lines[1]),
-    ]
-    rejects.write_bytes(b"".join([*broken, *lines[2:]]))
-    assert_whole(path, whole)
-    assert path.with_name("results.jsonl.damaged").read_bytes() == b"".join(broken)
-
-
 @pytest.mark.parametrize("suffix", [".damaged", ".rejects", ".run"])
 def test_links_that_others_put_there(tmp_path: Path, path: Path, suffix: str) -> None:
     """Names that others can foresee never lead to a file of somebody else."""
@@ -133,11 +121,3 @@ def test_links_that_others_put_there(tmp_path: Path, path: Path, suffix: str) ->
         with pytest.raises(JournalError, match=f"{beside}: cannot be .*: Too many levels of symbolic links"):
             judged(path)
     assert victim.read_bytes() == before
-
-
-def test_a_file_of_rejects_that_was_named_may_be_a_link(tmp_path: Path) -> None:
-    link, target = tmp_path / "link", tmp_path / "target"
-    target.touch()
-    link.symlink_to(target)
-    complete([b"no JSON"], Journal(tmp_path / "results.jsonl", rejects=link))
-    assert b"no JSON" in target.read_bytes()

@@ -131,13 +131,6 @@ def test_the_beginning_that_need_not_be_read_again(
     assert known["b"] == (7, 1, None)
 
 
-@pytest.mark.parametrize(("before", "after"), [(READ, FOLLOWED), (FOLLOWED, READ), (FOLLOWED, None)])
-def test_what_was_read_in_one_way_is_not_new_in_another(before: FileId, after: FileId | None) -> None:
-    kept = admitted(Done("position"), lines_of([b"a", b"b"], before))
-    (source,) = admitted(restored(kept), lines_of([b"a", b"b", b"b"], after))
-    assert (source["line"], source["occurrence"]) == (3, 2)
-
-
 def test_what_a_result_says_of_its_line() -> None:
     done = Done("position")
     sha = sha256(b"text").hexdigest()

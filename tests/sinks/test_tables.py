@@ -75,14 +75,6 @@ def test_parquet(tmp_path: Path, lines: str, rows: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_table_without_results(tmp_path: Path, suffix: str) -> None:
-    (tmp_path / "lines").touch()
-    path = tmp_path / f"results.{suffix}"
-    write_table(str(tmp_path / "lines"), str(path))
-    assert path.exists()
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_table_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, lines: str, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,21 +139,6 @@ async def test_unopenable_files(path: Path, suffix: str, make: Callable[[Path], 
         assert len(await collect(stream_of(LINES, path))) > 20
 
 
-@pytest.mark.parametrize("turns", range(0, 12, 2))
-async def test_leaving_while_the_journal_is_read(path: Path, turns: int) -> None:
-    await once_more(path)
-    before = path.read_bytes()
-    async with leaving_no_trace():
-        stream = stream_of(Source(LINES)(), path)
-        waiting = asyncio.ensure_future(anext(stream, None))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await stream.aclose()
-        assert await waiting is None
-        assert await once_more(path) == ([], None)
-    assert path.read_bytes() == before
-
-
 # Writing
 
 
@@ -261,11 +246,6 @@ async def leave_by_break(stream: EvaluationStream) -> None:
             break
 
 
-async def leave_by_aclose(stream: EvaluationStream) -> None:
-    await anext(stream)
-    await asyncio.gather(stream.aclose(), stream.aclose())
-
-
 async def leave_by_cancellation(stream: EvaluationStream) -> None:
     taken = asyncio.Event()
 
@@ -291,7 +271,7 @@ async def leave_by_stop(stream: EvaluationStream) -> None:
         pass
 
 
-@pytest.mark.parametrize("leave", [leave_by_break, leave_by_aclose, leave_by_cancellation, leave_by_stop])
+@pytest.mark.parametrize("leave", [leave_by_break, leave_by_cancellation, leave_by_stop])
 async def test_leaving(path: Path, leave: Callable[[EvaluationStream], Awaitable[None]]) -> None:
     unique = [orjson.dumps(response(number)) for number in range(9)]
     answers = [f"answer-{number}" for number in range(9)]
