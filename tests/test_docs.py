@@ -9,55 +9,43 @@ from pathlib import Path
 import pytest
 
 from docs.make import DRAWN, MADE
-from graphrag_eval_async import __all__, errors, follow_jsonl
+from graphrag_eval_async import __all__, follow_jsonl
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.reporting import WriteReport
 from graphrag_eval_async.cli.watch import views
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.judge.calls import MAX_DIMENSIONS, MAX_QUOTED
-from graphrag_eval_async.judge.openai_endpoint import MAX_ERROR_BYTES
-from graphrag_eval_async.judge.openai_replies import MAX_NUMBERS
-from graphrag_eval_async.judge.openai_response import MAX_BODY_VALUES
 from graphrag_eval_async.judge.protocol import MAX_VALUES
 from graphrag_eval_async.monitor import (
     board,
     counting,
     dashboard_server,
     deliveries,
-    evidence,
     gfm,
-    github,
     kept,
     otel,
-    otlp,
-    prometheus,
     prometheus_metrics,
     prometheus_samples,
-    prometheus_server,
     report,
     webhooks,
     worst,
 )
 from graphrag_eval_async.records import decoding, evaluation, reject, yaml_file
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
-from graphrag_eval_async.records.yaml_file import CHECKED_BYTES
-from graphrag_eval_async.reference import MAX_LISTED, reading
 from graphrag_eval_async.scale.ray import evaluation as ray
 from graphrag_eval_async.scale.redis import group, worker
-from graphrag_eval_async.scale.redis import results as redis_results
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import logs, receiving, remote
 from graphrag_eval_async.sources.lines import MAX_DOCUMENT_BYTES
-from graphrag_eval_async.steps import differences, matching
-from graphrag_eval_async.steps.rdf import comparison, safety
+from graphrag_eval_async.steps import differences
+from graphrag_eval_async.steps.rdf import safety
 from graphrag_eval_async.steps.sparql import partial
 from graphrag_eval_async.steps.sparql.budget import EXACT_PAIRING_STEPS, SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
-from graphrag_eval_async.stream.agent import MAX_CONCURRENCY, MAX_ERROR_CHARACTERS
+from graphrag_eval_async.stream.agent import MAX_CONCURRENCY
 from graphrag_eval_async.threads import CLOSING_SECONDS
-from graphrag_eval_async.traces import grouping, plain, spans, trace
+from graphrag_eval_async.traces import grouping, plain, spans
 from graphrag_eval_async.usual import LARGE_BYTES
 
 ROOT = Path(__file__).parents[1]
@@ -81,20 +69,11 @@ DEFAULTS = {
     "calls of the agent at a time": f"{MAX_CONCURRENCY}",
     "time for one call": "none",
     "time to clean up after a cancellation": f"{CLOSING_SECONDS:g} s",
-    "length of the message of an exception": f"{MAX_ERROR_CHARACTERS:,} characters",
     "lists, objects and commas in a line": f"{MAX_LINE_BYTES // decoding.BYTES_PER_VALUE:,}",
     "depth of lists and objects": f"{decoding.MAX_DEPTH}",
     "responses read and not yet handed out": f"{MAX_IN_FLIGHT}",
     "rejects kept in `stream.rejects`": f"{reject.KEPT_REJECTS:,}",
     "size of a JSON array of responses, which is decoded whole": size(MAX_DOCUMENT_BYTES),
-    "part of a rejected line kept in memory": size(reject.HEAD_BYTES),
-    "length of the message of a comparator's exception": f"{matching.MAX_MESSAGE} characters",
-    "values in the body of a reply": f"{MAX_BODY_VALUES:,}; {MAX_NUMBERS:,} with embeddings",
-    "length of a judge's error in a result": f"{errors.MAX_MESSAGE:,} characters",
-    "length of a wrong reply that is quoted when the judge is asked again": f"{MAX_QUOTED:,} characters",
-    "JSON on one line in which duplicate keys are found": size(CHECKED_BYTES),
-    "probable mistakes that are kept": f"{reading.MAX_DOUBTS:,}",
-    "probable mistakes that a warning lists": f"{MAX_LISTED}",
     "growth of a YAML file by its aliases": f"{yaml_file.MAX_EXPANSION} times, or 1 MB",
     "rejected lines in a file": size(MAX_REJECT_BYTES),
     "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
@@ -107,7 +86,6 @@ DEFAULTS = {
     "length of a request, as sent and decompressed": size(MAX_LINE_BYTES),
     "time for the body of a request": f"{receiving.BODY_SECONDS:g} s",
     "depth of a history; of an attribute of a span": f"{plain.MAX_DEPTH}; {spans.DEPTH}",
-    "entries in `trace_problems`": f"{trace.MAX_PROBLEMS} of {trace.MAX_CHARACTERS} characters",
     "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
     "work of finding the best pairing of columns for [partial credit](scoring.md#partial-credit)": (
         f"{partial.SEARCH_STEPS:,} cells or so"
@@ -126,41 +104,22 @@ DEFAULTS = {
     "deliveries of an entry": f"{group.MAX_DELIVERIES}",
     "results on the server": "all",
     "time without the server": f"{group.MAX_OUTAGE_SEC:g} s",
-    "content of a reject on the server": size(worker.REJECT_BYTES),
-    "earlier results that `watch redis://` begins with": f"{redis_results.LATEST}",
     "responses in a batch of Ray": f"{ray.BATCH:,}, or {ray.JUDGED_BATCH} with a judge",
     "a range of an address": f"{size(remote.RANGE_BYTES)}, read up to {remote.ATTEMPTS} times",
-    "failed comparisons in `steps_score_error`": f"{evaluation.MAX_ERRORS}",
     "depth of JSON-LD, RDF/XML and triple terms in a graph": f"{safety.MAX_DEPTH}",
-    "members of the contexts of JSON-LD": f"{safety.MAX_CONTEXT_ENTRIES}",
-    "length of JSON-LD with more than one context": size(safety.MAX_CONTEXTS_BYTES),
-    "length of an entity, or of the attributes of an element, in RDF/XML": (
-        f"{safety.MAX_START_TAG:,} characters"
-    ),
-    "differences of graphs that are listed": (
-        f"{differences.MAX_DIFFERENCES} of {comparison.MAX_STATEMENT} characters"
-    ),
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "steps of one response counted by name": f"{evaluation.MANY_STEPS:,}",
     "length of a step name that is counted by name": f"{evaluation.LONGEST_NAME} characters",
     "length of a reply, as sent and decompressed": size(LimitsConfig().max_reply_bytes),
     "lists, objects and commas in a reply": f"{MAX_VALUES:,}",
-    "numbers in an embedding": f"{MAX_DIMENSIONS:,}",
-    "length of an error reply that is read": size(MAX_ERROR_BYTES),
     "latest results with a page of their own; the same of the worst": f"{kept.KEPT}",
     "questions on the page of a template": f"{worst.OF_TEMPLATE}",
-    "questions whose reasons of failure a page counts": f"{worst.MAX_QUESTIONS:,}",
-    "text in the steps of a result that is kept for its page": f"{kept.MAX_CHARACTERS:,} characters",
     "browsers that get updates": f"{dashboard_server.MAX_CLIENTS}",
     "updates of a page": f"{1 / board.UPDATE_SECONDS:g} a second",
-    "size of a list of results or questions that updates itself": f"{board.MAX_LIST_BYTES:,} bytes",
-    "rows, columns and documents of a step on a page": f"{evidence.ROWS}, {evidence.COLUMNS}, "
-    f"{evidence.DOCUMENTS}",
     "results with details in a report": (
         f"{report.DETAILED}, and about {report.DETAIL_CHARACTERS:,} characters"
     ),
     "results in the table of a report": f"{report.LISTED:,}",
-    "length of an explanation": f"{otlp.MAX_EXPLANATION:,} characters",
     "templates with gauges of their own": f"{prometheus_metrics.MAX_TEMPLATES}",
     "wait for the collector at the end of a run": f"{otel.CLOSING_SECONDS:g} s",
     "open files": f"three quarters of what the system allows, at most {logs.MAX_OPEN:,}",
@@ -172,7 +131,6 @@ DEFAULTS = {
     "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
     "length of a page of Markdown": f"{gfm.MAX_CHARACTERS:,} characters",
     "questions that are listed as the worst": f"{WriteReport.worst}",
-    "annotations of one kind": f"{github.MAX_ANNOTATIONS}",
     "changes of one alert that wait for `--on-alert` or `--on-alert-url`": f"{deliveries.MAX_WAITING}",
     "time that a command of `--on-alert` may take": f"{deliveries.DELIVERY_SECONDS:g} s",
     "attempts of `--on-alert-url`, and the time for all of them": (
@@ -180,8 +138,6 @@ DEFAULTS = {
     ),
     "templates with a label of their own": f"{prometheus_metrics.MAX_TEMPLATES}",
     "length of a label": f"{prometheus_samples.LABEL_CHARACTERS} characters",
-    "time that a scrape waits for the event loop": f"{prometheus.SCRAPE_SECONDS:g} s",
-    "connections to the page at a time": f"{prometheus_server.MAX_SCRAPES}",
 }
 
 
@@ -191,9 +147,8 @@ def rows() -> dict[str, str]:
     return {limit.strip(): default.strip() for limit, default, *_ in cells if limit.strip() != "limit"}
 
 
-@pytest.mark.parametrize("limit", sorted({*DEFAULTS, *rows()}))
-def test_limits_have_their_defaults(limit: str) -> None:
-    assert rows()[limit] == DEFAULTS[limit]
+def test_limits_have_their_defaults() -> None:
+    assert rows() == DEFAULTS
 
 
 @pytest.mark.parametrize("name", MADE)
