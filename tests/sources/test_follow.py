@@ -208,12 +208,3 @@ async def test_a_stream_evaluates_what_is_followed(log: Path) -> None:
         stop.set()
         assert [result["question_id"] async for result in stream] == ["q2"]
         assert stream.rejects.counts == {"invalid_json": 1}
-
-
-async def test_a_stream_that_is_left_closes_the_files(log: Path) -> None:
-    append(log, responses(0, 1))
-    before = open_files()
-    async with evaluate_stream(REFERENCE, follow(log)) as stream:
-        await anext(stream)
-        assert open_files() > before
-    assert open_files() == before

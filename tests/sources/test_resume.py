@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+import gzip
+import json
+import os
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from graphrag_eval_async import evaluate_stream, follow_jsonl
+from tests.conftest import answer, templates
 from tests.sources.followed import Reader, append, text, tick
 from tests.sources.test_logs import rotate
 
@@ -45,19 +52,6 @@ def test_the_end(log: Path) -> None:
         assert sorted(reader.texts()) == ["4", "old"]
 
 
-def test_an_unfinished_line_at_the_start_is_skipped_until_complete(log: Path) -> None:
-    log.write_text("1\nhalf")
-    with Reader(log, start="end") as reader:
-        assert reader.end() == []
-    with Reader(log, start="end") as reader:
-        append(log, " and more")
-        assert reader.texts() == reader.end() == []
-    with Reader(log, start="end") as reader:
-        append(log, " done\nother")
-        assert reader.texts() == ["half and more done"]
-        assert [text(line) for line in reader.end()] == ["other..."]
-
-
 def test_the_end_is_kept(log: Path) -> None:
     log.with_name("log.jsonl.1").write_text("old\nhalf")
     log.write_text("1\n2\n")
@@ -74,21 +68,6 @@ def test_the_end_is_kept(log: Path) -> None:
     assert fresh(run(log, third, start="end")) == []
     with Reader(log, known=third.known()) as reader:
         assert reader.end() == []
-
-
-def test_a_finished_file_that_grows_again(log: Path) -> None:
-    log.write_text("1\nhalf")
-    away = log.with_name("away")
-    with Reader(log, rotate_wait=1) as reader:
-        assert reader.texts() == ["1"]
-        log.rename(away)
-        reader.poll()
-        reader.wait(1)
-        assert reader.texts() == ["half..."]
-        append(away, " done\n")
-        away.rename(log)
-        assert reader.texts() == ["half done"]
-        assert [(line.number, line.offset) for line in reader.lines] == [(1, 0), (2, 2), (2, 2)]
 
 
 def test_start_after_a_line(log: Path) -> None:
@@ -116,3 +95,103 @@ def test_start_after_a_line_of_a_rotated_file(log: Path) -> None:
     log.with_name("other.jsonl.1").write_text("no\n")
     with Reader(log, start=position) as reader:
         assert reader.texts() == ["2", "3", "4"]
+
+
+# Logs that were rotated and compressed while nobody looked
+
+
+def compress(path: Path) -> Path:
+    """As gzip and logrotate do."""
+    subprocess.run(["gzip", str(path)], check=True)
+    return path.with_name(f"{path.name}.gz")
+
+
+def resume(path: Path, before: Reader | None = None, **options: Any) -> Reader:
+    """With a journal."""
+    return run(path, before, **{"is_first": False, **options})
+
+
+@pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl"])
+@pytest.mark.parametrize("place", ["log.jsonl", "."])
+@pytest.mark.parametrize("read", [0, 2, 3])
+def test_the_rest_of_a_log_that_was_rotated_and_compressed(
+    log: Path, place: str, name: str, read: int
+) -> None:
+    path = log.parent / place
+    log.write_text("1\n2\n3\n"[: 2 * read])
+    first = resume(path)
+    assert len(fresh(first)) == read
+    append(log, "1\n2\n3\n"[2 * read :])
+    log.rename(log.with_name(name))
+    compress(log.with_name(name))
+    log.write_text("4\n")
+    second = resume(path, first)
+    assert fresh(second) == ["1", "2", "3", "4"][read:]
+    assert [line.number for line in second.lines] == [1, 2, 3, 1]
+    assert [line.offset for line in second.lines] == [0, 2, 4, 0]
+    assert len({line.file.key for line in second.lines}) == 2
+    assert fresh(resume(path, second)) == []
+
+
+def test_files_that_also_exist_uncompressed(log: Path) -> None:
+    """A compressed backup of a log that goes on; and one that gzip has not finished as yet."""
+    log.write_text("1\n2\n")
+    first = resume(log)
+    shutil.copyfile(log, log.with_name("log.jsonl.bak"))
+    compress(log.with_name("log.jsonl.bak"))
+    append(log, "3\n")
+    second = resume(log, first)
+    assert fresh(second) == ["3"]
+    rotate(log)
+    subprocess.run(["gzip", "-kf", str(log.with_name("log.jsonl.1"))], check=True)
+    log.write_text("4\n")
+    assert fresh(resume(log, second)) == ["4"]
+
+
+def test_files_skipped_by_the_first_run_stay_skipped(log: Path) -> None:
+    log.with_name("log.jsonl.1").write_text("old\n")
+    compress(log.with_name("log.jsonl.1"))
+    log.write_text("1\n")
+    first = run(log, start="end", is_first=True)
+    append(log, "2\n")
+    second = resume(log, first)
+    assert fresh(second) == ["2"]
+
+
+def test_excluded_and_old_ones(log: Path) -> None:
+    for number in (1, 2):
+        log.with_name(f"log.jsonl.{number}").write_text(f"{number}\n")
+        compress(log.with_name(f"log.jsonl.{number}"))
+    assert fresh(resume(log, patterns=["*.2.gz"])) == ["1"]
+    assert fresh(resume(log, patterns=["*.gz"])) == []
+    os.utime(log.with_name("log.jsonl.2.gz"), (1, 1))
+    first = resume(log, ignore_older=1000)
+    assert fresh(first) == ["1"]
+    assert fresh(resume(log, first)) == []
+
+
+async def test_a_stream_with_a_journal_reads_each_line_once(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    found: list[float] = []
+    for day in range(1, 6):
+        append(log, *(json.dumps({**answer(0), "elapsed_sec": 10 * day + n}) + "\n" for n in range(2)))
+        follower = follow_jsonl(log, poll_interval=0.001, idle_timeout=0.01)
+        stream = evaluate_stream(templates(), follower, journal=tmp_path / "results", ordered=True)
+        found += [result["elapsed_sec"] async for result in stream]
+        assert follower.lag.bytes == stream.skipped == 0
+        assert found == sorted({*range(10 * day + 2)} & {10 * n + k for n in range(1, 6) for k in range(5)})
+        append(log, *(json.dumps({**answer(0), "elapsed_sec": 10 * day + n}) + "\n" for n in range(2, 5)))
+        log.rename(tmp_path / f"log-2026010{day}.jsonl")
+        compress(tmp_path / f"log-2026010{day}.jsonl")
+
+
+@pytest.mark.parametrize("fault", ["cut", "no gzip", "empty"])
+def test_damaged_files(log: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+    lines = [f"{number:02} {os.urandom(4000).hex()}" for number in range(20)]
+    data = gzip.compress("\n".join([*lines, ""]).encode())
+    texts = {"cut": data[: len(data) // 2], "no gzip": b"no gzip at all", "empty": b""}
+    log.with_name("log.jsonl.1.gz").write_bytes(texts[fault])
+    log.write_text("after\n")
+    found = [line for line in fresh(resume(log)) if line != "after"]
+    assert found[:5] == lines[: 5 if fault == "cut" else 0]
+    assert ("log.jsonl.1.gz: cannot be decompressed" in caplog.text) == (fault != "empty")

@@ -114,14 +114,6 @@ async def test_first_evaluated_and_then_followed(log: Log) -> None:
     assert await log.follow(start="end") == []
 
 
-async def test_followed_from_the_end(log: Log) -> None:
-    line = log.text()
-    log.append(log.text(), line[:-9])
-    assert await log.follow(start="end") == []
-    log.append(line[-9:], log.text())
-    assert await log.follow(start="end") == ["r1", "r3"], "a line counts when it is complete"
-
-
 async def test_an_unfinished_line_is_evaluated_once_it_is_whole(log: Log) -> None:
     line = log.text()
     log.append(log.text(), line[:20])
@@ -163,15 +155,6 @@ async def test_a_journal_in_the_followed_directory_is_no_log(log: Log) -> None:
         assert await log.follow(log.path.parent) == found
 
 
-async def test_the_files_beside_a_journal_are_no_logs(log: Log) -> None:
-    log.append(log.text(), b"{}\n")
-    log.journal = log.path.with_name("results")
-    for _ in range(3):
-        await log.follow(log.path.with_name("*"))
-        assert log.kept() == ["r1"]
-        assert log.stream.rejects.total == 1
-
-
 async def test_equal_lines_are_samples(log: Log) -> None:
     line = log.text()
     log.append(line, line)
@@ -181,33 +164,6 @@ async def test_equal_lines_are_samples(log: Log) -> None:
     results = [orjson.loads(text) for text in log.journal.read_bytes().splitlines()]
     assert [result["source"]["occurrence"] for result in results] == [1, 2, 3]
     assert [result["sample"] for result in results] == [1, 2, 3]
-
-
-@pytest.mark.parametrize("stops", [False, True])
-async def test_replaced_by_a_longer_version_of_itself(log: Log, stops: bool) -> None:
-    """As rsync and `sed -i` do."""
-    log.append(log.text(), log.text())
-    stop = threading.Event()
-    source = follow_jsonl(log.path, stop=stop, poll_interval=0.001)
-    async with evaluate_stream(REFERENCE, source, journal=log.journal) as stream:
-        ids = [(await anext(stream))["response_id"] for _ in range(2)]
-        if stops:
-            stop.set()
-            assert await anext(stream, None) is None
-        for _ in range(2):
-            log.append(log.text())
-            log.copy("draft")
-            log.path.with_name("draft").replace(log.path)
-        if not stops:
-            log.append(log.text())
-            ids += [(await anext(stream))["response_id"] for _ in range(3)]
-            stop.set()
-            assert await anext(stream, None) is None
-    assert ids == ["r1", "r2", "r3", "r4", "r5"][: 2 if stops else 5]
-    assert await log.follow() == (["r3", "r4"] if stops else [])
-    log.append(log.text())
-    assert len(await log.follow()) == 1
-    assert await log.follow() == []
 
 
 @pytest.mark.parametrize("name", ["log-20260101.jsonl", "log.jsonl.1"])
