@@ -116,8 +116,7 @@ async def read_pieces(
         return
     # A local file can be closed only when no thread reads it.
     run = run_in_thread if is_address(path) else write_in_thread
-    pieces = _pieces(file, is_packed=suffix_of(path) == ".gz")
-    place = file.tell()
+    pieces = _pieces(file, end, is_packed=suffix_of(path) == ".gz")
     while True:
         found: list[tuple[bytes, int]] = []
         problem = None
@@ -125,15 +124,12 @@ async def read_pieces(
             await run(partial(found.extend, islice(pieces, PIECES)), threads=reading_threads())
         except (SourceError, OSError, EOFError, zlib.error) as error:
             problem = _explained(error, path)
-        for piece, reached in found:
-            if end is not None and reached > end:
-                piece, reached = piece[: end - place], end
-            on_read(reached - place)
-            place = reached
+        for piece, size in found:
+            on_read(size)
             yield piece
         if problem is not None:
             raise problem
-        if len(found) < PIECES or place == end:
+        if len(found) < PIECES:
             return
 
 
@@ -157,12 +153,14 @@ async def _read_pipe(descriptor: int, path: str) -> AsyncGenerator[bytes]:
         yield piece
 
 
-def _pieces(file: BinaryIO, *, is_packed: bool) -> Iterator[tuple[bytes, int]]:
-    """The text in pieces, each with the place in the file up to which it was read."""
+def _pieces(file: BinaryIO, end: int | None, *, is_packed: bool) -> Iterator[tuple[bytes, int]]:
+    """The text in pieces, each with the number of bytes that it takes in the file."""
     # Of a corrupt file, `read1` yields what is before the damage.
     read = GzipFile(fileobj=file).read1 if is_packed else file.read
-    while piece := read(PIECE_BYTES):
-        yield piece, file.tell()
+    place = file.tell()
+    while piece := read(PIECE_BYTES if end is None else min(PIECE_BYTES, end - place)):
+        before, place = place, file.tell()
+        yield piece, place - before
 
 
 def _explained(error: Exception, path: str) -> SourceError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import logging
 import os
 import socket
 import zlib
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-
-LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
 MAX_WAITING = 64
 """Maximum number of requests in progress or waiting; more are answered 503."""
@@ -88,12 +85,10 @@ class OtlpReceiver:
     Attributes:
         host: host that it listens on.
         port: port that it listens on.
-        dropped: number of requests with logs or metrics, which are not evaluated.
     """
 
     def __init__(self, listening: socket.socket, max_waiting: int, max_bytes: int) -> None:
         self.host, self.port = listening.getsockname()[:2]
-        self.dropped = 0
         self._listening = listening
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
@@ -126,22 +121,13 @@ class OtlpReceiver:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        routes = [Route("/v1/traces", self._take, methods=["POST"])]
-        routes += [Route(f"/v1/{kind}", self._drop, methods=["POST"]) for kind in ("logs", "metrics")]
-        return Starlette(routes=routes)
-
-    async def _drop(self, request: Request) -> Response:
-        self.dropped += 1
-        if self.dropped == 1:
-            text = "%s of OpenTelemetry are accepted and dropped; only spans are evaluated"
-            LOGGER.warning(text, request.url.path)
-        return _accepted(_kind_of(request))
+        return Starlette(routes=[Route("/v1/traces", self._take, methods=["POST"])])
 
     async def _take(self, request: Request) -> Response:
         from starlette.requests import ClientDisconnect
         from starlette.responses import JSONResponse, Response
 
-        kind = _kind_of(request)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         self._under_way += 1
         try:
             if self._under_way > self._max_waiting:
@@ -159,7 +145,7 @@ class OtlpReceiver:
             return JSONResponse({"message": f"the body took more than {BODY_SECONDS:g} s"}, 408)
         finally:
             self._under_way -= 1
-        return _accepted(kind)
+        return Response(b"{}" if kind == JSON else b"", media_type=kind)
 
     async def _body(self, request: Request) -> bytes:
         body = bytearray()
@@ -173,16 +159,6 @@ class OtlpReceiver:
         if encoding not in ("gzip", "deflate"):
             raise _Refused(415, f"content encoding {encoding[:50]!r}; gzip, deflate and none are known")
         return await run_in_thread(partial(_inflate, bytes(body), self._max_bytes))
-
-
-def _kind_of(request: Request) -> str:
-    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-
-
-def _accepted(kind: str) -> Response:
-    from starlette.responses import Response
-
-    return Response(b"{}" if kind == JSON else b"", media_type=kind)
 
 
 def _inflate(data: bytes, limit: int) -> bytes:

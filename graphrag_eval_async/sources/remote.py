@@ -174,6 +174,7 @@ def _file_system(address: str) -> tuple[Any, str]:
 
     try:
         fs, path = fsspec.core.url_to_fs(address, use_listings_cache=False)
+        return fs, path
     except ImportError as error:
         needed = re.search(r"[Ii]nstall (\w+)", str(error))
         package = f": pip install {needed[1]}" if needed else ""
@@ -182,4 +183,3 @@ def _file_system(address: str) -> tuple[Any, str]:
         raise UsageError(f"{name}: there is no file system of this kind; s3, gs and https are some") from None
     except Exception as error:  # noqa: BLE001  (as of `attempt`)
         raise SourceError(f"{name}: cannot be read ({type(error).__name__})") from None
-    return fs, path

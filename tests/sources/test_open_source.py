@@ -1,5 +1,8 @@
+"""All that can be the source of a stream."""
+
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from contextlib import aclosing
@@ -14,13 +17,13 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import SourceError, UsageError
-from graphrag_eval_async.sources import open_source, read_jsonl
+from graphrag_eval_async.sources import follow_jsonl, open_source, read_jsonl
 from tests.cases import each
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator
 
-LINES = [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+LINES = [b'{"a":1}', '{"b":"é\u2028"}'.encode(), b'{"c":3}']
 TEXT = b"\n".join(LINES)
 
 
@@ -32,8 +35,8 @@ async def read(responses: Any) -> list[bytes]:
 class Pieces(anyio.abc.ByteReceiveStream):
     """A byte stream that cuts lines anywhere."""
 
-    def __init__(self, data: bytes, size: int) -> None:
-        self.data = data
+    def __init__(self, size: int) -> None:
+        self.data = TEXT
         self.size = size
         self.closed = False
 
@@ -48,23 +51,12 @@ class Pieces(anyio.abc.ByteReceiveStream):
         self.closed = True
 
 
-def generator() -> Iterator[bytes]:
-    yield from LINES
-
-
-async def async_generator() -> AsyncGenerator[bytes]:
-    for line in LINES:
-        yield line
-
-
 @pytest.mark.parametrize(
     "responses",
     [
-        LINES,
-        tuple(LINES),
         dict.fromkeys(LINES).keys(),
         iter([line.decode() + "\n" for line in LINES]),
-        [{"a": 1}, {"b": 2}, {"c": 3}],
+        [json.loads(line) for line in LINES],
         io.BytesIO(TEXT),
         io.StringIO(TEXT.decode()),
         [TEXT],
@@ -72,35 +64,42 @@ async def async_generator() -> AsyncGenerator[bytes]:
     ids=lambda value: type(value).__name__,
 )
 async def test_iterables(responses: Any) -> None:
-    assert await read(responses) == [line + b"\n" * 0 for line in LINES]
+    assert await read(responses) == LINES
 
 
 async def test_paths_and_open_files(tmp_path: Path) -> None:
     path = tmp_path / "responses.jsonl"
     path.write_bytes(TEXT + b"\n")
-    assert await read(path) == LINES
-    assert await read(str(path)) == LINES
-    with path.open() as text, path.open("rb") as binary:
-        assert await read(text) == LINES
-        assert await read(binary) == LINES
+    for source in (path, str(path), read_jsonl(path, max_line_bytes=3), follow_jsonl(path, idle_timeout=0)):
+        assert await read(source) == LINES
+    with path.open(encoding="utf-8") as text, path.open("rb") as binary:
+        assert await read(text) == await read(binary) == LINES
         assert not text.closed
         assert not binary.closed
-    async with await anyio.open_file(path) as file:
+    async with await anyio.open_file(path, "rb") as file:
         assert await read(file) == LINES
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 1000])
-async def test_byte_streams(size: int) -> None:
-    stream = Pieces(TEXT, size)
-    assert await read(stream) == LINES
+@pytest.mark.parametrize("wrap", [lambda stream: stream, TextReceiveStream], ids=["bytes", "text"])
+async def test_streams_that_cut_lines(size: int, wrap: Any) -> None:
+    stream = Pieces(size)
+    assert await read(wrap(stream)) == LINES
     assert stream.closed
+    reader = asyncio.StreamReader(limit=4)
+    reader.feed_data(TEXT[:size])
+    reader.feed_data(TEXT[size:])
+    reader.feed_eof()
+    assert await read(reader) == LINES
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-async def test_text_streams(size: int) -> None:
-    stream = Pieces('{"a":"é\u2028"}'.encode(), size)
-    assert await read(TextReceiveStream(stream)) == ['{"a":"é\u2028"}'.encode()]
-    assert stream.closed
+async def test_memory_streams() -> None:
+    send, receive = anyio.create_memory_object_stream[Any](10)
+    async with send:
+        for item in (LINES[0], json.loads(LINES[1]), LINES[2].decode()):
+            send.send_nowait(item)
+    assert await read(receive) == LINES
+    assert receive.statistics().open_receive_streams == 0
 
 
 async def test_a_source_is_closed_even_under_cancellation() -> None:
@@ -121,44 +120,28 @@ async def test_a_source_is_closed_even_under_cancellation() -> None:
     assert cleaned == [True]
 
 
-async def test_memory_streams() -> None:
-    send, receive = anyio.create_memory_object_stream[Any](10)
-    async with send:
-        for item in (LINES[0], {"b": 2}, LINES[2].decode()):
-            send.send_nowait(item)
-    assert await read(receive) == LINES
-    assert receive.statistics().open_receive_streams == 0
-
-
 @each("responses", [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces])
 def test_sources_that_yield_no_responses(responses: Any) -> None:
     with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
         open_source(responses, max_line_bytes=1)
-
-
-@pytest.mark.parametrize("paths", [["a.jsonl", "b.jsonl.gz"], (Path("a"),), [Path("a.jsonl"), "b.json"]])
-def test_a_list_of_paths_is_named(paths: Any) -> None:
-    with pytest.raises(UsageError, match=r"got a list of paths; use read_jsonl\(\[...\]\)"):
-        open_source(paths, max_line_bytes=100)
+    for paths in (["a.jsonl", "b.jsonl.gz"], (Path("a"),)):
+        with pytest.raises(UsageError, match=r"got a list of paths; use read_jsonl\(\[...\]\)"):
+            open_source(paths, max_line_bytes=100)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("indent", [None, 2])
 async def test_an_array_is_read_as_its_objects(tmp_path: Path, indent: int | None) -> None:
     objects = [{"a": 1}, {"b": [2, {}]}]
-    text = json.dumps(objects, indent=indent)
     path = tmp_path / "array.json"
-    path.write_text(text)
-    for responses in (path, read_jsonl([path, path]), *([[text], [text.encode(), text]] if indent else [])):
-        found = [json.loads(data) for data in await read(responses)]
-        assert found in (objects, objects + objects)
+    path.write_text(json.dumps(objects, indent=indent))
+    assert [json.loads(data) for data in await read(read_jsonl([path, path]))] == objects
     assert not read_jsonl(path).can_be_shuffled
     with pytest.raises(SourceError, match="it has not one JSON object per line"):
         await read(read_jsonl(path, shuffle=1))
 
 
 async def test_an_object_over_several_lines_is_named() -> None:
-    text = json.dumps({"question_id": "q"}, indent=2)
-    stream = evaluate_stream([{"template_id": "t", "questions": []}], [text])
+    stream = evaluate_stream([{"template_id": "t", "questions": []}], ['{\n"question_id": "q"\n}'])
     assert [result async for result in stream] == []
     first = stream.rejects[0]
     assert first.message == "this object spans several lines; write one object per line, as `jq -c .` does"

@@ -39,8 +39,8 @@ def plain(line: Record) -> tuple[Any, ...]:
     return line.number, line.offset, text, line.file, line.position
 
 
-def write(path: Path, count: int, text: str = "line") -> Path:
-    path.write_text("".join(f"{text} {i}\n" for i in range(count)))
+def write(path: Path, count: int) -> Path:
+    path.write_text("".join(f"line {i}\n" for i in range(count)))
     return path
 
 

@@ -1,8 +1,8 @@
+"""Lines of 128 KiB or more are read in a thread, one at a time."""
+
 from __future__ import annotations
 
 import asyncio
-import json
-import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ from graphrag_eval_async import Evaluator, Reject, RejectedResponse, evaluate_st
 from graphrag_eval_async import evaluator as evaluator_module
 from graphrag_eval_async.records import read_record
 from graphrag_eval_async.stream import intake
-from tests.conftest import HEAVY_BYTES, LoopClock, answer, heavy, leaving_nothing, settle, templates
+from tests.conftest import HEAVY_BYTES, answer, heavy, leaving_nothing, settle, templates
 from tests.deadlines import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from graphrag_eval_async.records import Record
@@ -28,16 +28,13 @@ class Gate:
     """Holds up the reading of large lines in whatever thread does it."""
 
     def __init__(self) -> None:
-        self.begun = threading.Event()
-        self.opened = threading.Event()
+        self.begun, self.opened = threading.Event(), threading.Event()
         self.readings = 0
-        self.each: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def read(self, record: Record, known: Any, *more: Any) -> Any:
         if len(getattr(record, "data", b"")) >= HEAVY_BYTES:
             assert threading.current_thread() is not threading.main_thread()
             self.readings += 1
-            self.each.put(None)
             self.begun.set()
             wait(self.opened, "the gate to open")
         return read_record(record, known, *more)
@@ -50,24 +47,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(evaluator_module, "read_record", gate.read)
     yield gate
     gate.opened.set()
-
-
-async def until(event: threading.Event) -> None:
-    await asyncio.get_running_loop().run_in_executor(None, wait, event)
-
-
-@pytest.mark.parametrize("line", [heavy(), BROKEN])
-async def test_the_loop_runs_while_a_large_line_is_read(gate: Gate, line: Any) -> None:
-    async with evaluate_stream(templates(1), [line, answer()]) as stream:
-        first = asyncio.ensure_future(anext(stream))
-        await until(gate.begun)
-        clock = LoopClock()
-        await settle()
-        assert clock.turn >= 20
-        clock.stop()
-        gate.opened.set()
-        rest = [await first] + [result async for result in stream]
-        assert len(rest) + stream.rejects.total == 2
 
 
 @pytest.mark.parametrize("line", [heavy(), BROKEN])
@@ -84,26 +63,19 @@ async def test_one_large_response(gate: Gate, line: Any) -> None:
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("end", ["", "until", "journal"])
-async def test_samples_are_numbered_in_the_order_of_the_lines(
-    tmp_path: Path, ordered: bool, end: str
-) -> None:
-    kinds: list[Callable[..., dict[str, Any]]] = [answer, heavy]
-    lines: list[Any] = [kinds[i % 3 == 0](i % 2, id=str(i)) for i in range(30)]
+async def test_samples_are_numbered_in_the_order_of_lines(tmp_path: Path, ordered: bool, end: str) -> None:
+    lines: list[Any] = [(answer if i % 3 else heavy)(i % 2, id=str(i)) for i in range(30)]
     lines[10:10] = [BROKEN, b"{"]
-    more: dict[str, Any] = {}
-    if end == "until":
-        more["until"] = "steps_score >= 0.999"
-    elif end == "journal":
-        more["journal"] = tmp_path / "journal.jsonl"
+    more: dict[str, Any] = {"until": {"until": "steps_score >= 0.999"}}.get(end, {})
+    if end == "journal":
+        more = {"journal": tmp_path / "journal.jsonl"}
     stream = evaluate_stream(templates(2), lines, ordered=ordered, **more)
     results = [result async for result in stream]
     assert {int(r["response_id"]): r["sample"] for r in results} == {i: i // 2 + 1 for i in range(30)}
     if ordered or end == "until":
         assert [int(result["response_id"]) for result in results] == [*range(30)]
-    assert [(reject.line, reject.reason) for reject in stream.rejects] == [
-        (11, "invalid_json"),
-        (12, "invalid_json"),
-    ]
+    found = [(reject.line, reject.reason) for reject in stream.rejects]
+    assert found == [(11, "invalid_json"), (12, "invalid_json")]
     if end == "journal":
         again = evaluate_stream(templates(2), lines, **more)
         assert [result async for result in again] == []
@@ -114,31 +86,20 @@ async def test_samples_are_numbered_in_the_order_of_the_lines(
 async def test_ending_while_a_large_line_is_read(gate: Gate, end: str) -> None:
     async with leaving_nothing():
         stream = evaluate_stream(templates(1), [answer(id="first"), heavy(), answer(id="last")])
-        results = [await anext(stream)]
+        assert (await anext(stream))["response_id"] == "first"
         following = asyncio.ensure_future(anext(stream, None))
-        await until(gate.begun)
+        await asyncio.to_thread(wait, gate.begun)
         if end == "stop":
             stream.stop()
         elif end == "cancel":
             following.cancel()
         closing = asyncio.ensure_future(stream.aclose()) if end != "stop" else None
-        await settle()
+        await settle()  # The event loop runs meanwhile.
         gate.opened.set()
         if closing is not None:
             await closing
         await asyncio.wait([following])
         assert gate.readings == 1
-        assert [result["response_id"] for result in results] == ["first"]
-
-
-async def test_a_large_line_is_read_once_there_is_room_for_it(gate: Gate) -> None:
-    large = json.dumps(heavy()).encode()
-    async with evaluate_stream(templates(1), [answer(), large, answer()], max_in_flight=1) as stream:
-        gate.opened.set()
-        assert await anext(stream)
-        await settle()
-        assert stream.in_flight <= 1
-        assert len([result async for result in stream]) == 2
 
 
 async def test_a_rejected_large_line_may_end_the_stream() -> None:
