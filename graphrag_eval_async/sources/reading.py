@@ -27,7 +27,7 @@ from graphrag_eval_async.sources.shards import Shard, Window, as_shard, cannot_b
 from graphrag_eval_async.sources.shuffled import ShuffledLines
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
     from typing import BinaryIO
 
     from graphrag_eval_async.records import Record
@@ -141,17 +141,11 @@ class JsonlFiles:
         return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
 
     async def batches(self, *, max_line_bytes: int, documents: bool = True) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches, which may be empty. With `documents`, each object of an array is a line.
-
-        Raises:
-            SourceError: a file cannot be read.
-        """
+        """The lines, in batches, which may be empty. With `documents`, each object of an array is a line."""
         self.consumed = 0
         if self._seed is None:
-            is_part = self.shard is not None
             sources: Iterable[AsyncGenerator[list[Record]]] = (
-                open_lines(window, max_line_bytes, self._count, documents=documents, is_part=is_part)
-                for window in await in_thread(self._windows)
+                self._read(window, max_line_bytes, documents) for window in await in_thread(self._windows)
             )
         else:
             shuffled = ShuffledLines(max_line_bytes)
@@ -169,47 +163,34 @@ class JsonlFiles:
     def _count(self, size: int) -> None:
         self.consumed += size
 
-
-async def open_lines(
-    window: Window,
-    max_line_bytes: int,
-    on_read: Callable[[int], object],
-    *,
-    documents: bool,
-    is_part: bool,
-) -> AsyncGenerator[list[Record]]:
-    """The lines of a file, or of a part of it: plain, gzip or Parquet, here or at an address.
-
-    `on_read` is called with the number of bytes of each piece that is read.
-    """
-    path, first, end = window
-    file = await in_thread(open_binary, path, RANGE_BYTES if is_address(path) else PIECE_BYTES)
-    try:
-        id_ = _id_of(file, path, is_part=is_part)
-        if await in_thread(is_parquet, path):
-            if id_ is None:
-                raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
-            batches = rows_of(*window, id_, max_line_bytes, on_read)
-        else:
-            # With the newline before, so that the first line is read as it is in the whole file.
-            start = max(0, first - 1)
-            if start:
-                file.seek(start)
-            batches = split_lines(
-                read_pieces(file, path, end, on_read),
-                max_line_bytes=max_line_bytes,
-                file=id_,
-                offset=start,
-                documents=documents and not start,
-            )
+    async def _read(
+        self, window: Window, max_line_bytes: int, documents: bool
+    ) -> AsyncGenerator[list[Record]]:
+        """The lines of a file, or of a part of it: plain, gzip or Parquet, here or at an address."""
+        path, first, end = window
+        file = await in_thread(open_binary, path, RANGE_BYTES if is_address(path) else PIECE_BYTES)
         try:
-            async for lines in batches:
-                yield lines
+            id_ = _id_of(file, path, is_part=self.shard is not None)
+            if await in_thread(is_parquet, path):
+                if id_ is None:
+                    raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
+                batches = rows_of(*window, id_, max_line_bytes, self._count)
+            else:
+                # With the newline before, so that the first line is read as it is in the whole file.
+                start = max(0, first - 1)
+                if start:
+                    file.seek(start)
+                pieces = read_pieces(file, path, end, self._count)
+                options: Any = {"offset": start, "documents": documents and not start}
+                batches = split_lines(pieces, max_line_bytes=max_line_bytes, file=id_, **options)
+            try:
+                async for lines in batches:
+                    yield lines
+            finally:
+                await batches.aclose()
         finally:
-            await batches.aclose()
-    finally:
-        if not is_address(path):  # A request may still be under way.
-            file.close()
+            if not is_address(path):  # A request may still be under way.
+                file.close()
 
 
 def expand(paths: Sequence[str]) -> list[str]:

@@ -97,13 +97,15 @@ class OtlpReceiver:
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         """The lines. A request is accepted when its line is taken."""
+        if self._listening.fileno() < 0:
+            raise UsageError("the receiver is closed; make another with receive_otlp")
         server = server_of(self._app())
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
         serving.add_done_callback(lambda _: self._send.close())
         try:
             async for line in self._lines:
                 yield line
-            raise UsageError("the receiver has stopped listening, or is closed; make another")
+            raise UsageError("the receiver has stopped listening")
         finally:
             self._lines.close()
             server.should_exit = server.force_exit = True

@@ -137,6 +137,8 @@ async def test_too_many_requests_are_told_to_retry() -> None:
     assert [task.done() for task in others].count(True) == 2
     await lines.aclose()
     assert (await first)[0] == 200
+    with pytest.raises(UsageError, match="the receiver is closed"):
+        await anext(aiter(receiver))
     assert {(await task)[0] for task in others} == {503}, "what was not taken is not acknowledged"
 
 
