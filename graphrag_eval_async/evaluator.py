@@ -145,7 +145,8 @@ class Evaluator:
         if reference is None or self.reference is reference:  # Else loading it has warned.
             for doubt in idle_comparators(self._comparators, known):
                 warn_caller(doubt)
-        self._comparators = {name: own for name, own in self._comparators.items() if name in known}
+        every = {**self.reference.comparators, **self._comparators}
+        self._comparators = {name: own for name, own in every.items() if name in known}
         self._names = step_names(self._aliases, self._known)
         self._prepared = self.reference.prepared
         self.trace_format: TraceFormat | None = None
@@ -157,7 +158,7 @@ class Evaluator:
             raise UsageError("format: traces need a reference set, which has their questions")
         if (comparators and self.reference is reference) or self._compares_queries:  # Loaded without them.
             self._prepared = PreparedSteps(
-                self.reference.questions, comparators, compares_queries=self._compares_queries
+                self.reference.questions, self._comparators, compares_queries=self._compares_queries
             )
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)

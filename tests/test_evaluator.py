@@ -135,6 +135,16 @@ async def test_comparators_apply_to_a_reference_made_without_them() -> None:
     assert (await Evaluator(reference).evaluate(answer(0)))["steps_score"] == 1.0
 
 
+async def test_comparators_of_a_reference_apply_everywhere() -> None:
+    """Also in a stream, which has a quick way for steps that are compared as usual."""
+    reference = load_reference(templates(2), comparators={"calculator": lambda _reference, _actual: 0.25})
+    other = Evaluator(reference, comparators={"calculator": lambda _reference, _actual: 0.5})
+    assert (await other.evaluate(answer(0)))["steps_score"] == 0.5
+    assert (await Evaluator(reference).evaluate(answer(0)))["steps_score"] == 0.25
+    results = [result async for result in evaluate_stream(reference, [answer(0), json.dumps(answer(1))])]
+    assert [result["steps_score"] for result in results] == [0.25, 0.25]
+
+
 async def test_a_comparator_for_a_step_without_an_output() -> None:
     raw = templates(1)
     del raw[0]["questions"][0]["reference_steps"][0][0]["output"]

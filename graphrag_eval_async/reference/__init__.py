@@ -84,11 +84,11 @@ class Reference:
         questions: every question by its id, in the order of the reference set.
         templates: the template ids, in that order.
         step_names: the names of the reference steps, and of the actual steps that these can match.
-        prepared: by question id, its reference steps, ready to be compared; only of questions that have any.
+        comparators: your own comparison of steps, by name of reference step.
         doubts: what is probably a mistake, such as an unknown key, each with its place.
     """
 
-    __slots__ = ("_contents", "doubts", "prepared", "questions", "step_names", "templates")
+    __slots__ = ("_contents", "comparators", "doubts", "prepared", "questions", "step_names", "templates")
 
     def __init__(
         self,
@@ -127,6 +127,7 @@ class Reference:
         self.questions: Mapping[str, Question] = MappingProxyType(contents.questions)
         self.templates = tuple(contents.templates)
         self.step_names = frozenset(contents.step_names).union(*map(accepted_names, contents.step_names))
+        self.comparators = contents.comparators
         self.prepared = PreparedSteps(contents.questions, contents.comparators)
         self.doubts = tuple(contents.doubts)
 
