@@ -6,16 +6,13 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import (
-    JudgeUsage,
     Last,
     RunningAggregates,
-    TokenUsage,
     UsageError,
     compare,
     evaluate_stream,
     results_to_rows,
 )
-from graphrag_eval_async.judge.pricing import Prices
 from tests.conftest import answer, templates
 from tests.journals import CONFIG, Judge
 
@@ -86,18 +83,6 @@ def test_aggregates_in_a_notebook() -> None:
     RunningAggregates()._repr_html_()
 
 
-def test_usage() -> None:
-    prices = Prices(1.0, 10.0, None)
-    usage = JudgeUsage(prices)
-    usage.calls = 2
-    usage.add("completion", TokenUsage(1000, 100), prices)
-    usage.outcomes.update({"ok": 1, HOSTILE: 1})
-    text = "<JudgeUsage: 2 calls, 0 requests in flight, 1100 tokens, $0.002, 1 metrics failed>"
-    assert repr(usage) == text
-    assert "<td>calls</td><td>2</td>" in usage._repr_html_()
-    assert "<script" not in usage._repr_html_()
-
-
 def test_a_comparison() -> None:
     after = [result(HOSTILE, f"q{i}", 0.9, judge={"model": HOSTILE}) for i in range(20)]
     before = [result(HOSTILE, f"q{i}", 0.1, judge={"model": "other"}) for i in range(20)]
@@ -129,3 +114,6 @@ async def test_a_stream() -> None:
     async with evaluate_stream(templates(1), [answer(0)], config=CONFIG, judge=Judge()) as stream:
         assert [result async for result in stream]
     assert "<td>attempts</td><td>0</td>" in stream._repr_html_()
+    assert repr(stream.usage).startswith("<JudgeUsage: ")
+    assert stream.usage is not None
+    assert "<td>attempts</td>" in stream.usage._repr_html_()
