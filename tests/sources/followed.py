@@ -8,7 +8,7 @@ import tempfile
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.records import Known, LongLine
+from graphrag_eval_async.records import Known
 from graphrag_eval_async.sources.logs import Logs
 from graphrag_eval_async.sources.paths import Paths
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records import Position
 
-LINE_BYTES = 1 << 20
 POLL = 0.05
 
 
@@ -34,7 +33,6 @@ class Reader:
         exclude: Iterable[str | os.PathLike[str]] = (),
         is_first: bool | None = None,
         rotate_wait: float = 5.0,
-        limit: int = LINE_BYTES,
         now: float = 0.0,
         patterns: Sequence[str] = (),
         ignore_older: float = inf,
@@ -43,7 +41,6 @@ class Reader:
         self.lines: list[Any] = []
         followed = Paths([os.fspath(path) for path in paths], patterns)
         self.logs = Logs(followed, ignore_older=ignore_older, rotate_wait=rotate_wait)
-        self.logs.max_line_bytes = limit
         excluded = [os.fspath(path) for path in exclude]
         is_first = not known if is_first is None else is_first
         self.origins: dict[str, int] = {}
@@ -73,13 +70,9 @@ class Reader:
             self.copies = dict(changes[1])
 
     def drain(self) -> list[Any]:
-        lines = self.read()
-        while self.logs.left:
-            lines += self.read()
-        return lines
-
-    def read(self) -> list[Any]:
         _, lines = self.logs.read()
+        while self.logs.left:
+            lines += self.logs.read()[1]
         self.lines += lines
         return lines
 
@@ -114,8 +107,7 @@ def known(lines: Iterable[Any], origins: Mapping[str, int]) -> dict[str, Known]:
 
 def text(line: Any) -> str:
     """Of a line; what has no newline is followed by three dots."""
-    content = f"<{line.length} bytes>" if isinstance(line, LongLine) else line.data.decode()
-    return str(content + ("" if line.whole else "..."))
+    return str(line.data.decode() + ("" if line.whole else "..."))
 
 
 def append(path: Path, *texts: str) -> None:

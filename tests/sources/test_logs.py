@@ -83,30 +83,27 @@ def test_a_truncated_file_is_read_from_its_start(
         assert f"{log}: was truncated or rewritten after 16 bytes were read, 6 of them" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["log.1.jsonl", "log-2026-01-31.jsonl", "log.jsonl.1"])
+@pytest.mark.parametrize("name", ["log.1.jsonl", "log.jsonl.1"])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_log_that_begins_like_another_is_not_a_copy_once_it_differs(
     log: Path, name: str, stopped: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = log.with_name(name)
     log.write_text("same\n")
-    with Reader(log.parent) as reader:
-        assert reader.texts() == ["same"]
+    with Reader(log.parent) as first:
+        assert first.texts() == ["same"]
         other.write_text("same\n")
-        assert reader.texts() == []
+        assert first.texts() == []
         assert f"{other}: repeats {log}; skipped unless it differs" in caplog.text
-        append(log, "1\n")
-        assert reader.texts() == ["1"]
+        if not stopped:
+            append(other, "2\n")
+            assert first.texts() == ["same", "2"]
+    with Reader(log.parent, known=first.known(), copies=first.copies) as second:
         if stopped:
-            reader.logs.close()
-            reader = Reader(log.parent, known=reader.known(), copies=reader.copies, now=reader.now)
-        append(other, "2\n")
-        reader.wait(10)
-        assert reader.texts() == ["same", "2"]
+            append(other, "2\n")
+            assert second.texts() == ["same", "2"]
         append(other, "3\n")
-        assert reader.texts() == ["3"]
-        assert reader.copies == {}
-        reader.logs.close()
+        assert second.texts() == ["3"]
 
 
 def test_a_directory_that_comes_and_goes(tmp_path: Path) -> None:
@@ -139,24 +136,21 @@ def test_a_directory_that_comes_and_goes(tmp_path: Path) -> None:
 
 
 def test_globs(tmp_path: Path) -> None:
-    with Reader(tmp_path / "*" / "[ab]*.log") as deep, Reader(tmp_path / "x" / "[ab]*.log") as flat:
-        assert flat.texts() == deep.texts() == []
+    with Reader(tmp_path / "*" / "[ab]*.log") as reader:
+        assert reader.texts() == []
         (tmp_path / "x").mkdir()
         (tmp_path / "x" / "a.log").write_text("1\n")
         (tmp_path / "x" / "c.log").write_text("no\n")
-        deep.wait(1)
-        assert flat.texts() == deep.texts() == ["1"]
+        reader.wait(1)
+        assert reader.texts() == ["1"]
         (tmp_path / "y").mkdir()
         (tmp_path / "y" / "b1.log").write_text("2\n")
-        append(tmp_path / "x" / "a.log", "3\n")
-        assert deep.texts() == ["3"]
-        deep.wait(1)
-        assert deep.texts() == ["2"]
-        assert flat.texts() == ["3"]
+        reader.wait(1)
+        assert reader.texts() == ["2"]
         append(tmp_path / "x" / "a.log", "4\n")
         rotate(tmp_path / "x" / "a.log")
         (tmp_path / "x" / "a.log").write_text("5\n")
-        assert flat.texts() == deep.texts() == ["4", "5"]
+        assert reader.texts() == ["4", "5"]
 
 
 def test_excluded_patterns(tmp_path: Path) -> None:

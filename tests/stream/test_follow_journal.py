@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any
@@ -155,17 +154,6 @@ async def test_a_journal_in_the_followed_directory_is_no_log(log: Log) -> None:
         assert await log.follow(log.path.parent) == found
 
 
-async def test_equal_lines_are_samples(log: Log) -> None:
-    line = log.text()
-    log.append(line, line)
-    assert await log.follow() == ["r1", "r1"]
-    log.append(line)
-    assert await log.follow() == ["r1"]
-    results = [orjson.loads(text) for text in log.journal.read_bytes().splitlines()]
-    assert [result["source"]["occurrence"] for result in results] == [1, 2, 3]
-    assert [result["sample"] for result in results] == [1, 2, 3]
-
-
 @pytest.mark.parametrize("name", ["log-20260101.jsonl", "log.jsonl.1"])
 @pytest.mark.parametrize("place", ["log.jsonl", "."])
 async def test_copied_and_truncated_between_looks(log: Log, place: str, name: str) -> None:
@@ -192,22 +180,3 @@ async def test_copies_that_cannot_be_kept(log: Log) -> None:
         log.copy("log.jsonl.1")
         with pytest.raises(JournalError, match=r"journal\.run: cannot be written"):
             await anext(stream)
-
-
-@pytest.mark.parametrize("followed", [True, False])
-async def test_a_name_that_is_not_utf8(tmp_path: Path, followed: bool) -> None:
-    name = os.fsdecode(os.fsencode(tmp_path) + b"/log\xff.jsonl")
-    try:
-        with open(name, "wb") as file:
-            file.write(orjson.dumps(answer(0)) + b"\nno JSON\n")
-    except OSError as error:
-        pytest.skip(f"this file system has no such names: {error}")
-    counts = []
-    for _ in range(2):
-        source = follow_jsonl(name, poll_interval=0.01, idle_timeout=0.1) if followed else name
-        async with evaluate_stream(REFERENCE, source, journal=tmp_path / "journal.jsonl") as stream:
-            results = [result async for result in stream]
-        assert stream.rejects.counts == {"invalid_json": 1}
-        counts.append(len(results))
-    assert counts == [1, 0]
-    assert b"log\\\\udcff.jsonl" in (tmp_path / "journal.jsonl").read_bytes()
