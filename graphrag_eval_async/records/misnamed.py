@@ -74,7 +74,8 @@ def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
 
 def check_step(step: Mapping[str, Any], place: str) -> None:
     """Refuse a step without a name or output that has it under another key, or is a call without a result."""
-    if step.get("type") in ("tool_use", "tool_call", "function_call") or "function" in step:
+    is_call = step.get("type") in ("tool_use", "tool_call", "function_call")
+    if is_call or isinstance(step.get("function"), dict):
         raise InvalidRecord(
             "invalid_field",
             f"{place}: this is a tool call without its result; a step has name, args, status and output. "

@@ -177,6 +177,7 @@ def test_a_probably_misnamed_key_is_reported(response: dict[str, Any], message: 
         (DATA | {"arguments": {}}, "actual_steps[0].arguments: did you mean actual_steps[0].args?"),
         (DATA | {"args": "{}"}, "actual_steps[0].args: expected an object, got a string; parse it"),
         ({"type": "tool_use", "name": "n"}, "actual_steps[0]: this is a tool call without its result; "),
+        ({"function": {"name": "n"}}, "actual_steps[0]: this is a tool call without its result; "),
     ],
 )
 def test_a_probably_misnamed_key_of_a_step_is_reported(step: dict[str, Any], message: str) -> None:
@@ -194,7 +195,7 @@ def test_a_probably_misnamed_key_of_a_step_is_reported(step: dict[str, Any], mes
         {"answer": "draft", "actual_answer": "a"},
         {"error": "timeout", "output": "so far"},
         {"messages": [{"role": "user"}], "actual_answer": "a", "answers_seen": "3"},
-        {"actual_steps": [{"name": "n", "status": "error", "result": "x"}]},
+        {"actual_steps": [{"name": "n", "status": "error", "result": "x"}, {"name": "n", "function": "f"}]},
     ],
 )
 def test_other_keys_are_metadata(response: dict[str, Any]) -> None:
