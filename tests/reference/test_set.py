@@ -97,13 +97,6 @@ def test_every_source_gives_the_same(tmp_path: Path) -> None:
             [*question(), {"template_id": "t", "questions": []}],
             "templates[1].template_id: 't' is already the template_id of templates[0]",
         ),
-        (question(id=7), f"{QUESTION}.id: Expected `str`, got `int`; {QUOTES}"),
-        (
-            question(reference_answer=["x"]),
-            f"{QUESTION}.reference_answer: Expected `str | null`, got `array`",
-        ),
-        (question(reference_steps=[{"name": "x"}]), f"{QUESTION}.reference_steps[0]: Expected `array`"),
-        (steps({"output": "x"}), f"{STEP}: Object missing required field `name`"),
         (steps({"name": "x"}), f"{STEP}.output: missing"),
         (of_step(score="high"), f"{STEP}.score: Invalid enum value 'high'"),
         (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
@@ -122,20 +115,16 @@ def test_problems(raw: Any, problem: str, tmp_path: Path) -> None:
 TABLE = '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "literal", "value": "1"}}]}}'
 
 
-@each(
-    "output",
-    [
-        "{",
-        1,
-        TABLE.replace('"1"', "1"),
-        TABLE.replace('"value"', '"walue"'),
-        TABLE.replace('[{"a"', '[1, {"a"'),
-        TABLE.replace('"vars"', '"wars"'),
-        TABLE.replace("{}", "[]").replace('["a"]', '"a"'),
-        TABLE.replace('"head"', '"boolean": true, "head"'),
-        TABLE.replace('"type": "literal"', '"datatype": 5'),
-    ],
-)
+OUTPUTS = [
+    "{",
+    1,
+    TABLE.replace('"1"', "1"),
+    TABLE.replace('[{"a"', '[1, {"a"'),
+    TABLE.replace('"vars"', '"wars"'),
+]
+
+
+@each("output", OUTPUTS)
 def test_outputs_that_are_not_as_their_media_type_says(output: Any) -> None:
     assert [len(load_reference(of_step(output=TABLE, output_media_type=kind))) for kind in (SPARQL, JSON)]
     # The tables before it are of the same form.
