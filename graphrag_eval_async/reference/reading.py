@@ -222,10 +222,10 @@ def _doubts_of(templates: Any, comparators: Collection[str]) -> Iterator[tuple[s
             continue  # It may have any keys.
         for key in members:
             if key not in known:
-                yield key, f"{place}.{key[:64]}", f"unknown key, ignored; {_meant(key, known)}"
+                yield key, f"{place}.{key[:64]}", f"unknown key, ignored; {_meant(key[:64], known)}"
         media_type = plain_type(members.get("output_media_type"))
         if known is _STEP_KEYS and media_type not in (None, *MEDIA_TYPES):
-            hint = f"the output is compared as text; {_meant(media_type, MEDIA_TYPES, 0.8)}"
+            hint = f"the output is compared as text; {_meant(media_type[:64], MEDIA_TYPES, 0.8)}"
             what = f"unknown media type {media_type[:64]!r}, {hint}"
             yield media_type, f"{place}.output_media_type", what
         for key, default in _OF_TABLES.items() if media_type in GRAPHS else ():
