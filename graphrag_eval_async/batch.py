@@ -38,9 +38,6 @@ Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
 MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
 """A result holds its response and the reference steps."""
 
-MAX_RESULT_DEPTH = MAX_DEPTH + 1
-"""A result holds the unknown keys of a response one level deeper."""
-
 
 async def run_evaluation(
     reference: str | os.PathLike[str] | Templates | Reference | None,
@@ -337,12 +334,11 @@ def take_result(
         return reject_long(record)
     try:
         result = load(record.data, max_line_bytes)
-        if nests_deeper(result, MAX_RESULT_DEPTH):
+        if nests_deeper(result, MAX_DEPTH + 1):  # It has the unknown keys of a response one level deeper.
             raise too_deep()
+        add(result)
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
-    try:
-        add(result)
     except AggregationError as error:
         if not isinstance(result, dict):
             return reject(record, "not_an_object", str(error))
