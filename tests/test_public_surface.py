@@ -97,7 +97,7 @@ METHODS: dict[type, str] = {
     package.Last: "count",
     package.Seconds: "seconds",
     package.Follower: "aclose batches begin lag not_found",
-    package.Reference: "doubts prepared questions step_names templates",
+    package.Reference: "comparators doubts prepared questions step_names templates",
 }
 
 
