@@ -32,8 +32,7 @@ class LockedFile:
         try:
             self._place = os.path.realpath(self.path)
             self._descriptor = os.open(self.path, FLAGS | flags, 0o666)
-            status = os.fstat(self._descriptor)
-            if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise OSError("it is not a regular file")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not self._is_in_place():  # Its writer has just replaced it.
@@ -75,10 +74,9 @@ class LockedFile:
     def sync(self) -> None:
         """Flush to disk; may run in a different thread than `write`."""
         size = self.size
-        if size == self._synced:
-            return
         try:
-            getattr(os, "fdatasync", os.fsync)(self._descriptor)  # macOS has fsync only.
+            if size != self._synced:
+                getattr(os, "fdatasync", os.fsync)(self._descriptor)  # macOS has fsync only.
         except OSError as error:
             raise self._error("flushed to disk", error) from error
         self._synced = size
@@ -90,8 +88,8 @@ class LockedFile:
 
 
 def _leave_to_parent() -> None:
-    """Close the files in a forked child, which would otherwise hold the locks after the parent's death."""
-    for file in list(_opened):
+    """Close the files in a forked child, which would otherwise hold the locks after its parent's death."""
+    for file in _opened:
         file.close()
 
 

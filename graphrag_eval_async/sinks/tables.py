@@ -24,9 +24,6 @@ ROWS = 1000
 
 LARGEST_INTEGER = (1 << 63) - 1
 
-Columns = dict[str, str]
-"""Types of columns by name: bool, int64, double or string; null for a column without values."""
-
 
 def is_table(path: str | None) -> bool:
     """Whether the suffix of a path is that of a table."""
@@ -63,28 +60,26 @@ def _rows(lines: str) -> Iterator[dict[str, Any]]:
                 yield flat_row(result)
 
 
-def _columns(lines: str) -> Columns:
-    columns: Columns = {}
+def _columns(lines: str) -> dict[str, str]:
+    """Return the types of columns by name: bool, int64, double or string."""
+    kinds: dict[str, set[str]] = {}
     for row in _rows(lines):
         for name, value in row.items():
-            known, kind = columns.get(name, "null"), _kind(value)
-            columns[name] = known if kind in (known, "null") else _common(known, kind)
-    return columns
+            kinds.setdefault(name, set()).update(_kinds(value))
+    return {name: found.pop() if len(found) == 1 else _common(found) for name, found in kinds.items()}
 
 
-def _kind(value: Any) -> str:
+def _kinds(value: Any) -> tuple[str, ...]:
     if type(value) is int:
-        return "int64" if abs(value) <= LARGEST_INTEGER else "string"
-    return {bool: "bool", float: "double", str: "string"}.get(type(value), "null")
+        return ("int64",) if abs(value) <= LARGEST_INTEGER else ("string",)
+    return {bool: ("bool",), float: ("double",), str: ("string",)}.get(type(value), ())
 
 
-def _common(one: str, other: str) -> str:
-    if one == "null":
-        return other
-    return "double" if {one, other} == {"int64", "double"} else "string"
+def _common(kinds: set[str]) -> str:
+    return "double" if kinds == {"int64", "double"} else "string"
 
 
-def _write_csv(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> None:
+def _write_csv(path: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(map(escape_formula, columns))
@@ -93,7 +88,7 @@ def _write_csv(path: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -
             table.writerow(escape_formula(cell) if isinstance(cell, str) else cell for cell in cells)
 
 
-def _write_parquet(path: str, columns: Columns, rows: Iterator[Mapping[str, Any]]) -> None:
+def _write_parquet(path: str, columns: Mapping[str, str], rows: Iterator[Mapping[str, Any]]) -> None:
     import pyarrow
     from pyarrow import parquet
 

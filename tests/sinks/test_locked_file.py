@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import signal
 import subprocess
 import sys
@@ -46,50 +44,6 @@ def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path, lines: list[bytes],
     with closing(LockedFile(path)) as file:
         file.write(b"more")
     assert path.read_bytes() == written + b"more"
-
-
-def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "fdatasync", fail)
-    file = LockedFile(tmp_path / "lines")
-    with closing(file), pytest.raises(JournalError, match="lines: cannot be flushed to disk: Input/output"):
-        file.sync()
-
-
-def directory(path: Path) -> None:
-    path.mkdir()
-
-
-def link_to_nowhere(path: Path) -> None:
-    path.symlink_to(path.parent / "missing" / "file")
-
-
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (directory, "Is a directory"),
-        (os.mkfifo, "it is not a regular file"),
-        (link_to_nowhere, "No such file or directory"),
-    ],
-)
-def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None], reason: str) -> None:
-    path = tmp_path / "lines"
-    make(path)
-    with pytest.raises(JournalError) as caught:
-        LockedFile(path)
-    assert str(caught.value) == f"{path}: cannot be opened for writing: {reason}"
-
-
-def test_two_writers_in_one_process(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    (tmp_path / "link").symlink_to("lines")
-    with closing(LockedFile(path)):
-        for name in ("lines", "link"):
-            with pytest.raises(JournalLocked, match=f"{name}: another process, or another stream"):
-                LockedFile(tmp_path / name)
-    LockedFile(path).close()
 
 
 HOLD = """
