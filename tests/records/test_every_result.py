@@ -40,7 +40,6 @@ def kept(results: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("jinja2")
     monkeypatch.chdir(tmp_path)
     Path("reference.json").write_text(json.dumps([{"template_id": "t", "questions": QUESTIONS}]))
     Path("config.yaml").write_text(yaml.safe_dump(graph(tmp_path)))
@@ -58,7 +57,3 @@ def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest
     assert sorted((q, score[:1], failure) for q, score, failure in kept(rows)) == sorted(shown)
     assert run(*evaluate, "-o", "table.parquet") == 0
     assert kept(parquet.read_table("table.parquet").to_pylist()) == EXPECTED
-    assert run("report", "plain.jsonl", "-o", "report.html") == 0
-    message = "invalid_request: reference_steps[0][0]: error at 1:23: a prefix is not declared"
-    told = f"the queries of 1 result could not be run; the first: {message}"
-    assert told in Path("report.html").read_text()
