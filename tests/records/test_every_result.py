@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import yaml
 from pyarrow import parquet
 
@@ -16,6 +15,8 @@ from tests.execution.support import RIGHT, STEP, WRONG, graph, ran
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import pytest
 
 BROKEN = {**STEP, "reference_query": "SELECT ?n { ?s no:such ?n }"}
 QUESTIONS = [
