@@ -137,22 +137,20 @@ class FileKeys:
         """Where to resume a file that an earlier run has read: this one, a copy of it or its replacement."""
         own = self._own.get(root, [])
         # A former file without a line to recognise it by has nothing left to read.
-        keys = [self.copies.get(root, ""), *own[:1], *(key for key in own[1:] if self._known[key].last)]
+        for key in [self.copies.get(root, ""), *own[:1], *(key for key in own[1:] if self._known[key].last)]:
+            if key in self._known and (start := self._claim(key, descriptor)):
+                return start
         size = os.fstat(descriptor).st_size
         others = [
             (last.path == path, last.offset, key)
             for key, (_, _, last) in self._known.items()
-            if last is not None and last.offset + last.length <= size
+            if key not in self._claimed and last is not None and last.offset + last.length <= size
         ]
-        keys += [key for _, _, key in sorted(others, reverse=True)]
-        for key in keys:
-            if key in self._known and (start := self._claim(key, descriptor)):
-                if key not in own and self.copies.get(root) != key:
-                    self.copies[root] = key
-                    if not former_names(path):
-                        LOGGER.warning(
-                            "%s: skipped %d bytes that an earlier run has read", path, start.offset
-                        )
+        for _, _, key in sorted(others, reverse=True):
+            if start := self._claim(key, descriptor):
+                self.copies[root] = key
+                if not former_names(path):
+                    LOGGER.warning("%s: skipped %d bytes that an earlier run has read", path, start.offset)
                 return start
         return None
 

@@ -293,9 +293,10 @@ class Logs:
 
     def _is_copy(self, found: Found, root: str, descriptor: int) -> bool:
         """Whether a file repeats an open log, or one that was truncated just now."""
-        place, seen = place_of(found.status), seen_of(found.status)
-        for log in list(self._open) if found.formers else ():
-            if log.name in found.formers or self.keys.copies.get(root) == log.file.key:
+        place, seen, formers = place_of(found.status), seen_of(found.status), found.formers
+        original = self.keys.copies.get(root)
+        for log in list(self._open) if formers else ():
+            if log.name in formers or log.file.key == original:
                 if is_repeated(descriptor, log.descriptor):
                     if place not in self._copies:
                         LOGGER.warning("%s: repeats %s; skipped unless it differs", found.path, log.name)
