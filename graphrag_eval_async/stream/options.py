@@ -73,13 +73,9 @@ class StreamKeywords(EvaluatorOptions, total=False):
 
 @runtime_checkable
 class Queue(Protocol):
-    """Responses that several processes share, such as a Redis stream; each is done once it is stored.
+    """Responses that several processes share, such as a Redis stream; each is done once it is stored."""
 
-    Attributes:
-        is_part: True, since others evaluate the rest.
-    """
-
-    is_part: bool
+    is_part: bool  # True, since others evaluate the rest.
 
     def begin(
         self, evaluator: Evaluator, options: StreamOptions, *, include_errors: bool, result_timeout_sec: float

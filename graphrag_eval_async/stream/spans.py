@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -64,29 +65,29 @@ def grouped(
     texts = None
     if questions is not None and format.question_id is None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-    reader = _SpanReader(format, texts, is_known, late or LateSpans(), is_live=is_live)
+    reader = _SpanReader(format, texts, is_live, is_known, late or LateSpans())
     return Source(reader.batches(aiter(source), is_stopped), source)
 
 
+@dataclass(eq=False)
 class _SpanReader:
     """Groups the spans of a source by trace and turns each trace into a response."""
 
-    def __init__(
-        self,
-        format_: TraceFormat,
-        texts: QuestionTexts | None,
-        is_known: Callable[[bytes], bool],
-        late: LateSpans,
-        *,
-        is_live: bool,
-    ) -> None:
-        self._format, self._texts, self._is_known, self._late = format_, texts, is_known, late
-        self._is_live = is_live
-        self._now: Callable[[], float] = monotonic if is_live else lambda: 0.0
-        grace = format_.grace if is_live else 1.0  # Without a clock, none is over.
-        self._groups = TraceGroups[Line](grace=grace, trace_idle=format_.trace_idle, late=late)
+    format: TraceFormat
+    texts: QuestionTexts | None
+    is_live: bool
+    is_known: Callable[[bytes], bool]
+    late: LateSpans
+
+    def __post_init__(self) -> None:
+        grace = self.format.grace if self.is_live else 1.0  # Without a clock, none is over.
+        idle = self.format.trace_idle
+        self._groups = TraceGroups[Line](grace=grace, trace_idle=idle, late=self.late)
         self._skipped: Counter[str] = Counter()
         self._files: dict[FileId, FileId] = {}
+
+    def _now(self) -> float:
+        return monotonic() if self.is_live else 0.0
 
     async def batches(
         self, source: AsyncIterator[list[Record]], is_stopped: Callable[[], bool]
@@ -96,7 +97,7 @@ class _SpanReader:
         try:
             while True:
                 waiting = waiting or asyncio.ensure_future(anext(source, None))
-                due = self._groups.next_due if self._is_live else None
+                due = self._groups.next_due if self.is_live else None
                 left = None if due is None else max(0.0, due - monotonic())
                 await asyncio.wait([waiting], timeout=left)
                 others: list[Record] = []
@@ -148,20 +149,20 @@ class _SpanReader:
                 group.reason = None
             elif group.reason != "late":
                 lines.append(line)
-            elif self._late.file is not None:
-                with open(self._late.file, "ab") as file:  # noqa: ASYNC230  (as quick as changing threads)
+            elif self.late.file is not None:
+                with open(self.late.file, "ab") as file:  # noqa: ASYNC230  (as quick as changing threads)
                     file.write(line.data + b"\n")
         return lines
 
     def _response(self, group: TraceGroup[Line]) -> Line | None:
-        format_, place = self._format, group.place
+        format_, place = self.format, group.place
         response: dict[str, Any] | None = {}
         identity = group.trace_id.encode(errors="surrogatepass")
-        if not self._is_known(identity):
+        if not self.is_known(identity):
             response = response_of_spans(
                 group.spans,
                 question_id=format_.question_id,
-                questions=self._texts,
+                questions=self.texts,
                 failed=format_.failed,
                 step_names=format_.step_names or {},
                 turn=format_.turn,
@@ -175,7 +176,7 @@ class _SpanReader:
 
     def _warn(self) -> None:
         """Log what was dropped."""
-        if (late := self._late.facts()) is not None:
+        if (late := self.late.facts()) is not None:
             LOGGER.warning("%s", late["text"])
         counts = self._skipped + Counter({"traces that were open at the stop": len(self._groups)})
         if counts:
