@@ -88,18 +88,10 @@ def evaluate_stream(
         JudgeUnavailable: on iteration, after the finished results: wrong key, unknown model, or no quota.
         ExecutionUnavailable: on iteration, likewise: the configured queries cannot be run.
     """
-    options = StreamOptions(
-        ordered=ordered,
-        max_in_flight=max_in_flight,
-        max_line_bytes=max_line_bytes,
-        aggregates=aggregates,
-        on_reject=on_reject,
-        stages=stages,
-        journal=journal,
-        dedupe=dedupe,
-        until=until,
-    )
-    return EvaluationStream(Evaluator(reference, **evaluator), responses, options)
+    options = dict(locals())
+    for name in ("reference", "responses", "evaluator"):
+        del options[name]
+    return EvaluationStream(Evaluator(reference, **evaluator), responses, StreamOptions(**options))
 
 
 def evaluate_agent(
