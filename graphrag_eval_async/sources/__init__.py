@@ -151,9 +151,13 @@ async def from_iterable(
             record = write_line(item, number, offset)
             data = record.data
         splitter.number, splitter.offset = number + 1, offset + len(data) + 1
-        if not isinstance(record, Unwritable):
-            record = None if is_blank(data, number) else line_of(data, number, offset, max_line_bytes)
-        yield [] if record is None else [record]
+        is_long = len(data) > max_line_bytes
+        if record is None and not is_long and is_blank(data, number):
+            yield []
+        elif record is None or (is_long and not isinstance(record, Unwritable)):
+            yield [line_of(data, number, offset, max_line_bytes)]
+        else:
+            yield [record]
 
 
 async def _each(items: Iterable[Any]) -> AsyncGenerator[Any]:

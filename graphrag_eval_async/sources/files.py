@@ -50,10 +50,7 @@ async def in_thread(function: Callable[..., R], *args: Any) -> R:
 
 
 def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
-    """A file, pipe, device or address, opened for reading; ``-`` is standard input.
-
-    Does not wait for the writer of a named pipe. Raises a `SourceError` if it cannot be opened.
-    """
+    """A file, named pipe without waiting for its writer, or address, opened; ``-`` is standard input."""
     try:
         if path == "-":
             return open(STDIN, "rb", buffer_bytes, closefd=False)
@@ -82,11 +79,7 @@ def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> Sou
 
 
 def file_size(path: str) -> int:
-    """The size of a file in bytes; of standard input, what is left of its file.
-
-    Raises:
-        SourceError: it has no size, as a pipe, or cannot be read.
-    """
+    """The size of a file in bytes; of standard input, what is left of its file."""
     if is_address(path):
         return RemoteFile(path).size
     try:

@@ -59,12 +59,6 @@ class ParquetRows:
     """Reads rows of a Parquet file. Its methods wait for the file: call them in a thread."""
 
     def __init__(self, path: str) -> None:
-        """Open the file.
-
-        Raises:
-            SourceError: it cannot be read, or is no Parquet file.
-            UsageError: a package is missing.
-        """
         self._name = shown(path)
         if not find_spec("pyarrow"):
             raise UsageError(f"{self._name}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
@@ -126,10 +120,7 @@ async def rows_of(
     max_line_bytes: int,
     on_read: Callable[[int], object],
 ) -> AsyncGenerator[list[Record]]:
-    """The rows that begin between two bytes of a Parquet file, as lines.
-
-    `on_read` is called with the size of each row group that is read.
-    """
+    """The rows that begin between two bytes of a file; `on_read` gets the size of each row group."""
     rows = await in_thread(ParquetRows, path)
     try:
         for group in await in_thread(rows.groups, start, end):

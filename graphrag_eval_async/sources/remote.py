@@ -132,11 +132,7 @@ def list_remote(address: str, is_member: Callable[[str], bool]) -> list[str]:
 
 
 def attempt(name: str, request: Callable[[], R]) -> R:
-    """The result of a request, repeated after temporary errors.
-
-    Raises:
-        SourceError: it failed; the message has no text of the error, which may quote secrets.
-    """
+    """The result of a request, repeated after temporary errors, whose texts may quote secrets."""
     for number in range(1, ATTEMPTS + 1):
         try:
             return request()

@@ -59,11 +59,7 @@ def as_shard(shard: object) -> Shard:
 
 
 def windows(files: Sequence[str], shard: Shard) -> list[Window]:
-    """Return what a shard reads of files. Reads a little of each file that it shares with others.
-
-    Raises:
-        SourceError: a file cannot be read, or has no size, as a pipe.
-    """
+    """Return what a shard reads of files. Reads a little of each file that it shares with others."""
     if "-" in files:
         raise SourceError("-: only files can be read in shards, not standard input")
     sizes = [file_size(path) for path in files]
@@ -92,10 +88,7 @@ def can_be_cut(path: str) -> bool:
 
 
 def cannot_be_cut(path: str, *, documents: bool = True) -> str | None:
-    """Why the lines of a file can only be read from start to end; None if it is plain and local.
-
-    With `documents`, it must have one object per line. Raises a `SourceError` if it cannot be read.
-    """
+    """Why a file must be read from start to end, as arrays with `documents`; None if it need not be."""
     if is_address(path):
         return "it is not a local file"
     if suffix_of(path) == ".gz":

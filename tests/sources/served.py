@@ -14,26 +14,16 @@ if TYPE_CHECKING:
 
 
 class Served:
-    """A file on a server.
-
-    Attributes:
-        content: its bytes.
-        failures: how many of the next requests for bytes fail with status 503.
-        status: the status of all replies, if not that of success.
-        ranges: whether ranges are served.
-        changes: whether the file changes with the next request for bytes.
-        address: of the file.
-        requests: for bytes, so far.
-    """
+    """A file on a server."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        self.failures = 0
-        self.status: int | None = None
-        self.ranges = True
-        self.changes = False
+        self.failures = 0  # How many of the next requests for bytes fail with status 503.
+        self.status: int | None = None  # Of all replies, if not that of success.
+        self.ranges = True  # Whether they are served.
+        self.changes = False  # Whether the file changes with the next request for bytes.
         self.address = ""
-        self.requests = 0
+        self.requests = 0  # For bytes, so far.
 
 
 @contextmanager

@@ -177,8 +177,8 @@ async def test_items_of_all_kinds() -> None:
     assert isinstance(bad, Unwritable)
     assert (good, last) == (Line(1, 0, b'{"a":1}'), Line(3, 19, b"x"))
     assert (bad.number, bad.offset, bad.data) == (2, 8, b"{'a': {1}}")
-    kinds = [type(line) for line in await pushed(["a" * 5, "b" * 6 + "\nc", b"d" * 7], limit=5)]
-    assert kinds == [Line, LongLine, Line, LongLine]
+    kinds = [type(line) for line in await pushed(["a" * 5, "b" * 6 + "\nc", b"d" * 7, " " * 6, " "], limit=5)]
+    assert kinds == [Line, LongLine, Line, LongLine, LongLine]
     file = FileId("log.jsonl", "1-2-3", followed=True)
     given: list[Any] = [Line(7, 123, b"a", file, whole=False), LongLine(8, 200, b"b", 1, 0, "", file)]
     assert await pushed(["x", *given, {"a": 1}]) == [Line(1, 0, b"x"), *given, Line(2, 2, b'{"a":1}')]
