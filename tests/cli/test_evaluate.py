@@ -118,7 +118,7 @@ def test_ten_rejects_are_listed_and_all_are_counted(
 def test_a_listed_reject_is_one_line_without_control_characters(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    line = orjson.dumps({"question_id": "q1", "\x1b[31m\nkey\x85": 1}).replace(b":1}", b":1e999}")
+    line = orjson.dumps({"question_id": "\x1b[31m\nkey\x85"})
     assert run("evaluate", folder.reference, folder.lines(line), "-o", folder.file("r")) == 3
     listed, _ = capfd.readouterr().err.splitlines()
     assert "\x1b" not in listed
