@@ -189,10 +189,12 @@ class OpenJournal:
         self._files.append(LockedFile(rejects or f"{self.path}.rejects", flags=flags))
         if before != now and not self._files[0].size:  # They belong to a journal that no longer exists.
             self._files[1].truncate(0)
-        folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
-        with suppress(OSError):  # Not every file system can flush a directory.
-            os.fsync(folder)
-        os.close(folder)
+        with suppress(OSError):  # Not every directory can be opened and flushed.
+            folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def _write_conditions(self) -> None:
         path = f"{self.path}.run"
