@@ -7,15 +7,16 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from gzip import BadGzipFile, GzipFile
+from io import BufferedReader
 from itertools import islice
 from stat import S_ISFIFO, S_ISREG, S_ISSOCK
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import anyio
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.posix import after_fork, open_flags
-from graphrag_eval_async.sources.remote import RemoteFile, is_address, open_remote, shown, suffix_of
+from graphrag_eval_async.sources.remote import RemoteFile, is_address, shown, suffix_of
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
         if path == "-":
             return open(STDIN, "rb", buffer_bytes, closefd=False)
         if is_address(path):
-            return open_remote(path, buffer_bytes)
+            return cast("BinaryIO", BufferedReader(RemoteFile(path), buffer_bytes))
         return open(path, "rb", buffer_bytes, opener=_open_at_once)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error

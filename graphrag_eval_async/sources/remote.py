@@ -8,8 +8,8 @@ import re
 import time
 from functools import partial
 from importlib.util import find_spec
-from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.redis_client import is_redis
@@ -52,11 +52,6 @@ def shown(path: str | os.PathLike[str]) -> str:
 def suffix_of(path: str) -> str:
     """The suffix of the file name, without the query of an address."""
     return os.path.splitext(shown(path))[1]
-
-
-def open_remote(address: str, buffer_bytes: int) -> BinaryIO:
-    """The file at an address, from which ranges of at most `buffer_bytes` are requested. Its methods wait."""
-    return cast("BinaryIO", BufferedReader(RemoteFile(address), buffer_bytes))
 
 
 class RemoteFile(RawIOBase):
