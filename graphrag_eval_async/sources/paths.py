@@ -141,7 +141,6 @@ class Paths:
         self.names: list[str] = []
         self.not_found: list[str] = []
         self._given = {each: os.path.join(*os.path.split(each)) for each in given}
-        self._awaited = list(given)
         self._patterns = patterns
         self._excluded: set[str] = set()
         self._folders: dict[str, _Folder] = {}
@@ -174,8 +173,8 @@ class Paths:
         kept = set(self.names)
         names = dict.fromkeys(name for names in found.values() for name in names)
         self.names = [name for name in names if name in kept or not self._is_excluded(name)]
-        self._awaited = [each for each in self._awaited if not any(map(os.path.exists, found[each]))]
-        self.not_found = self._awaited
+        awaited = list(self._given) if is_first else self.not_found
+        self.not_found = [each for each in awaited if not any(map(os.path.exists, found[each]))]
         return True
 
     def _is_excluded(self, path: str) -> bool:

@@ -50,8 +50,6 @@ def test_rotation_the_old_file_is_read_to_its_end_first(log: Path) -> None:
         reader.wait(0.1)
         assert reader.texts() == ["9..."]
         writer.close()
-        rotate(log)
-        assert reader.texts() == []
         assert len({line.file.key for line in reader.lines}) == 2
 
 
@@ -120,14 +118,6 @@ def test_a_directory_that_comes_and_goes(tmp_path: Path) -> None:
         (folder / "b.jsonl").write_text("2\n")
         append(folder / "a.jsonl", "3\n")
         assert sorted(reader.texts()) == ["2", "3"]
-        folder.rename(tmp_path / "away")
-        append(tmp_path / "away" / "a.jsonl", "4\n")
-        assert reader.texts() == ["4"]
-        reader.wait(6)
-        assert reader.texts() == []
-        append(tmp_path / "away" / "a.jsonl", "5\n")
-        (tmp_path / "away").rename(folder)
-        assert reader.texts() == ["5"]
         shutil.rmtree(folder)
         assert reader.texts() == []
         folder.mkdir()

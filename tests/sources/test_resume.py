@@ -20,22 +20,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("nothing_left_open")
 
 
-def run(path: Path, before: Reader | None = None, **options: Any) -> Reader:
-    """What a run delivers that looks a few times and is killed then."""
-    done, copies = ({}, {}) if before is None else (before.known(), before.copies)
-    with Reader(path, known=done, copies=copies, **options) as reader:
+class Run(Reader):
+    """A run that looks a few times and is killed then."""
+
+    def __init__(self, path: Path, before: Reader | None = None, **options: Any) -> None:
         if before is not None:
-            reader.lines += before.lines
-            reader.origins = {**before.origins, **reader.origins}
-        before_lines = len(reader.lines)
+            options = {"known": before.known(), "copies": before.copies, **options}
+        super().__init__(path, **options)
         for _ in range(3):
-            reader.poll()
-        reader.fresh = [text(line) for line in reader.lines[before_lines:]]  # type: ignore[attr-defined]
-    return reader
-
-
-def fresh(reader: Reader) -> list[str]:
-    return reader.fresh  # type: ignore[attr-defined,no-any-return]
+            self.poll()
+        self.fresh = [text(line) for line in self.lines]
+        if before is not None:
+            self.lines[:0] = before.lines
+            self.origins = {**before.origins, **self.origins}
+        self.logs.close()
 
 
 def test_the_end(log: Path) -> None:
@@ -55,30 +53,19 @@ def test_the_end(log: Path) -> None:
 def test_the_end_is_kept(log: Path) -> None:
     log.with_name("log.jsonl.1").write_text("old\nhalf")
     log.write_text("1\n2\n")
-    first = run(log, start="end")
-    assert fresh(first) == []
+    first = Run(log, start="end")
+    assert first.fresh == []
     assert sorted(first.origins.values()) == [4, 4]
     append(log, "3\n")
-    second = run(log, first, start="end")
-    assert fresh(second) == ["3"]
+    second = Run(log, first, start="end")
+    assert second.fresh == ["3"]
     rotate(log)
     log.write_text("4\n")
-    third = run(log, second, start="end")
-    assert fresh(third) == ["4"]
-    assert fresh(run(log, third, start="end")) == []
+    third = Run(log, second, start="end")
+    assert third.fresh == ["4"]
+    assert Run(log, third, start="end").fresh == []
     with Reader(log, known=third.known()) as reader:
         assert reader.end() == []
-
-
-def test_start_after_a_line(log: Path) -> None:
-    log.write_text("1\n2\n3\n")
-    with Reader(log) as reader:
-        reader.poll()
-    for line, rest in zip(reader.lines, (["2", "3"], ["3"], []), strict=True):
-        with Reader(log, start=line.position) as again:
-            assert again.texts() == rest
-            assert [*again.origins.values()] == [line.offset + 2]
-            append(log, "")
 
 
 def test_start_after_a_line_of_a_rotated_file(log: Path) -> None:
@@ -106,9 +93,9 @@ def compress(path: Path) -> Path:
     return path.with_name(f"{path.name}.gz")
 
 
-def resume(path: Path, before: Reader | None = None, **options: Any) -> Reader:
+def resume(path: Path, before: Reader | None = None, **options: Any) -> Run:
     """With a journal."""
-    return run(path, before, **{"is_first": False, **options})
+    return Run(path, before, **{"is_first": False, **options})
 
 
 @pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl"])
@@ -120,17 +107,17 @@ def test_the_rest_of_a_log_that_was_rotated_and_compressed(
     path = log.parent / place
     log.write_text("1\n2\n3\n"[: 2 * read])
     first = resume(path)
-    assert len(fresh(first)) == read
+    assert len(first.fresh) == read
     append(log, "1\n2\n3\n"[2 * read :])
     log.rename(log.with_name(name))
     compress(log.with_name(name))
     log.write_text("4\n")
     second = resume(path, first)
-    assert fresh(second) == ["1", "2", "3", "4"][read:]
+    assert second.fresh == ["1", "2", "3", "4"][read:]
     assert [line.number for line in second.lines] == [1, 2, 3, 1]
     assert [line.offset for line in second.lines] == [0, 2, 4, 0]
     assert len({line.file.key for line in second.lines}) == 2
-    assert fresh(resume(path, second)) == []
+    assert resume(path, second).fresh == []
 
 
 def test_files_that_also_exist_uncompressed(log: Path) -> None:
@@ -141,33 +128,33 @@ def test_files_that_also_exist_uncompressed(log: Path) -> None:
     compress(log.with_name("log.jsonl.bak"))
     append(log, "3\n")
     second = resume(log, first)
-    assert fresh(second) == ["3"]
+    assert second.fresh == ["3"]
     rotate(log)
     subprocess.run(["gzip", "-kf", str(log.with_name("log.jsonl.1"))], check=True)
     log.write_text("4\n")
-    assert fresh(resume(log, second)) == ["4"]
+    assert resume(log, second).fresh == ["4"]
 
 
 def test_files_skipped_by_the_first_run_stay_skipped(log: Path) -> None:
     log.with_name("log.jsonl.1").write_text("old\n")
     compress(log.with_name("log.jsonl.1"))
     log.write_text("1\n")
-    first = run(log, start="end", is_first=True)
+    first = Run(log, start="end", is_first=True)
     append(log, "2\n")
     second = resume(log, first)
-    assert fresh(second) == ["2"]
+    assert second.fresh == ["2"]
 
 
 def test_excluded_and_old_ones(log: Path) -> None:
     for number in (1, 2):
         log.with_name(f"log.jsonl.{number}").write_text(f"{number}\n")
         compress(log.with_name(f"log.jsonl.{number}"))
-    assert fresh(resume(log, patterns=["*.2.gz"])) == ["1"]
-    assert fresh(resume(log, patterns=["*.gz"])) == []
+    assert resume(log, patterns=["*.2.gz"]).fresh == ["1"]
+    assert resume(log, patterns=["*.gz"]).fresh == []
     os.utime(log.with_name("log.jsonl.2.gz"), (1, 1))
     first = resume(log, ignore_older=1000)
-    assert fresh(first) == ["1"]
-    assert fresh(resume(log, first)) == []
+    assert first.fresh == ["1"]
+    assert resume(log, first).fresh == []
 
 
 async def test_a_stream_with_a_journal_reads_each_line_once(tmp_path: Path) -> None:
@@ -192,6 +179,6 @@ def test_damaged_files(log: Path, fault: str, caplog: pytest.LogCaptureFixture) 
     texts = {"cut": data[: len(data) // 2], "no gzip": b"no gzip at all", "empty": b""}
     log.with_name("log.jsonl.1.gz").write_bytes(texts[fault])
     log.write_text("after\n")
-    found = [line for line in fresh(resume(log)) if line != "after"]
+    found = [line for line in resume(log).fresh if line != "after"]
     assert found[:5] == lines[: 5 if fault == "cut" else 0]
     assert ("log.jsonl.1.gz: cannot be decompressed" in caplog.text) == (fault != "empty")
