@@ -88,11 +88,7 @@ class Journal:
         return [path, *beside, os.fspath(self.rejects or path)]
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: a value is invalid, or this system has no file locks.
-        """
+        """Raise a `UsageError` if a value is invalid, or if this system has no file locks."""
         require_posix("a journal")
         if not isinstance(self.path, str | os.PathLike):
             raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
@@ -137,7 +133,7 @@ class OpenJournal:
         *,
         retry_errors: bool = False,
     ) -> None:
-        """Prepare to `open` the files; nothing is read yet.
+        """Prepare to `open` the files.
 
         `count_result` is called with each result of an earlier run, and `count_reject` with the reason of
         each reject; they raise a ValueError, KeyError, TypeError or AggregationError if it is none. With
@@ -303,9 +299,8 @@ class OpenJournal:
     def _append(self, results: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected]) -> None:
         to_results, to_rejects = self._files
         if results:
-            to_results.write(
-                b"".join([seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results])
-            )
+            lines = (seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results)
+            to_results.write(b"".join(lines))
         for reject, source in rejected:
             room = self._options.max_reject_bytes - to_rejects.size
             to_rejects.write(seal(reject_line(reject, {"source": source}, room)))

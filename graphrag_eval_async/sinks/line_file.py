@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import select
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO
 
 import anyio
 
@@ -26,7 +26,7 @@ LARGE_BYTES = 1 << 16
 """From this size on, a thread writes to the file; below, switching threads costs more than writing."""
 
 
-class LineFile:
+class LineFile(AbstractContextManager["LineFile"]):
     """Writes whole lines at once, unbuffered: written lines outlive the process.
 
     If a line cannot be written whole, it is removed from a regular file. An `OSError` carries the name of the
@@ -112,9 +112,6 @@ class LineFile:
         if self._own:
             self._own = False
             os.close(self._descriptor)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
