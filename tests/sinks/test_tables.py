@@ -11,6 +11,7 @@ from graphrag_eval_async import UsageError
 from graphrag_eval_async.records.tabular import FORMULA_STARTS
 from graphrag_eval_async.sinks import tables
 from graphrag_eval_async.sinks.tables import check_table, write_table
+from tests.sinks.disks import full_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,17 +76,10 @@ def test_parquet(tmp_path: Path, lines: str, rows: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_table_that_cannot_be_written_leaves_the_old_one(
-    tmp_path: Path, lines: str, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, lines: str, suffix: str) -> None:
     path = tmp_path / f"results.{suffix}"
     path.write_text("old")
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tables, f"_write_{suffix}", fail)
-    with pytest.raises(OSError, match="No space left") as raised:
+    with full_at(10), pytest.raises(OSError, match="File too large") as raised:
         write_table(lines, str(path))
     assert raised.value.filename == str(path)
     assert path.read_text() == "old"
