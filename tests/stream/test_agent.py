@@ -140,7 +140,6 @@ ERRORS: list[tuple[BaseException, str]] = [
     (ValueError("no such city"), "ValueError: no such city"),
     (TimeoutError("of the agent"), "TimeoutError: of the agent"),
     (OddError(), "OddError"),
-    (KeyError("\ud800"), "KeyError: '\\ud800'"),
     (ExceptionGroup("two", [ExceptionGroup("one", [KeyError("b")])]), "KeyError: 'b'"),
     (ValueError("x" * 100_000), f"ValueError: {'x' * MAX_ERROR_CHARACTERS}..."),
 ]
@@ -379,7 +378,6 @@ async def test_errors_are_answers_unless_they_are_retried(
     [
         ({"agent": 3}, "agent: expected a function of a question, got 3"),
         ({"max_concurrency": 0}, "max_concurrency: expected an integer of 1 or more, got 0"),
-        ({"repeats": 1.5}, "repeats: expected an integer of 1 or more, got 1.5"),
         ({"timeout": 0}, "timeout: expected seconds, more than 0, or None, got 0"),
         ({"retry_errors": 1}, "retry_errors: expected a boolean, got 1"),
     ],
