@@ -36,7 +36,7 @@ from graphrag_eval_async.reference import Reference, misnamed_steps
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
 from graphrag_eval_async.sinks import RejectWriter
-from graphrag_eval_async.sinks.line_file import draft_beside
+from graphrag_eval_async.sinks.files import draft_beside
 from graphrag_eval_async.sinks.tables import check_table, is_table, write_table
 from graphrag_eval_async.sources import JsonlFiles, read_jsonl
 from graphrag_eval_async.sources.reading import expand

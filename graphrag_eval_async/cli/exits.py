@@ -16,7 +16,7 @@ import anyio
 import orjson
 
 from graphrag_eval_async.errors import ConfigError, JournalLocked, JournalMismatch
-from graphrag_eval_async.sinks.line_file import PATIENCE_SECONDS
+from graphrag_eval_async.sinks.files import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping

@@ -22,7 +22,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.redis.source import results_at, stream_at
 from graphrag_eval_async.sinks import LineFile, write_report
-from graphrag_eval_async.sinks.line_file import draft_beside
+from graphrag_eval_async.sinks.files import draft_beside
 from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.remote import is_address

@@ -29,8 +29,7 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.sinks.done import DoneLine, Size
-from graphrag_eval_async.sinks.line_file import drafted, flush
-from graphrag_eval_async.sinks.locked_file import LockedFile
+from graphrag_eval_async.sinks.files import LockedFile, drafted, flush
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
 from graphrag_eval_async.threads import SLICE_SECONDS, outlast, write_in_thread
 

@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphrag_eval_async.records import Reject
-    from graphrag_eval_async.sinks.line_file import LineFile
+    from graphrag_eval_async.sinks.files import LineFile
 
 MAX_REJECT_BYTES = 1 << 30
 """Maximum size of a file of rejects; beyond it, rejects are written without their content."""
-
-HEAD_CHARACTERS = 1000
-"""Characters of a line that is too long, in place of its content."""
 
 
 class Rejected(NamedTuple):
@@ -65,7 +62,7 @@ def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> bytes:
 
 def _content(reject: Reject) -> dict[str, str]:
     if reject.content is None:
-        return {"head": reject.head.decode(errors="replace")[:HEAD_CHARACTERS]}
+        return {"head": reject.head.decode(errors="replace")[:1000]}
     try:
         return {"content": reject.content.decode()}
     except UnicodeDecodeError:

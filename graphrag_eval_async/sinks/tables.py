@@ -12,7 +12,7 @@ import orjson
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.tabular import escape_formula, flat_row
-from graphrag_eval_async.sinks.line_file import drafted
+from graphrag_eval_async.sinks.files import drafted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,8 +21,6 @@ SUFFIXES = (".csv", ".parquet")
 
 ROWS = 1000
 """Rows written per batch."""
-
-LARGEST_INTEGER = (1 << 63) - 1
 
 
 def is_table(path: str | None) -> bool:
@@ -66,17 +64,16 @@ def _columns(lines: str) -> dict[str, str]:
     for row in _rows(lines):
         for name, value in row.items():
             kinds.setdefault(name, set()).update(_kinds(value))
-    return {name: found.pop() if len(found) == 1 else _common(found) for name, found in kinds.items()}
+    for found in kinds.values():
+        if found == {"int64", "double"}:
+            found.remove("int64")
+    return {name: found.pop() if len(found) == 1 else "string" for name, found in kinds.items()}
 
 
 def _kinds(value: Any) -> tuple[str, ...]:
     if type(value) is int:
-        return ("int64",) if abs(value) <= LARGEST_INTEGER else ("string",)
+        return ("int64",) if abs(value) < 1 << 63 else ("string",)
     return {bool: ("bool",), float: ("double",), str: ("string",)}.get(type(value), ())
-
-
-def _common(kinds: set[str]) -> str:
-    return "double" if kinds == {"int64", "double"} else "string"
 
 
 def _write_csv(path: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:

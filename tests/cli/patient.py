@@ -6,9 +6,9 @@ python -m tests.cli.patient
 from __future__ import annotations
 
 from graphrag_eval_async.cli import exits, main
-from graphrag_eval_async.sinks import line_file
+from graphrag_eval_async.sinks import files
 
 if __name__ == "__main__":
-    for module in (exits, line_file):
+    for module in (exits, files):
         vars(module)["PATIENCE_SECONDS"] = 60.0
     main()

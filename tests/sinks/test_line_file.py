@@ -53,7 +53,7 @@ def pipe(tmp_path: Path) -> Iterator[Pipe]:
 async def test_a_slow_reader_gets_whole_lines(
     pipe: Pipe, cancelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sinks.line_file.PATIENCE_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr("graphrag_eval_async.sinks.files.PATIENCE_SECONDS", WAIT_SECONDS)
     with LineFile(pipe.path) as lines:
         await lines.send(b"one\n")
         task = asyncio.create_task(lines.send(LINE))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import JournalError
 from graphrag_eval_async.errors import JournalLocked
-from graphrag_eval_async.sinks.locked_file import LockedFile
+from graphrag_eval_async.sinks.files import LockedFile
 from tests.deadlines import WAIT_SECONDS, killing, running
 from tests.sinks.disks import full_at
 
@@ -48,7 +48,7 @@ def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path, lines: list[bytes],
 
 HOLD = """
 import os, sys
-from graphrag_eval_async.sinks.locked_file import LockedFile
+from graphrag_eval_async.sinks.files import LockedFile
 
 file = LockedFile(sys.argv[1])
 if sys.argv[2] == "alone" or not os.fork():
