@@ -17,10 +17,10 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
-from graphrag_eval_async.records.evaluation import Evaluation, count_unjudged, step_outcomes
+from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.metrics import JUDGED
-from graphrag_eval_async.records.outcomes import says_something
+from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import (
     NoReference,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import Judge, JudgeUsage
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Judging, OnFatal
-    from graphrag_eval_async.records import Record, Response
+    from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.traces.format import TraceFormat
 
@@ -301,16 +301,15 @@ class Evaluator:
         evaluation = Evaluation(
             question.template_id, question.id, failed, sample, question=question, response=response
         )
-        answer = response.fields.get("actual_answer")
-        if answer is not None:
-            evaluation.is_answered = says_something(answer)
+        answer = answer_state(response.fields.get("actual_answer"))
+        evaluation.is_answered = answer == ANSWERED
         if question.data is not None:
             self._score_steps(evaluation, budget or Budget(), quick=quick, executed=executed)
             if evaluation.facts is not None:
                 evaluation.failure = failure_of(evaluation.facts)
         if steps:
             evaluation.steps = step_outcomes(steps if executed is None else executed.judged_steps(steps))
-        count_unjudged(evaluation, question, response)
+        _count(evaluation, question, response, answer)
         if self._judging is not None and not failed:
             fields, groups = response.fields, question.reference_steps
             if executed is not None:
@@ -373,7 +372,7 @@ class Evaluator:
             if queries.error is not None:
                 evaluation.errors = (*scored.errors, queries.error)
         if scored.facts.reason is None and not evaluation.is_answered:
-            evaluation.facts = Facts(unanswered=says_something(question.reference_answer))
+            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
         """Set what running queries adds to an evaluation; returns the reference steps to compare with."""
@@ -497,6 +496,26 @@ class _Opened(NamedTuple):
     loop: asyncio.AbstractEventLoop
     judges: JudgeSession | None
     execution: ExecutionSession | None
+
+
+def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:
+    """Set the metrics that need no judge, and record which are missing and why."""
+    metrics, numbers = response.metrics, response.numbers
+    for name, value in (("query_similarity", evaluation.similarity), ("steps_score", evaluation.score)):
+        if value is not None:
+            metrics, numbers = (name, *metrics), (value, *numbers)
+    evaluation.numbers = numbers
+    evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
+        metrics,
+        response.failed,
+        answer,
+        question.reference_answer is not None,
+        question.data is not None,
+        evaluation.has_query,
+        bool(response.usable),
+        evaluation.failure,
+        evaluation.execution_error is not None,
+    )
 
 
 def _of_reference(config: Config) -> list[str]:

@@ -14,18 +14,9 @@ import orjson
 
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import CONTAINERS, MAX_DEPTH, nests_deeper
-from graphrag_eval_async.records.evaluation import (
-    ANSWERED,
-    EMPTY,
-    FAILED,
-    LONGEST_NAME,
-    RETURNED,
-    Evaluation,
-    answer_state,
-    outcome_of,
-)
+from graphrag_eval_async.records.evaluation import EMPTY, FAILED, LONGEST_NAME, RETURNED, Evaluation
 from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, says_something
+from graphrag_eval_async.records.outcomes import ANSWERED, REFERENCE_QUERY, answer_state, outcomes_of
 from graphrag_eval_async.records.outputs import is_empty_json, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
 from graphrag_eval_async.records.response import BEYOND_64_BITS
@@ -147,7 +138,7 @@ class UsualWay:
                 return None
             else:
                 score = 1.0 if empties else 0.0
-                unanswered = state != ANSWERED and says_something(question.reference_answer)
+                unanswered = state != ANSWERED and answer_state(question.reference_answer) == ANSWERED
                 failure = "no_steps" if not empties else "no_answer" if unanswered else "none"
                 numbers = (score, *numbers)
                 metrics = _WITH_SCORE if metrics is RESOURCES else ("steps_score", *metrics)
@@ -175,7 +166,7 @@ class UsualWay:
         for key in _OPTIONAL:
             if result[key] is None:
                 del result[key]
-        metrics, outcomes, of_error = outcome_of(
+        metrics, outcomes, of_error = outcomes_of(
             metrics,
             failed,
             state,

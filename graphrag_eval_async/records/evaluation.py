@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,18 +10,13 @@ import msgspec
 
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import (
-    EXECUTION_ERROR,
-    REASON,
-    REFERENCE_QUERY,
-    failures_of,
-)
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.records.outputs import returned_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.records.outcomes import Outcome
+    from graphrag_eval_async.records.outcomes import Outcomes
     from graphrag_eval_async.records.question import Question
     from graphrag_eval_async.records.response import Response
 
@@ -42,8 +36,6 @@ The name is None if it is longer than `LONGEST_NAME` characters, and for the ste
 MAX_ERRORS = 10
 """Maximum number of failed comparisons listed in `steps_score_error`."""
 
-NO_ANSWER, _BLANK_ANSWER, ANSWERED = range(3)
-
 NOTHING: Mapping[Any, Any] = MappingProxyType({})  # A dict would be copied for each evaluation.
 
 
@@ -62,8 +54,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     numbers: tuple[float, ...] = ()  # Their values, int or float.
     steps: StepKinds = ()
     # Metrics that apply but have no value, with the kind of failure; and why steps or answer are wrong.
-    outcomes: tuple[Outcome, ...] = ()
-    outcomes_of_error: tuple[Outcome, ...] = ()  # The same if the values of failed responses do not count.
+    outcomes: Outcomes = ()
+    outcomes_of_error: Outcomes = ()  # The same if the values of failed responses do not count.
     fractions: tuple[str, ...] = ()  # Outputs of custom evaluations defined to be from 0 to 1.
     votes: tuple[tuple[str, Mapping[str, float]], ...] = ()  # Scores that several judges gave a metric.
     pending: Any = None  # Metrics still to be judged, if a complete result follows.
@@ -124,67 +116,6 @@ def step_outcomes(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
         return tuple(kinds)
     rest = Counter(kind for _, kind, _ in kinds[MANY_STEPS:])
     return (*kinds[:MANY_STEPS], *((None, kind, times) for kind, times in rest.items()))
-
-
-def count_unjudged(evaluation: Evaluation, question: Question, response: Response) -> None:
-    """Set the metrics that need no judge, and record which are missing and why."""
-    metrics, numbers = response.metrics, response.numbers
-    if evaluation.similarity is not None:
-        metrics, numbers = ("query_similarity", *metrics), (evaluation.similarity, *numbers)
-    if evaluation.score is not None:
-        metrics, numbers = ("steps_score", *metrics), (evaluation.score, *numbers)
-    evaluation.numbers = numbers
-    evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcome_of(
-        metrics,
-        response.failed,
-        answer_state(response.fields.get("actual_answer")),
-        question.reference_answer is not None,
-        question.data is not None,
-        evaluation.has_query,
-        bool(response.usable),
-        evaluation.failure,
-        evaluation.execution_error is not None,
-    )
-
-
-def answer_state(answer: str | None) -> int:
-    """Whether there is no answer, a blank one, or one that says something (`ANSWERED`)."""
-    if answer is None:
-        return NO_ANSWER
-    return ANSWERED if answer and not answer.isspace() else _BLANK_ANSWER
-
-
-Outcomes: TypeAlias = "tuple[Outcome, ...]"
-
-
-@lru_cache(maxsize=4096)
-def outcome_of(
-    metrics: tuple[str, ...],
-    failed: bool,
-    answer: int,
-    has_answer: bool,
-    has_steps: bool,
-    has_query: bool,
-    took_steps: bool,
-    failure: str | None,
-    not_run: bool,
-) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
-    """The metrics and both sets of outcomes. Results have few different combinations, so they share them."""
-    result: dict[str, Any] = {
-        "actual_answer": (None, "", "an answer")[answer],
-        "reference_answer": has_answer or None,
-        "reference_steps": [[{REFERENCE_QUERY: ""}]] if has_query else has_steps or None,
-        "actual_steps": took_steps,
-        **dict.fromkeys(metrics, 0),
-    }
-    reason = [] if failure is None else [(REASON, failure)]
-    errors = (EXECUTION_ERROR,) if not_run else ()
-    result |= dict.fromkeys(errors, "")
-    if not failed:
-        missing = failures_of(result, errors, failed=False, counts=True)
-        return metrics, tuple(missing + reason), ()
-    counted, uncounted = (failures_of(result, errors, failed=True, counts=counts) for counts in (True, False))
-    return metrics, tuple(counted + reason), tuple(uncounted + reason)
 
 
 def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list of keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
@@ -46,42 +47,71 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
 }
 """The metrics that an error leaves without a value, by the key of the error in a result or retrieval step."""
 
-_UNANSWERED: Mapping[tuple[bool, bool], tuple[Outcome, ...]] = {
-    (absent, with_reference): (
-        *(
-            (value, NO_ANSWER)
-            for metric in JUDGED
-            if metric.counts_unanswered and (with_reference or not metric.needs_reference)
-            if absent or metric.name != "answer_correctness"
-            for value in metric.values
-        ),
-        (OUTPUTS, NO_ANSWER),
-    )
-    for absent in (False, True)
-    for with_reference in (False, True)
-}
-"""The metrics that an absent or blank answer lacks. A blank answer has correctness: it makes no claims.
-
-By whether the answer is absent, and whether there is a reference answer.
-"""
-
 OF_PENDING: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
 """The metrics by their name in `pending`."""
 
 
-def missing_of(result: Mapping[str, Any]) -> list[Outcome]:
-    """Metrics without a value because the agent gave no answer, or took no steps, without an error."""
-    missing: list[Outcome] = []
-    if not says_something(result.get("actual_answer")):
-        absent = result.get("actual_answer") is None
-        unanswered = _UNANSWERED[absent, result.get("reference_answer") is not None]
-        missing = [outcome for outcome in unanswered if result.get(outcome[0]) is None]
-    groups = result.get("reference_steps")
-    if groups is not None and result.get("steps_score") is None:
-        missing.append(("steps_score", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
-    if has_reference_query(groups) and result.get("query_similarity") is None:
-        missing.append(("query_similarity", NOT_SCORED if result.get("actual_steps") else NO_STEPS))
-    return missing
+ABSENT, BLANK, ANSWERED = range(3)
+
+
+def answer_state(answer: Any) -> int:
+    """`ABSENT`, `BLANK` or, for an answer that says something, `ANSWERED`."""
+    if answer is None:
+        return ABSENT
+    return ANSWERED if isinstance(answer, str) and answer and not answer.isspace() else BLANK
+
+
+@lru_cache(maxsize=256)
+def _expected(
+    failed: bool, answer: int, has_answer: bool, has_steps: bool, has_query: bool, took_steps: bool
+) -> dict[str, str]:
+    """The metrics that a result should have, judged or not, with the kind of failure if one has no value.
+
+    `has_answer`, `has_steps` and `has_query` are about the reference. A blank answer has correctness: it
+    makes no claims.
+    """
+    state = ABSENT if failed else answer
+    kinds: dict[str, str] = {}
+    if state != ANSWERED:
+        for metric in JUDGED:
+            applies = metric.counts_unanswered and (has_answer or not metric.needs_reference)
+            if applies and (state == ABSENT or metric.name != "answer_correctness"):
+                kinds |= dict.fromkeys(metric.values, NO_ANSWER)
+        kinds[OUTPUTS] = NO_ANSWER
+    of_steps = NOT_SCORED if took_steps else NO_STEPS
+    if has_steps:
+        kinds["steps_score"] = of_steps
+    if has_query:
+        kinds["query_similarity"] = of_steps
+    return dict.fromkeys(kinds, RESPONSE_ERROR) if failed else kinds
+
+
+Outcomes: TypeAlias = tuple[Outcome, ...]
+
+
+@lru_cache(maxsize=4096)
+def outcomes_of(
+    metrics: tuple[str, ...],
+    failed: bool,
+    answer: int,
+    has_answer: bool,
+    has_steps: bool,
+    has_query: bool,
+    took_steps: bool,
+    failure: str | None,
+    not_run: bool,
+) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
+    """The metrics of a response before judging, its outcomes, and those if the values of errors do not count.
+
+    Results have few different combinations, so they share them.
+    """
+    kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps)
+    if not_run:
+        kinds = kinds | {"steps_score": NOT_RUN}
+    reason = () if failure is None else ((REASON, failure),)
+    counted = tuple(outcome for outcome in kinds.items() if outcome[0] not in metrics)
+    uncounted = kinds | {metric: RESPONSE_ERROR for metric in metrics if metric in RESOURCES}
+    return metrics, counted + reason, (*uncounted.items(), *reason) if failed else ()
 
 
 def has_reference_query(groups: Any) -> bool:
@@ -96,34 +126,27 @@ def has_reference_query(groups: Any) -> bool:
 def failures_of(
     result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
 ) -> list[Outcome]:
-    """Metrics of the result itself, not of its steps, that have no value, each with the kind of failure.
+    """The outcomes of a result itself, not of its steps and custom evaluations.
 
-    Args:
-        result: the result dict.
-        errors: those of its keys that are in `ERRORS_OF_RESULT`.
-        failed: whether the agent failed. All metrics that could apply are then included.
-        counts: whether the values that it has count.
+    `errors` are its keys that are in `ERRORS_OF_RESULT`; `counts` says whether the values that it has count.
     """
-    kinds = dict(missing_of(result))
-    if failed:
-        kinds = dict.fromkeys(kinds, RESPONSE_ERROR)
-        with_reference = result.get("reference_answer") is not None
-        kinds |= {metric: RESPONSE_ERROR for metric, _ in _UNANSWERED[True, with_reference]}
-        if result.get("reference_steps") is not None:
-            kinds["steps_score"] = RESPONSE_ERROR
+    groups, steps = result.get("reference_steps"), result.get("actual_steps")
+    answer, has_answer = answer_state(result.get("actual_answer")), result.get("reference_answer") is not None
+    kinds = _expected(
+        failed, answer, has_answer, groups is not None, has_reference_query(groups), bool(steps)
+    )
     for key in errors:
         if result[key] is not None:
             kind = NOT_RUN if key == EXECUTION_ERROR else _kind(result[key])
-            kinds |= dict.fromkeys(ERRORS_OF_RESULT[key], kind)
+            kinds = kinds | dict.fromkeys(ERRORS_OF_RESULT[key], kind)
     if not counts:
-        kinds |= {metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None}
-        return [outcome for outcome in kinds.items() if outcome[0] != OUTPUTS or result.get(OUTPUTS) is None]
-    return [outcome for outcome in kinds.items() if result.get(outcome[0]) is None]
-
-
-def says_something(answer: Any) -> bool:
-    """Whether the answer is a string that is not blank."""
-    return isinstance(answer, str) and bool(answer) and not answer.isspace()
+        kinds = kinds | {metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None}
+    found = [
+        each for each in kinds.items() if result.get(each[0]) is None or not (counts or each[0] == OUTPUTS)
+    ]
+    if isinstance(reason := result.get(REASON), str):
+        found.append((REASON, reason))
+    return found
 
 
 def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
@@ -152,7 +175,7 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
             after = keys[keys.index(output) :]
             error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
             yield output, _kind(result.get(error)) if error not in RESULT_KEYS else OTHER
-        elif output not in result and not says_something(result.get("actual_answer")):
+        elif output not in result and answer_state(result.get("actual_answer")) != ANSWERED:
             yield output, NO_ANSWER
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from numbers import Integral, Real
@@ -14,19 +14,14 @@ from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.records.metrics import BY, COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.outcomes import (
+    ANSWERED,
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
-    REASON,
-    Outcome,
+    answer_state,
     failures_of,
     failures_of_outputs,
     failures_of_step,
-    missing_of,
-    says_something,
 )
-
-_OF_RESULT = frozenset(RESULT_METRICS)
-_OF_RETRIEVAL = frozenset(RETRIEVAL_METRICS)
 
 Values: TypeAlias = list[tuple[str, float]]
 
@@ -55,7 +50,7 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
         raise _error(result, "actual_steps", "a list", steps)
     failed = status == "error"
     evaluation = Evaluation(template_id, question_id, failed, result.get("sample"), result=result)
-    evaluation.is_answered = says_something(result.get("actual_answer"))
+    evaluation.is_answered = answer_state(result.get("actual_answer")) == ANSWERED
     if "pending" in result:
         evaluation.pending = result["pending"] or ()
     if include_errors or not failed:
@@ -63,8 +58,8 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
         evaluation.steps = step_outcomes(steps)
         count_metrics(evaluation, result, steps)
     else:
-        failures = failures_of(result, _layout_of_result(tuple(result)).errors, failed=True, counts=False)
-        evaluation.outcomes = evaluation.outcomes_of_error = tuple(failures + _reason(result))
+        failures = failures_of(result, _layout((False, *result)).errors, failed=True, counts=False)
+        evaluation.outcomes = evaluation.outcomes_of_error = tuple(failures)
     return evaluation
 
 
@@ -84,12 +79,8 @@ def count_metrics(
     Raises:
         AggregationError: a metric is not a finite number of at most 64 bits.
     """
-    layout = _layout_of_result(tuple(result))
-    if evaluation.failed or layout.errors:
-        failures = failures_of(result, layout.errors, failed=evaluation.failed, counts=True)
-    else:
-        failures = missing_of(result)
-    failures += _reason(result)
+    layout = _layout((False, *result))
+    failures = failures_of(result, layout.errors, failed=evaluation.failed, counts=True)
     values = _values(result, layout.metrics, result)
     judge = result.get("judge")
     if isinstance(judge, (dict, Mapping)) and "outputs" in judge:
@@ -103,7 +94,7 @@ def count_metrics(
     panels: list[tuple[Mapping[str, Any], str]] = [(result, key) for key in layout.panels]
     for step in steps:
         if step.get("name") == "retrieval":
-            layout = _layout_of_step(tuple(step))
+            layout = _layout((True, *step))
             values += _values(step, layout.metrics, result)
             failures += failures_of_step(step, layout.errors)
             panels += [(step, key) for key in layout.panels]
@@ -111,11 +102,6 @@ def count_metrics(
         evaluation.votes = tuple(vote for item, key in panels for vote in _votes(item, key))
     evaluation.metrics, evaluation.numbers = zip(*values, strict=True) if values else ((), ())
     evaluation.outcomes = tuple(failures)
-
-
-def _reason(result: Mapping[str, Any]) -> list[Outcome]:
-    reason = result.get(REASON)
-    return [(REASON, reason)] if isinstance(reason, str) else []
 
 
 class _Layout(NamedTuple):
@@ -126,18 +112,12 @@ class _Layout(NamedTuple):
     panels: tuple[str, ...]
 
 
-@remember(entries=256)
-def _layout_of_result(keys: tuple[Any, ...]) -> _Layout:
-    """Layout of a result; cached, since the results of a stream have few layouts."""
-    return _layout(keys, _OF_RESULT, ERRORS_OF_RESULT)
-
-
-@remember(entries=256)
-def _layout_of_step(keys: tuple[Any, ...]) -> _Layout:
-    return _layout(keys, _OF_RETRIEVAL, ERRORS_OF_STEP)
-
-
-def _layout(keys: tuple[Any, ...], metrics: Collection[str], errors: Collection[str]) -> _Layout:
+@remember(entries=512)
+def _layout(keys: tuple[Any, ...]) -> _Layout:
+    """The layout of a result or, if the first of `keys` is True, of a retrieval step. Layouts are few."""
+    of_step = keys[0] is True
+    metrics = RETRIEVAL_METRICS if of_step else RESULT_METRICS
+    errors = ERRORS_OF_STEP if of_step else ERRORS_OF_RESULT
     names = [key for key in keys if isinstance(key, str)]
     return _Layout(
         tuple(name for name in names if name in metrics or name.endswith(COST)),
