@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
+from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
@@ -18,7 +19,8 @@ from graphrag_eval_async.records.reject import reject, reject_long
 from graphrag_eval_async.records.results import with_outputs
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
+from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream
+from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,15 +77,14 @@ async def run_evaluation(
     """
     if missing not in ("raise", "skip"):
         raise UsageError(f'missing: expected "raise" or "skip", got {missing!r}')
-    stream = evaluate_stream(
-        reference,
-        list(_with_ids(responses)) if isinstance(responses, Mapping) else responses,
+    stream_options = StreamOptions(
         ordered=reference is None,
         max_in_flight=max_in_flight,
         max_line_bytes=max_line_bytes,
         on_reject="collect" if on_reject == "raise" else on_reject,
-        **options,
     )
+    given = list(_with_ids(responses)) if isinstance(responses, Mapping) else responses
+    stream = EvaluationStream(Evaluator(reference, **options), given, stream_options)
     rejects = stream.rejects
     async with stream:
         results = [result async for result in stream]

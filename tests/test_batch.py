@@ -48,6 +48,15 @@ async def test_results_stand_in_the_order_of_the_reference() -> None:
     assert [r["response_id"] for r in results] == expected
 
 
+@pytest.mark.parametrize(
+    "option", ["stages", "until", "journal", "dedupe", "ordered", "aggregates", "unheard_of"]
+)
+async def test_options_of_a_stream_are_refused(option: str) -> None:
+    options: dict[str, Any] = {option: None}
+    with pytest.raises(TypeError, match=option):
+        await run_evaluation(REFERENCE, [], **options)
+
+
 async def test_they_are_those_of_a_stream(tmp_path: Path) -> None:
     responses = [answer(i) for i in range(3)]
     expected = [result async for result in evaluate_stream(REFERENCE, responses, ordered=True)]
