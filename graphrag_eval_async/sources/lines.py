@@ -125,7 +125,7 @@ class Splitter:
 
     def feed(self, chunk: bytes) -> list[Record]:
         """The lines that this chunk completes. A line ends only at a line feed."""
-        if self._is_hole:
+        if self._is_hole and self.number == 1:
             chunk = self._skip_hole(chunk)
         start = chunk.find(b"\n") + 1
         if not start:

@@ -169,6 +169,13 @@ async def test_positions_refer_to_the_joined_text(items: list[str]) -> None:
     assert await pushed(items) == [line for line in plain(text, 1000) if line.offset < len(text)]
 
 
+async def test_only_what_begins_with_nul_bytes_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    assert [line.offset for line in await pushed(["a", "b\nc", "\0\nd"])] == [0, 2, 4, 6, 8]
+    assert not caplog.records
+    assert [line.offset for line in await pushed(["\0\0a\nb"])] == [2, 4]
+    assert "skipped 2 NUL bytes" in caplog.text
+
+
 async def test_items_of_all_kinds() -> None:
     texts = ["a", "b\n", b"c\r\n", bytearray(b"d"), memoryview(b"e"), "\ud800", '[{"a":1},\n{"b":2}]', " \n"]
     found = [b"a", b"b", b"c\r", b"d", b"e", b"\xed\xa0\x80", b'{"a":1}', b'{"b":2}']
