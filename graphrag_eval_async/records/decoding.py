@@ -75,8 +75,6 @@ def _undecodable(data: bytes, problem: str) -> InvalidRecord:
         return InvalidRecord("invalid_utf8", f"{error.reason} at byte {error.start} of the line")
     if " limit " in problem:  # "depth limit exceeded", or "Recursion limit reached" of older versions.
         return too_deep()
-    if data.strip() == b"{":
-        problem = "this object spans several lines; write one object per line, as `jq -c .` does"
     return InvalidRecord("invalid_json", problem)
 
 

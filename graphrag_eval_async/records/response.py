@@ -38,6 +38,7 @@ _WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
 
 _SPECIAL = _WITH_ARGS | {"retrieval"}
 
+_SPANS_LINES = "this object spans several lines; write one object per line, as `jq -c .` does"
 _OF_TEXT = {"invalid_utf8", "invalid_json"}
 """Reasons that may no longer apply when the rest of a line arrives."""
 
@@ -65,7 +66,8 @@ def read_record(
         except InvalidRecord as error:
             if not record.whole and error.reason in _OF_TEXT:
                 return reject(record, "incomplete", f"no newline yet; so far: {error}")
-            return reject(record, error.reason, str(error))
+            begins = record.data.strip() == b"{"
+            return reject(record, error.reason, _SPANS_LINES if begins else str(error))
     if isinstance(record, LongLine):
         return reject_long(record)
     return reject(record, record.reason, record.message)

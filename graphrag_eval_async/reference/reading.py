@@ -271,4 +271,6 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
         hint = "; put it in quotes"
     elif what == "Expected `array`, got `object`" and ".reference_steps" in where:
         hint = _FLAT
+    elif what.startswith("Invalid enum value"):  # The only one is `score`.
+        hint = "; write exact or f1, or leave it out"
     raise _Problem(f"{where}: {what}{hint}")

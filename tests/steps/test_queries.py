@@ -144,7 +144,7 @@ async def test_results_may_be_reference_data_again() -> None:
 def test_a_reference_query_is_text() -> None:
     from graphrag_eval_async import ReferenceDataError
 
-    with pytest.raises(ReferenceDataError, match="reference_query: expected a string"):
+    with pytest.raises(ReferenceDataError, match="reference_query: Expected `str"):
         load_reference(templates([{**STEP, "reference_query": 5}]))
 
 
