@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from graphrag_eval_async import (
     load_reference,
 )
 from graphrag_eval_async.stream.agent import MAX_ERROR_CHARACTERS
+from graphrag_eval_async.threads import CLOSING_SECONDS
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import PROCESS_SECONDS, wait
 from tests.journals import names_of, results_of
@@ -196,6 +198,32 @@ async def test_a_plain_function_that_timed_out_keeps_its_slot(caplog: pytest.Log
         assert "takes one of 1 slots" in caplog.text
         release.set()
         assert [result["question_id"] async for result in stream] == ["q1", "q2"]
+
+
+async def test_an_agent_that_swallows_its_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets 10 seconds to clean up, here less; then the stream goes on, or ends, without it."""
+    assert CLOSING_SECONDS == 10
+    for module in ("agent", "bounded_map"):
+        monkeypatch.setattr(f"graphrag_eval_async.stream.{module}.CLOSING_SECONDS", 0.05)
+    release = asyncio.Event()
+
+    async def agent(question: Question) -> Any:
+        while question.id != "q0" and not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+        return STEPS
+
+    async with leaving_nothing():
+        stream = evaluate_agent(REFERENCE, agent, timeout=0.05, ordered=True, max_concurrency=2)
+        async with stream:
+            assert [(await anext(stream)).get("error", "")[:12] for _ in range(2)] == ["", "TimeoutError"]
+            # Its call still takes up one of the slots.
+            assert (await anext(stream))["error"].startswith("TimeoutError")
+        assert [result async for result in stream] == []
+        async with evaluate_agent(REFERENCE, agent) as stream:
+            assert (await anext(stream))["question_id"] == "q0"
+        assert [result async for result in stream] == []
+        release.set()
 
 
 def test_the_process_does_not_wait_for_a_plain_function() -> None:

@@ -16,8 +16,8 @@ import pytest
 import uvloop
 
 from graphrag_eval_async import Question, evaluate_agent, evaluate_stream, load_reference
-from tests.conftest import answer, leaving_nothing, settle, templates
-from tests.deadlines import WAIT_SECONDS, assert_says_nothing, in_time, wait
+from tests.conftest import answer, heavy, leaving_nothing, settle, templates
+from tests.deadlines import WAIT_SECONDS, assert_says_nothing, in_time, until, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -110,6 +110,50 @@ async def cancelled_twice() -> None:
         await expect_cancelled(task)
         assert tasks() == 1
         assert source.cleaned == 1
+
+
+@scenario
+async def closed_from_another_task() -> None:
+    source = Source(2)
+    stream = evaluate_stream(REFERENCE, source())
+
+    async def consume() -> int:
+        return len([result async for result in stream])
+
+    consumers = [asyncio.create_task(consume()) for _ in range(2)]
+    await until(lambda: source.asked == 2 and stream.in_flight == 0)
+    await asyncio.gather(stream.aclose(), stream.aclose())
+    assert sum(await asyncio.gather(*consumers)) == 2
+    assert tasks() == 1
+    assert source.cleaned == 1
+    assert [result async for result in stream] == []
+
+
+@scenario
+async def cancelled_with_work_in_threads() -> None:
+    """What threads compare ends first: it may read what the caller closes next."""
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def compare(_reference: dict[str, Any], _actual: dict[str, Any]) -> float:
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            wait(release)
+            ended.set()
+        return 1.0
+
+    async def consume() -> None:
+        async with evaluate_stream(REFERENCE, [heavy()], comparators={"calculator": compare}) as stream:
+            await anext(stream)
+
+    task = asyncio.create_task(consume())
+    await until(begun.is_set)
+    task.cancel()
+    await settle()
+    assert not task.done()
+    release.set()
+    await expect_cancelled(task)
+    assert ended.is_set()
+    assert tasks() == 1
 
 
 @scenario

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gzip
 import hashlib
+import io
 import json
 import threading
 from collections import Counter
@@ -10,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,13 +25,15 @@ from graphrag_eval_async import (
     RunningAggregates,
     UsageError,
     evaluate_stream,
+    follow_jsonl,
     load_reference,
+    read_jsonl,
 )
 from tests.conftest import answer, heavy, settle, templates
 from tests.deadlines import WAIT_SECONDS, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
 REFERENCE = load_reference(templates(3))
@@ -280,6 +286,44 @@ async def test_inputs_are_never_changed_and_results_share_nothing() -> None:
     assert (raw, responses) == (raw_before, responses_before)
     (again,) = await collect(evaluate_stream(reference, [answer(0, x=[1])]))
     assert again == pristine | {"sample": 1}
+
+
+async def each(items: Iterable[Any]) -> AsyncGenerator[Any]:
+    for item in items:
+        yield item
+
+
+async def test_sources_of_every_kind_give_equal_results(tmp_path: Path) -> None:
+    responses = [answer(i % 3, id=i, actual_answer="é\n", elapsed_sec=0.5) for i in range(30)]
+    lines = jsonl(responses).splitlines()
+    expected = await collect(evaluate_stream(REFERENCE, responses, ordered=True))
+    text, array = tmp_path / "r.jsonl", tmp_path / "r.json"
+    packed, rows = tmp_path / "r.jsonl.gz", tmp_path / "r.parquet"
+    text.write_bytes(b"\n".join(lines))
+    array.write_text(json.dumps(responses, indent=1))
+    packed.write_bytes(gzip.compress(jsonl(responses)))
+    columns = [response | {"actual_steps": json.dumps(response["actual_steps"])} for response in responses]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(columns), rows)
+    (tmp_path / "parts").mkdir()
+    for part in range(3):
+        (tmp_path / "parts" / f"{part}.jsonl").write_bytes(jsonl(responses[part * 10 : part * 10 + 10]))
+    sources: list[Any] = [
+        each(responses), lines, each(line.decode() for line in lines), [jsonl(responses)],
+        text, array, packed, rows, tmp_path / "parts", str(tmp_path / "parts" / "*.jsonl"),
+        read_jsonl(text), follow_jsonl(text, idle_timeout=0.001), io.BytesIO(jsonl(responses)),
+    ]  # fmt: skip
+    for source in sources:
+        assert await collect(evaluate_stream(REFERENCE, source, ordered=True)) == expected, source
+    unordered = [read_jsonl(text, shuffle=1)]
+    unordered += [read_jsonl(text, shard=(i, 2)) for i in range(2)]
+    found = [await collect(evaluate_stream(REFERENCE, source)) for source in unordered]
+    for results in (found[0], found[1] + found[2]):
+        by_id = sorted(results, key=lambda result: int(result["response_id"]))
+        assert [without_sample(result) for result in by_id] == [without_sample(each) for each in expected]
+
+
+def without_sample(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key != "sample"}
 
 
 @pytest.mark.parametrize(

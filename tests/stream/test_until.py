@@ -29,6 +29,7 @@ from graphrag_eval_async.inference.until import Deciding, Sample
 from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.deadlines import WAIT_SECONDS, in_time, until
 from tests.journals import results_of
+from tests.judge.support import ScriptedJudge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -229,6 +230,45 @@ async def test_a_judge_that_fails_for_good_leaves_nothing_decided_past_it() -> N
 
 
 # What counts
+
+
+async def test_a_result_in_two_stages_counts_once() -> None:
+    source = [response(i, int(i % 10 < 9)) for i in range(200)]
+    whole, staged = stream_of(source, Judge()), stream_of(source, Judge(), stages=True)
+    expected, results = await collect(whole), await collect(staged)
+    assert [result for result in results if "pending" not in result] == expected
+    assert len(results) > len(expected) + 1
+    assert decision_of(staged) == decision_of(whole)
+    assert outcome(whole)[0] is True
+    assert staged.aggregates.snapshot() == whole.aggregates.snapshot()
+
+
+async def test_without_a_reference_set(tmp_path: Path) -> None:
+    """Also across a resume."""
+    claims = {"claims": [{"claim": "Two.", "reason": "so", "supported": True}]}
+    step = {"name": "retrieval", "status": "success", "output": [{"id": 1, "text": "two lines"}]}
+    responses = [
+        {"question": f"How many in {i}?", "actual_answer": "Two.", "actual_steps": [step]} for i in range(99)
+    ]
+
+    def stream(**options: Any) -> EvaluationStream:
+        judge = ScriptedJudge(lambda _: claims)
+        config: dict[str, Any] = {"faithfulness": {}}
+        condition = "faithfulness >= 0.7"
+        return evaluate_stream(None, responses, config=config, judge=judge, until=condition, **options)
+
+    whole = stream()
+    results = await collect(whole)
+    assert outcome(whole) == (True, len(results), 0)
+    assert 1 < len(results) < len(responses)
+    assert decision_of(whole).questions == len(results)
+    async with stream(journal=tmp_path / "r.jsonl") as first:
+        await anext(first)
+    resumed = stream(journal=tmp_path / "r.jsonl")
+    assert len(await collect(resumed)) < len(results)
+    assert decision_of(resumed) == decision_of(whole)
+    with pytest.raises(UsageError, match="answer_recall is not judged"):
+        evaluate_stream(None, responses, until=CONDITION)
 
 
 # Files
