@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources.lines import LOGGER
+from graphrag_eval_async.sources.remote import is_address, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,6 +72,11 @@ def as_logs(path: Any) -> list[str]:
     """Like `as_paths`, for followed files."""
     paths = as_paths(path)
     for each in paths:
+        if is_address(each):
+            raise UsageError(
+                f"{shown(each)}: addresses cannot be followed; read_jsonl (on the command line: evaluate) "
+                "reads them"
+            )
         if each.endswith(COMPRESSED):
             raise UsageError(
                 f"{each}: compressed files cannot be followed; read_jsonl (on the command line: evaluate) "

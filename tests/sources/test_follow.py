@@ -181,6 +181,7 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"path": []}, "path: expected a path, or a list of paths, got []"),
         ({"path": "a/*.gz"}, "compressed files cannot be followed; read_jsonl (on the command"),
         ({"path": ["log.jsonl", "-"]}, "reads standard input; ./- is a file of that name"),
+        ({"path": "https://a:b@host/log?key"}, "https://host/log: addresses cannot be followed; read_jsonl"),
     ],
 )
 def test_arguments(options: dict[str, Any], problem: str) -> None:
