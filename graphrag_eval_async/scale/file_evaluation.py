@@ -70,8 +70,9 @@ async def evaluate_file(
 
     With more than one job, worker processes evaluate ranges of the files, and this process merges what they
     find. Results, aggregates and rejects do not depend on `jobs`. Some input cannot be split: standard input,
-    pipes and compressed files; judged metrics share one limit and one budget; and queries that are run share
-    one endpoint or graph. All of these are evaluated in this process, whatever `jobs` is.
+    pipes, addresses, compressed files, Parquet and JSON arrays; judged metrics share one limit and one
+    budget; and queries that are run share one endpoint or graph. All of these are evaluated in this process,
+    whatever `jobs` is.
 
     Worker processes import the main module of the program, as `multiprocessing` does: a script calls this
     below ``if __name__ == "__main__":``. Arguments not listed are as in `evaluate_stream`.
@@ -85,8 +86,8 @@ async def evaluate_file(
         on_reject: "collect" keeps rejects, "raise" ends the run at the first, and a callable is called with
             each, in the order of the input.
         include_errors: whether the metrics of error responses count in the aggregates.
-        options: `comparators`, `steps_groups`, `config`, `judge` and `on_fatal`, as in `Evaluator`. With more
-            than one job, comparators are functions that worker processes can import.
+        options: as in `Evaluator`. With more than one job, comparators are functions that worker processes
+            can import.
 
     Raises:
         RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
