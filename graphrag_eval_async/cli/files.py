@@ -102,16 +102,17 @@ def output_path(path: str) -> str:
     return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
 
 
-def aggregates_path(path: str) -> str:
+def aggregates_path(path: str, suffixes: str = ".yaml, .yml or .json") -> str:
     """A path that `write_aggregates` can write."""
     if Path(path).suffix not in {".yaml", ".yml", ".json"}:
-        raise ValueError(f"{path!r}: expected a name that ends in .yaml, .yml or .json")
+        raise ValueError(f"{path!r}: expected a name that ends in {suffixes}")
     return _replaceable(path)
 
 
 def state_path(path: str) -> str:
     """A path for aggregates: as `aggregates_path`, or one that ends in `STATE`."""
-    return _replaceable(path) if path.endswith(STATE) else aggregates_path(path)
+    is_state = path.endswith(STATE)
+    return _replaceable(path) if is_state else aggregates_path(path, f".yaml, .yml, .json or {STATE}")
 
 
 def html_path(path: str) -> str:
