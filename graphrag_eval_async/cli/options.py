@@ -382,8 +382,8 @@ Jobs = Annotated[
     advanced_option(
         min=0,
         metavar="N",
-        help="Number of worker processes; 0 means one per core. Standard input, pipes, compressed files, "
-        "--stages and judges use one.",
+        help="Number of worker processes; 0 means one per core. Standard input, pipes, addresses, compressed "
+        "files, Parquet, JSON arrays and judges use one.",
     ),
 ]
 MaxLineBytes = Annotated[
