@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records import LongLine
+from graphrag_eval_async.records import Line
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
 from graphrag_eval_async.records.misnamed import what_else
-from graphrag_eval_async.records.reject import reject, reject_long
+from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.records.results import with_outputs
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
@@ -85,11 +85,10 @@ async def run_evaluation(
     )
     given = list(_with_ids(responses)) if isinstance(responses, Mapping) else responses
     stream = EvaluationStream(Evaluator(reference, **options), given, stream_options)
-    rejects = stream.rejects
     async with stream:
         results = [result async for result in stream]
-    if on_reject == "raise" and rejects.total:
-        raise RejectedResponses(rejects, rejects.total)
+    if on_reject == "raise" and stream.rejects.total:
+        raise RejectedResponses(stream.rejects, stream.rejects.total)
     if missing == "raise" and stream.missing:
         raise MissingResponses(stream.missing)
     if reference is None:
@@ -166,8 +165,8 @@ def compare(
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
-    Questions are paired by their ids; the samples of a question are averaged. Files are read to their ends
-    before this returns; on an event loop, call it by `asyncio.to_thread`.
+    Questions are paired by their ids; the samples of a question are averaged. On an event loop, call it by
+    `asyncio.to_thread`.
 
     Args:
         baseline: results of the earlier run.
@@ -178,8 +177,7 @@ def compare(
             answers, and outputs of custom evaluations that are from 0 to 1.
 
     Returns:
-        a dict, which a notebook shows as a table. The page Statistics lists its keys, and says how verdicts
-        and intervals are made.
+        a dict, which a notebook shows as a table. The page Statistics explains its keys.
 
     Raises:
         AggregationError: something is not a result of a question; of files, the message has its place.
@@ -292,7 +290,7 @@ def add_results(
 ) -> None:
     """Call `add` with each result, and `on_reject` with each line of a file that is not a result.
 
-    Errors call the results `what`. An `AggregationError` says that something is not a result.
+    Errors call the results `what`.
     """
     if isinstance(results, str | os.PathLike):
         results = read_jsonl(results)
@@ -331,8 +329,8 @@ def take_result(
     record: Record, add: Callable[[dict[str, Any]], object], max_line_bytes: int
 ) -> Reject | None:
     """Call `add` with the result in a record; return a reject if it is not a result."""
-    if isinstance(record, LongLine):
-        return reject_long(record)
+    if not isinstance(record, Line):
+        return reject_unread(record)
     try:
         result = load(record.data, max_line_bytes)
         if nests_deeper(result, MAX_DEPTH + 1):  # It has the unknown keys of a response one level deeper.

@@ -82,8 +82,7 @@ class EvaluatorOptions(TypedDict, total=False):
 class Evaluator:
     """Evaluates single responses against a reference set.
 
-    With a judge, use it as an asynchronous context manager, within one event loop: it closes the connections
-    that its first call opens.
+    With a judge, use it as an asynchronous context manager, within one event loop.
 
     Attributes:
         reference: the reference set.
@@ -116,7 +115,7 @@ class Evaluator:
             step_aliases: other names that agents give a step, by its name in the reference set; added to the
                 `aliases` of the configuration.
             config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
-                Without it, only steps are scored.
+                Default: only steps are scored.
             judge: your own judge, in place of the configured models; or a dict with one for each name in
                 `judges` of the metrics. Without a configuration, it judges answer correctness.
             on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise"
@@ -130,24 +129,21 @@ class Evaluator:
             UsageError: an argument has an invalid value.
         """
         _check_arguments(comparators, steps_groups, on_fatal)
-        self._comparators = dict(comparators or {})
         has_reference = reference is not None and not isinstance(reference, NoReference)
-        aliases = self._configure(config, judge, on_fatal, steps_groups, has_reference)
+        self._step_aliases: Any = {} if step_aliases is None else step_aliases
+        self._configure(config, judge, on_fatal, steps_groups, has_reference)
         self._opened: _Opened | None = None
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
         )
-        if isinstance(step_aliases, Mapping | None):
-            step_aliases = {**aliases, **(step_aliases or {})}
-        self._step_aliases: Any = step_aliases
-        self._aliases = names_by_alias(self._step_aliases, self.reference.step_names)
         self._known = known = self.reference.step_names
+        self._aliases = names_by_alias(self._step_aliases, known)
+        self._names = step_names(self._aliases, known)
         if reference is None or self.reference is reference:  # Else loading it has warned.
-            for doubt in idle_comparators(self._comparators, known):
+            for doubt in idle_comparators(comparators or {}, known):
                 warn_caller(doubt)
-        every = {**self.reference.comparators, **self._comparators}
+        every = {**self.reference.comparators, **(comparators or {})}
         self._comparators = {name: own for name, own in every.items() if name in known}
-        self._names = step_names(self._aliases, self._known)
         self._prepared = self.reference.prepared
         self.trace_format: TraceFormat | None = None
         if format is not None:
@@ -170,14 +166,14 @@ class Evaluator:
         on_fatal: OnFatal,
         steps_groups: StepsGroups | None,
         has_reference: bool,
-    ) -> Mapping[str, Sequence[str]]:
-        """Do what a configuration says, if there is one; return the other names of steps that it has."""
+    ) -> None:
+        """Do what a configuration says, if there is one."""
         self._judging: Judging | None = None
         self._executing: Executing | None = None
         self._mode: StepsGroups = steps_groups or "last"
         self._strict_types = self._compares_queries = False
         if config is None and judge is None:
-            return {}
+            return
         from graphrag_eval_async.config import load_config  # which streams without a judge do not need
         from graphrag_eval_async.metrics import Judging, metrics_on
 
@@ -193,22 +189,23 @@ class Evaluator:
             self._executing = Executing(checked.execute, checks=steps.check_queries)
         self._mode = steps_groups or steps.groups
         self._strict_types, self._compares_queries = steps.strict_types, steps.query_similarity
-        return checked.aliases
+        if isinstance(self._step_aliases, Mapping):
+            self._step_aliases = {**checked.aliases, **self._step_aliases}
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
             raise TypeError("an evaluator that judges cannot be pickled")
         if self._executing is not None:
             raise TypeError("an evaluator that runs or parses queries cannot be pickled")
-        options: dict[str, Any] = {
-            "steps_groups": self._mode,
-            "step_aliases": self._step_aliases,
-            "format": self.trace_format,
-        }
         steps = {"strict_types": self._strict_types, "query_similarity": self._compares_queries}
-        if any(steps.values()):
-            options["config"] = {"steps": steps}
-        make = partial(Evaluator, comparators=self._comparators, **options)
+        make = partial(
+            Evaluator,
+            comparators=self._comparators,
+            steps_groups=self._mode,
+            step_aliases=self._step_aliases,
+            config={"steps": steps} if any(steps.values()) else None,
+            format=self.trace_format,
+        )
         return make, (self.reference,)
 
     async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
@@ -225,10 +222,8 @@ class Evaluator:
             ExecutionUnavailable: the configured queries cannot be run.
         """
         text = response.encode(errors="surrogatepass") if isinstance(response, str) else response
-        if isinstance(text, bytes | bytearray):
-            record: Record = Line(1, 0, bytes(text))
-        else:
-            record = write_line(text, 1, 0)
+        is_text = isinstance(text, bytes | bytearray)
+        record: Record = Line(1, 0, bytes(text)) if is_text else write_line(text, 1, 0)  # type: ignore[arg-type]
         reading = partial(self.reader(), record)
         read = await run_in_thread(reading) if is_large(record) else reading()
         if isinstance(read, Reject):
@@ -352,20 +347,12 @@ class Evaluator:
         if evaluation.execution_error is not None:
             return
         budget.strict_types = self._strict_types
+        invalid = () if executed is None else executed.invalid
         scored = score_steps(
-            prepared.groups,
-            compared,
-            budget,
-            mode=self._mode,
-            quick=quick,
-            usable=usable,
-            invalid=() if executed is None else executed.invalid,
+            prepared.groups, compared, budget, mode=self._mode, quick=quick, usable=usable, invalid=invalid
         )
-        evaluation.score = scored.score
-        evaluation.matches = scored.matches
-        evaluation.diffs = scored.diffs
-        evaluation.errors = scored.errors
-        evaluation.facts = scored.facts
+        evaluation.score, evaluation.facts, evaluation.errors = scored.score, scored.facts, scored.errors
+        evaluation.matches, evaluation.diffs = scored.matches, scored.diffs
         if prepared.has_query:
             queries = compare_queries(prepared.groups, compared, scored.matches, quick=quick)
             evaluation.similarity, evaluation.similarities = queries.mean, queries.each
@@ -403,11 +390,9 @@ class Evaluator:
         if self.trace_format is not None:
             own.append(repr(self.trace_format))
         config = [self._mode, judging and judging.fingerprint, *own]
-        return {
-            "version": RESULTS_VERSION,
-            "reference": digest([self.reference.templates, questions]).hex(),
-            "configuration": digest(config).hex(),
-        }
+        reference = [self.reference.templates, questions]
+        prints = {"reference": digest(reference).hex(), "configuration": digest(config).hex()}
+        return {"version": RESULTS_VERSION, **prints}
 
     @property
     def judged(self) -> Sequence[str]:
@@ -425,7 +410,7 @@ class Evaluator:
         return self._executing is not None
 
     def execution_session(self) -> ExecutionSession | None:
-        """Return a session that runs the queries of one stream; None if nothing is run or parsed."""
+        """A session that runs the queries of one stream; None if nothing is run or parsed."""
         return self._executing.session() if self._executing is not None else None
 
     def session(self) -> JudgeSession | None:
@@ -439,12 +424,11 @@ class Evaluator:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
         """
         assert self._judging is not None  # noqa: S101  (plans come from it)
-        facts = evaluation.facts
         judged = await self._judging.run(evaluation.plan, session)
         if judged is None:
             return False
         evaluation.judged, evaluation.judged_steps, evaluation.provenance = judged
-        if facts is not None:
+        if (facts := evaluation.facts) is not None:
             evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
         result = evaluation.as_dict()
         count_metrics(evaluation, result, result.get("actual_steps") or [])

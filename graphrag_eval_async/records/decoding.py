@@ -34,12 +34,7 @@ class InvalidRecord(GraphragEvalError):  # noqa: N818
 
 
 def decode(data: bytes) -> Any:
-    """The JSON value of one line.
-
-    Raises:
-        InvalidRecord: the line is not JSON, nests more than `MAX_DEPTH` deep, or has a number too large for
-            a double.
-    """
+    """The JSON value of one line, which nests at most `MAX_DEPTH` deep; else raises `InvalidRecord`."""
     value = load(data)
     if nests_deeper(value, MAX_DEPTH):
         raise too_deep()

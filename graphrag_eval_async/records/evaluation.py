@@ -28,10 +28,8 @@ MANY_STEPS = 1000
 """Maximum number of steps of one response that are kept one by one and counted by name."""
 
 StepKinds: TypeAlias = "tuple[tuple[str | None, int, int], ...]"
-"""Actual steps that have a name, as tuples: name; `RETURNED`, `EMPTY` or `FAILED`; and number of steps.
-
-The name is None if it is longer than `LONGEST_NAME` characters, and for the steps after `MANY_STEPS`.
-"""
+"""Names of actual steps, `RETURNED`, `EMPTY` or `FAILED`, and how many. The name is None if it is longer than
+`LONGEST_NAME` characters, and for the steps after `MANY_STEPS`."""
 
 MAX_ERRORS = 10
 """Maximum number of failed comparisons listed in `steps_score_error`."""

@@ -42,20 +42,12 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class FileId:
-    """A file, shared by all lines that are read from it.
+    """A file, shared by all lines that are read from it."""
 
-    Attributes:
-        path: name of the file when it was opened.
-        key: identifies the file, even if it is renamed. For a followed file, it changes when the file is
-            truncated, and differs for another file that takes over its name or inode number.
-        followed: whether the file is followed as it grows, not read from its start each time.
-        is_part: whether only a part of the file is read, so that numbers of lines are not known.
-    """
-
-    path: str
-    key: str
-    followed: bool = False
-    is_part: bool = False
+    path: str  # When it was opened.
+    key: str  # Identifies it, even if it is renamed. That of a followed file changes when it is truncated.
+    followed: bool = False  # Whether it is read as it grows.
+    is_part: bool = False  # Whether a part of it is read, so that numbers of lines are not known.
 
 
 class Position(NamedTuple):
@@ -78,17 +70,11 @@ class Position(NamedTuple):
 
 
 class Known(NamedTuple):
-    """How far an earlier run has read a followed file.
+    """How far an earlier run has read a followed file."""
 
-    Attributes:
-        begin: offset of the line at which to resume.
-        number: number of that line.
-        last: the last line that was read, used to recognise the file; None if no line was read.
-    """
-
-    begin: int
-    number: int
-    last: Position | None
+    begin: int  # Offset of the line at which to resume.
+    number: int  # Number of that line.
+    last: Position | None  # The last line that was read, by which the file is recognised.
 
 
 class Line(NamedTuple):
@@ -111,10 +97,8 @@ class Line(NamedTuple):
     @property
     def position(self) -> Position | None:
         """Position after which reading can resume; None if the file is not known."""
-        if self.file is None:
-            return None
-        digest = hashlib.sha256(self.data).hexdigest()
-        return Position(self.file.path, self.file.key, self.offset, len(self.data), digest)
+        sha256 = None if self.file is None else hashlib.sha256(self.data).hexdigest()
+        return _position(self.file, self.offset, len(self.data), sha256)
 
 
 class LongLine(NamedTuple):
@@ -132,9 +116,11 @@ class LongLine(NamedTuple):
     @property
     def position(self) -> Position | None:
         """Position after which reading can resume; None if the file is not known."""
-        if self.file is None:
-            return None
-        return Position(self.file.path, self.file.key, self.offset, self.length, self.sha256)
+        return _position(self.file, self.offset, self.length, self.sha256)
+
+
+def _position(file: FileId | None, *rest: Any) -> Position | None:
+    return None if file is None else Position(file.path, file.key, *rest)
 
 
 class Unwritable(NamedTuple):
@@ -154,9 +140,8 @@ Record = Line | LongLine | Unwritable
 def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     """A Python object as a line of JSON text; an `Unwritable` if it cannot be written as JSON.
 
-    The text is a private copy, and an object that cannot be written is found before it is evaluated. Besides
-    JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums, `Decimal` (written as a
-    number), and the scalars and arrays of NumPy.
+    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums, `Decimal`
+    as a number), and the scalars and arrays of NumPy.
     """
     reason: Reason = "invalid_field"
     try:

@@ -29,9 +29,7 @@ def returned_nothing(step: Mapping[str, Any]) -> bool:
         return is_empty_json(output)
     if output is None:
         output = step.get("executed_output")
-    if is_empty(output):
-        return True
-    return isinstance(output, str) and step.get("output_media_type") == CSV and _is_csv_header(output)
+    return is_empty(output) or (step.get("output_media_type") == CSV and _is_csv_header(output))
 
 
 def is_empty(output: Any) -> bool:
@@ -39,12 +37,15 @@ def is_empty(output: Any) -> bool:
 
     Results may be JSON, XML or TSV. A header of CSV cannot be told from other text.
     """
+    if isinstance(output, Mapping):
+        results = output.get("results")
+        return isinstance(results, Mapping) and results.get("bindings") == []
     if not isinstance(output, str):
-        return _is_empty_value(output)
+        return bool(output == [])
     text = output.lstrip("\ufeff \t\r\n")
     if text[:1] == "<":
-        results = _find_results(text) if _SPARQL_XML in text else None
-        return results is not None and (results[0][-2] == "/" or _closes(text, results.end()) is not None)
+        found = _find_results(text) if _SPARQL_XML in text else None
+        return found is not None and (found[0][-2] == "/" or _closes(text, found.end()) is not None)
     return is_empty_json(text) or _is_tsv_header(text) is not None
 
 
@@ -54,15 +55,8 @@ def is_empty_json(text: str) -> bool:
     return (_is_empty_list(text) if place < 0 else _has_no_rows(text, place)) is not None
 
 
-def _is_empty_value(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        results = value.get("results")
-        value = results.get("bindings") if isinstance(results, Mapping) else None
-    return isinstance(value, list) and not value
-
-
-def _is_csv_header(text: str) -> bool:
-    line = text.lstrip("\ufeff").rstrip("\r\n")
+def _is_csv_header(text: Any) -> bool:
+    line = text.lstrip("\ufeff").rstrip("\r\n") if isinstance(text, str) else ""
     if not line or "\n" in line or "\r" in line:
         return False
     return line[0] not in "<|[{`?$" and line not in ("true", "false")

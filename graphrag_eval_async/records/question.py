@@ -32,8 +32,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         id: its own id; `question_id` in responses.
         text: the question; `question_text` in the reference set.
         reference_answer: the correct answer; None if there is none.
-        data: groups of reference steps, encoded as MessagePack; use `reference_steps`. The garbage collector
-            need not walk it, and it is decoded in less than half the time of JSON.
+        data: groups of reference steps, encoded as MessagePack; use `reference_steps`.
     """
 
     template_id: str
@@ -70,9 +69,6 @@ def question_of(record: Mapping[str, Any]) -> Question:
     """The question that a response names: `question`, and if present `template` and `question_id`.
 
     Without a `template`, it is "all"; without a `question_id`, the SHA-256 hash of the question.
-
-    Raises:
-        InvalidRecord: there is no question, or one of the keys has an invalid value.
     """
     given: dict[str, str | None] = {}
     for name, keys in NAMES_OF_QUESTION.items():

@@ -8,9 +8,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import in_utf8
+from graphrag_eval_async.records.line import Unwritable
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records.line import Line, LongLine, Reason, Unwritable
+    from graphrag_eval_async.records.line import Line, LongLine, Reason, Record
 
 HEAD_BYTES = 4096
 """Bytes of a rejected line that are kept in memory."""
@@ -68,16 +69,18 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
     return _at(line, reason, message, data[:HEAD_BYTES], len(data), hashlib.sha256(data).hexdigest(), data)
 
 
-def reject_long(line: LongLine) -> Reject:
-    """The reject for a line over the length limit."""
-    message = f"{line.length} bytes, more than max_line_bytes={line.limit}; raise it, or shorten the line"
-    if line.whole:
-        return _at(line, "too_long", message, line.head, line.length, line.sha256)
-    message = f"no newline yet; so far: {message}"
-    return _at(line, "incomplete", message, line.head, line.length, line.sha256)
+def reject_unread(record: LongLine | Unwritable) -> Reject:
+    """The reject for a line over the length limit, or a record that has no JSON text."""
+    if isinstance(record, Unwritable):
+        return reject(record, record.reason, record.message)
+    message = f"{record.length} bytes, more than max_line_bytes={record.limit}; raise it, or shorten the line"
+    if not record.whole:
+        message = f"no newline yet; so far: {message}"
+    reason: Reason = "too_long" if record.whole else "incomplete"
+    return _at(record, reason, message, record.head, record.length, record.sha256)
 
 
-def _at(record: Line | LongLine | Unwritable, reason: Reason, *rest: Any) -> Reject:
+def _at(record: Record, reason: Reason, *rest: Any) -> Reject:
     file = record.file
     number = 0 if file is not None and file.is_part else record.number
     rejected = Reject(number, record.offset, reason, *rest)

@@ -8,7 +8,7 @@ import msgspec
 
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
-from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, LongLine, Record
+from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, Record
 from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
 from graphrag_eval_async.records.misnamed import (
     check_args,
@@ -19,7 +19,7 @@ from graphrag_eval_async.records.misnamed import (
 )
 from graphrag_eval_async.records.outcomes import ERRORS_OF_STEP
 from graphrag_eval_async.records.question import NAMES_OF_QUESTION, AnyQuestion, Question, question_of
-from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_long
+from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,8 +39,6 @@ _WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
 _SPECIAL = _WITH_ARGS | {"retrieval"}
 
 _SPANS_LINES = "this object spans several lines; write one object per line, as `jq -c .` does"
-_OF_TEXT = {"invalid_utf8", "invalid_json"}
-"""Reasons that may no longer apply when the rest of a line arrives."""
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -60,25 +58,18 @@ def read_record(
     record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES
 ) -> Response | Reject:
     """The response in a record, or a reject. The keys of `known` are the ids of the questions."""
-    if isinstance(record, Line):
-        try:
-            return read_response(record.data, known, max_line_bytes)
-        except InvalidRecord as error:
-            if not record.whole and error.reason in _OF_TEXT:
-                return reject(record, "incomplete", f"no newline yet; so far: {error}")
-            begins = record.data.strip() == b"{"
-            return reject(record, error.reason, _SPANS_LINES if begins else str(error))
-    if isinstance(record, LongLine):
-        return reject_long(record)
-    return reject(record, record.reason, record.message)
+    if not isinstance(record, Line):
+        return reject_unread(record)
+    try:
+        return read_response(record.data, known, max_line_bytes)
+    except InvalidRecord as error:
+        if not record.whole and error.reason in ("invalid_utf8", "invalid_json"):  # Its rest may mend it.
+            return reject(record, "incomplete", f"no newline yet; so far: {error}")
+        return reject(record, error.reason, _SPANS_LINES if record.data.strip() == b"{" else str(error))
 
 
 def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES) -> Response:
-    """Decode and check one response. The keys of `known` are the ids of the questions that it may answer.
-
-    Raises:
-        InvalidRecord: the response cannot be evaluated; the reason is one of `Reason`.
-    """
+    """Decode and check one response; raises `InvalidRecord`. The keys of `known` are ids of questions."""
     record = load(data, max_line_bytes)
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):
         raise too_deep()
@@ -90,10 +81,8 @@ def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = M
     question = None
     if isinstance(known, AnyQuestion):
         question = question_of(record)
-        question_id = question.id
         record = {key: value for key, value in record.items() if key not in _OF_QUESTION}
-    else:
-        question_id = _check_question_id(record, known)
+    question_id = _check_question_id(record, known) if question is None else question.id
     metadata = {}
     if not _KNOWN.issuperset(record):
         metadata = {key: value for key, value in record.items() if key not in _KNOWN}

@@ -65,10 +65,10 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
 
 def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
     """The result, with the outputs of custom evaluations that it may have added if it does not list them."""
-    judge = result.get("judge") if isinstance(result, Mapping) else None
-    if not isinstance(result, Mapping) or not isinstance(judge, Mapping | None) or "outputs" in (judge or {}):
+    judge = (result.get("judge") or {}) if isinstance(result, Mapping) else None
+    if not isinstance(judge, Mapping) or "outputs" in judge:
         return result
-    return {**result, "judge": {**(judge or {}), **kinds}}
+    return {**result, "judge": {**judge, **kinds}}
 
 
 def count_metrics(
@@ -87,9 +87,8 @@ def count_metrics(
         texts = _outputs(judge, "texts", result)
         names = [name for name in _outputs(judge, "outputs", result) if name not in texts]
         failures += failures_of_outputs(result, names)
-        values += [
-            (name, _number(result, name, result)) for name in names if isinstance(result.get(name), Real)
-        ]
+        numbers = [name for name in names if isinstance(result.get(name), Real)]
+        values += _values(result, numbers, result)
         evaluation.fractions = tuple(_outputs(judge, "fractions", result))
     panels: list[tuple[Mapping[str, Any], str]] = [(result, key) for key in layout.panels]
     for step in steps:
@@ -105,11 +104,9 @@ def count_metrics(
 
 
 class _Layout(NamedTuple):
-    """The keys of a dict that are metrics, errors of metrics, and what each of several judges says."""
-
-    metrics: tuple[str, ...]
-    errors: tuple[str, ...]
-    panels: tuple[str, ...]
+    metrics: list[str]  # Those of its keys that are metrics.
+    errors: list[str]
+    panels: list[str]  # What each of several judges says.
 
 
 @remember(entries=512)
@@ -119,14 +116,12 @@ def _layout(keys: tuple[Any, ...]) -> _Layout:
     metrics = RETRIEVAL_METRICS if of_step else RESULT_METRICS
     errors = ERRORS_OF_STEP if of_step else ERRORS_OF_RESULT
     names = [key for key in keys if isinstance(key, str)]
-    return _Layout(
-        tuple(name for name in names if name in metrics or name.endswith(COST)),
-        tuple(name for name in names if name in errors),
-        tuple(name for name in names if name.endswith(BY)),
-    )
+    found = [name for name in names if name in metrics or name.endswith(COST)]
+    panels = [name for name in names if name.endswith(BY)]
+    return _Layout(found, [name for name in names if name in errors], panels)
 
 
-def _values(item: Mapping[str, Any], metrics: tuple[str, ...], result: Mapping[str, Any]) -> Values:
+def _values(item: Mapping[str, Any], metrics: Sequence[str], result: Mapping[str, Any]) -> Values:
     values: Values = []
     for key in metrics:
         value = item[key]

@@ -9,7 +9,7 @@ from functools import cache, partial
 from gzip import BadGzipFile, GzipFile
 from io import BufferedReader
 from itertools import islice
-from stat import S_ISFIFO, S_ISREG, S_ISSOCK
+from stat import S_IFREG, S_ISCHR, S_ISFIFO, S_ISREG, S_ISSOCK
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import anyio
@@ -67,7 +67,7 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def read_start(path: str, count: int) -> bytes:
-    """The first bytes of a file; raises a `SourceError` if it cannot be read."""
+    """The first bytes of a file."""
     with open_binary(path, count) as file:
         try:
             return file.read(count)
@@ -97,13 +97,11 @@ async def read_pieces(
 ) -> AsyncGenerator[bytes]:
     """The text of an open file, decompressed if `path` ends in .gz, from its position up to `end`.
 
-    `on_read` is called with the number of bytes that each piece takes in the file. The event loop waits for
-    input of a pipe, not a thread, so cancelling a reader leaves nothing blocked.
-
-    Raises:
-        SourceError: the file cannot be read or decompressed; raised after the text before the problem.
+    `on_read` is called with the number of bytes that each piece takes in the file. A `SourceError` is raised
+    after the text before the problem. The event loop waits for a pipe, so no thread is left blocked.
     """
-    if not is_address(path) and _is_waited_for(file):
+    mode = S_IFREG if is_address(path) else os.fstat(file.fileno()).st_mode
+    if S_ISFIFO(mode) or S_ISSOCK(mode) or (S_ISCHR(mode) and file.isatty()):
         async for piece in _read_pipe(file.fileno(), path):
             on_read(len(piece))
             yield piece
@@ -116,8 +114,12 @@ async def read_pieces(
         problem = None
         try:
             await run(partial(found.extend, islice(pieces, PIECES)), threads=reading_threads())
-        except (SourceError, OSError, EOFError, zlib.error) as error:
-            problem = _explained(error, path)
+        except SourceError as error:
+            problem = error
+        except (BadGzipFile, EOFError, zlib.error) as error:
+            problem = SourceError(f"{shown(path)}: cannot be decompressed: {error}")
+        except OSError as error:
+            problem = unreadable(path, error)
         for piece, size in found:
             on_read(size)
             yield piece
@@ -125,12 +127,6 @@ async def read_pieces(
             raise problem
         if len(found) < PIECES:
             return
-
-
-def _is_waited_for(file: BinaryIO) -> bool:
-    """Whether an open file is a pipe, socket or terminal."""
-    mode = os.fstat(file.fileno()).st_mode
-    return S_ISFIFO(mode) or S_ISSOCK(mode) or file.isatty()
 
 
 async def _read_pipe(descriptor: int, path: str) -> AsyncGenerator[bytes]:
@@ -155,11 +151,3 @@ def _pieces(file: BinaryIO, end: int | None, *, is_packed: bool) -> Iterator[tup
     while piece := read(PIECE_BYTES if end is None else min(PIECE_BYTES, end - place)):
         before, place = place, file.tell()
         yield piece, place - before
-
-
-def _explained(error: Exception, path: str) -> SourceError:
-    if isinstance(error, SourceError):
-        return error
-    if isinstance(error, OSError) and not isinstance(error, BadGzipFile):
-        return unreadable(path, error)
-    return SourceError(f"{shown(path)}: cannot be decompressed: {error}")

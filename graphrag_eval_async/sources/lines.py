@@ -102,21 +102,14 @@ def objects_of(text: bytes) -> list[bytes] | None:
 
 
 class Splitter:
-    """Numbers lines. Between two chunks, it holds an unfinished line, or the head of one over the limit.
-
-    Attributes:
-        number: number of the unfinished line.
-        offset: offset of the unfinished line in the file.
-        held: number of its bytes so far.
-    """
+    """Numbers lines. Between two chunks, it holds an unfinished line, or the head of one over the limit."""
 
     def __init__(
         self, max_line_bytes: int, *, file: FileId | None = None, number: int = 1, offset: int = 0
     ) -> None:
-        """Begin at a line."""
         self.number = number
         self.offset = offset
-        self.held = 0
+        self.held = 0  # Bytes of the unfinished line so far.
         self._limit = max_line_bytes
         self._file = file
         self._pieces: list[bytes] = []

@@ -85,19 +85,12 @@ def read_jsonl(
 
 
 class JsonlFiles:
-    """Lines of files that are read to their ends; made by `read_jsonl`.
-
-    Attributes:
-        consumed: bytes on disk read so far.
-        lines: number of lines that are not blank; None unless lines are shuffled.
-        shard: the part that is read, if not all.
-    """
+    """Lines of files that are read to their ends; made by `read_jsonl`."""
 
     def __init__(self, paths: list[str], max_line_bytes: int, seed: int | None, shard: Shard | None) -> None:
-        """See `read_jsonl`."""
-        self.consumed = 0
-        self.lines: int | None = None
-        self.shard = shard
+        self.consumed = 0  # Bytes on disk read so far.
+        self.lines: int | None = None  # Number of lines that are not blank; None unless lines are shuffled.
+        self.shard = shard  # The part that is read, if not all.
         self._paths = paths
         self._excluded: set[str] = set()
         self._max_line_bytes = max_line_bytes
@@ -126,10 +119,10 @@ class JsonlFiles:
         self._excluded.update(map(os.path.realpath, paths))
 
     def _files(self) -> list[str]:
+        own, excluded = self._paths, self._excluded
+        files = expand(own)
         return [
-            file
-            for file in expand(self._paths)
-            if file in self._paths or not self._excluded or os.path.realpath(file) not in self._excluded
+            each for each in files if each in own or not excluded or os.path.realpath(each) not in excluded
         ]
 
     def _windows(self) -> list[Window]:

@@ -80,12 +80,7 @@ def receive_otlp(
 
 
 class OtlpReceiver:
-    """Lines of OTLP in JSON, one per request, to be iterated over once; made by `receive_otlp`.
-
-    Attributes:
-        host: host that it listens on.
-        port: port that it listens on.
-    """
+    """Lines of OTLP in JSON, one per request, to be iterated over once; made by `receive_otlp`."""
 
     def __init__(self, listening: socket.socket, max_waiting: int, max_bytes: int) -> None:
         self.host, self.port = listening.getsockname()[:2]
@@ -97,9 +92,12 @@ class OtlpReceiver:
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         """The lines. A request is accepted when its line is taken."""
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
         if self._listening.fileno() < 0:
             raise UsageError("the receiver is closed; make another with receive_otlp")
-        server = server_of(self._app())
+        server = server_of(Starlette(routes=[Route("/v1/traces", self._take, methods=["POST"])]))
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
         serving.add_done_callback(lambda _: self._send.close())
         try:
@@ -118,12 +116,6 @@ class OtlpReceiver:
         self._lines.close()
         self._send.close()
         self._listening.close()
-
-    def _app(self) -> Any:
-        from starlette.applications import Starlette
-        from starlette.routing import Route
-
-        return Starlette(routes=[Route("/v1/traces", self._take, methods=["POST"])])
 
     async def _take(self, request: Request) -> Response:
         from starlette.requests import ClientDisconnect

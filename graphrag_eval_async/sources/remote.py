@@ -55,21 +55,14 @@ def suffix_of(path: str) -> str:
 
 
 class RemoteFile(RawIOBase):
-    """A file at an address as it was when it was opened. Its methods wait: call them in threads.
-
-    Attributes:
-        name: the address without secrets.
-        size: its size in bytes.
-        key: identifies its content, as far as the server tells versions apart.
-    """
+    """A file at an address as it was when it was opened. Its methods wait: call them in threads."""
 
     def __init__(self, address: str) -> None:
-        """Ask the server for the size and the version."""
-        self.name = shown(address)
+        self.name = shown(address)  # Without secrets.
         self._fs, self._path = _file_system(address)
         self.size, self._version = self._status()
         text = f"{self.name}\n{self.size} {self._version}"
-        self.key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        self.key = hashlib.sha256(text.encode()).hexdigest()[:32]  # Identifies the version.
         self._place = 0
 
     def readable(self) -> bool:
@@ -98,6 +91,7 @@ class RemoteFile(RawIOBase):
         return len(data)
 
     def _status(self) -> tuple[int, str]:
+        """The size and, as far as the server tells versions apart, the version."""
         self._fs.invalidate_cache()
         info = attempt(self.name, partial(self._fs.info, self._path))
         if not isinstance(info.get("size"), int) or info.get("type") == "directory":

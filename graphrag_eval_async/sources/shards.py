@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 class Shard:
     """A part of the input: `index`, from 0, of `count` parts.
 
-    All files in order are one sequence of bytes, of which each shard has an equal share. It reads what begins
-    in its share: lines of plain files, row groups of Parquet files, and whole files that cannot be cut, such
-    as compressed ones.
+    All files in order are one sequence of bytes. Each shard has an equal share, and reads what begins in it.
     """
 
     index: int
@@ -35,10 +33,7 @@ class Shard:
 
 
 class Window(NamedTuple):
-    """Whole lines of a file: its bytes from `start` to `end`; all of them if `end` is None.
-
-    Of a Parquet file, the row groups that begin there.
-    """
+    """Whole lines of a file, or row groups, from byte `start` to byte `end`; to its end if that is None."""
 
     path: str
     start: int = 0

@@ -8,18 +8,13 @@ from array import array
 from bisect import bisect_right
 from contextlib import ExitStack
 from functools import partial
+from operator import itemgetter
 from threading import Event
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line, LongLine
-from graphrag_eval_async.sources.files import (
-    PIECE_BYTES,
-    in_thread,
-    open_binary,
-    reading_threads,
-    unreadable,
-)
+from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread, open_binary, reading_threads, unreadable
 from graphrag_eval_async.sources.lines import Splitter
 from graphrag_eval_async.sources.paths import key_of
 from graphrag_eval_async.sources.remote import shown
@@ -39,17 +34,12 @@ OPEN_FILES = 64
 """Maximum number of files that are kept open."""
 
 
-class _File(NamedTuple):
-    id: FileId
-    first: int  # Index of its first line among those of all files.
-
-
 class ShuffledLines:
     """Offsets of all lines of some files, and the order in which to read them; 16 bytes per line."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
-        self._files: list[_File] = []
+        self._files: list[tuple[FileId, int]] = []  # Each with the index of its first line among all.
         self._starts = array("Q")  # Of the lines of each file, and of one more after the last.
         self._order = array("Q")
         self._descriptors: dict[int, int] = {}
@@ -68,7 +58,7 @@ class ShuffledLines:
         if problem := cannot_be_cut(path):
             raise SourceError(f"{shown(path)}: cannot be shuffled: {problem}")
         with open_binary(path) as file:
-            self._files.append(_File(FileId(path, key_of(os.fstat(file.fileno()))), len(self._starts)))
+            self._files.append((FileId(path, key_of(os.fstat(file.fileno()))), len(self._starts)))
             self._starts.append(0)
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)
@@ -105,7 +95,7 @@ class ShuffledLines:
             self._open.close()
 
     def _read(self, index: int) -> Record:
-        file = bisect_right(self._files, index, key=lambda file: file.first) - 1
+        file = bisect_right(self._files, index, key=itemgetter(1)) - 1
         id_, first = self._files[file]
         start, end = self._starts[index], self._starts[index + 1] - 1
         if end - start <= self._limit:
@@ -117,7 +107,7 @@ class ShuffledLines:
 
     def _bytes(self, file: int, start: int, end: int) -> bytes:
         """Bytes of a file. Files are opened again, since there may be more than can be open."""
-        path, key = self._files[file].id.path, self._files[file].id.key
+        path, key = (id_ := self._files[file][0]).path, id_.key
         try:
             if file not in self._descriptors:
                 if len(self._descriptors) == OPEN_FILES:
@@ -129,7 +119,7 @@ class ShuffledLines:
             data = os.pread(self._descriptors[file], end - start, start)
         except OSError as error:
             raise unreadable(path, error) from error
-        if len(data) < end - start or b"\n" in data or key != self._files[file].id.key:
+        if len(data) < end - start or b"\n" in data or key != id_.key:
             raise SourceError(f"{path}: cannot be shuffled: it changed while being read")
         return data
 

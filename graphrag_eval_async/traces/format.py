@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from graphrag_eval_async.errors import TraceError, UsageError
-from graphrag_eval_async.records import Line, LongLine, Reject, read_record
+from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.decoding import InvalidRecord, load
-from graphrag_eval_async.records.reject import reject, reject_long
+from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.traces.detect import FORMATS, read_trace
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
 from graphrag_eval_async.traces.plain import halves, history_of
@@ -181,9 +181,7 @@ def convert_record(
 ) -> dict[str, Any] | Reject:
     """The response that the trace of a record makes."""
     if not isinstance(record, Line):
-        if isinstance(record, LongLine):
-            return reject_long(record)
-        return reject(record, record.reason, record.message)
+        return reject_unread(record)
     try:
         return format.convert(load(record.data, max_line_bytes), texts)
     except InvalidRecord as error:

@@ -10,9 +10,8 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import SourceError, describe_exception
-from graphrag_eval_async.records import FileId, Line, LongLine
-from graphrag_eval_async.records.line import Unwritable
-from graphrag_eval_async.records.reject import reject_long
+from graphrag_eval_async.records import FileId, Line
+from graphrag_eval_async.records.reject import reject_unread
 from graphrag_eval_async.scale.ranges import Cutter, Range, RangeLines
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.lines import line_of
@@ -164,15 +163,12 @@ def tables(rows: Iterable[Row]) -> Iterator[Any]:
 def _row(record: Record, piece: Mapping[str, Any] | None) -> Row:
     offset = record.offset
     why: tuple[str | None, str | None] = (None, None)
-    if isinstance(record, LongLine):
-        content, digest, length = record.head, record.sha256, record.length
-        reject = reject_long(record)
-        why = reject.reason, reject.message
+    if isinstance(record, Line):
+        content, length, digest = record.data, len(record.data), sha256(record.data).hexdigest()
     else:
-        content, length = record.data, len(record.data)
-        digest = sha256(content).hexdigest()
-        if isinstance(record, Unwritable):
-            why = record.reason, record.message
+        reject = reject_unread(record)
+        why = reject.reason, reject.message
+        content, length, digest = reject.content or reject.head, reject.length, reject.sha256
     if piece is None:
         return Row(bytes.fromhex(digest), content, None, 0, *why, length, digest, token_bytes(8))
     id_ = sha256(f"{piece['file']}\0{offset}\0{digest}".encode(errors="surrogateescape")).digest()
