@@ -83,7 +83,7 @@ class Journal:
     def paths(self) -> list[str]:
         """The journal and all files that may be beside it; none of them is ever read as a source."""
         path = os.fspath(self.path)
-        beside = [path + suffix for suffix in (".run", ".rejects", ".damaged", ".watch")]
+        beside = [path + suffix for suffix in (".run", ".rejects", ".damaged", ".late", ".watch")]
         return [path, *beside, os.fspath(self.rejects or path)]
 
     def __post_init__(self) -> None:

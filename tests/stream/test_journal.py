@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async import Journal, JournalMismatch, RejectedResponse, UsageError, evaluate_stream
+from graphrag_eval_async import (
+    Journal,
+    JournalMismatch,
+    RejectedResponse,
+    UsageError,
+    evaluate_stream,
+    read_jsonl,
+)
 from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.deadlines import in_time
@@ -71,6 +78,14 @@ def test_rejects_beside_the_journal(path: Path) -> None:
     source = {"line": 1, "offset": 0, "length": 21, "sha256": reject.sha256, "occurrence": 1}
     assert record["source"] == source
     assert (record["reason"], record["content"]) == ("unknown_question_id", '{"question_id": "q9"}')
+
+
+@pytest.mark.parametrize("suffix", [".run", ".rejects", ".damaged", ".late", ".watch"])
+def test_files_beside_the_journal_are_no_responses(path: Path, suffix: str) -> None:
+    (path.parent / "log").write_bytes(LINES[0])
+    path.with_name(f"results.jsonl{suffix}").write_bytes(b"" if suffix == ".run" else b"{}\n")
+    results, stream = complete(read_jsonl(f"{path.parent}/*"), path)
+    assert (len(results), stream.rejects.total) == (1, 0)
 
 
 def test_stages(path: Path) -> None:
