@@ -176,7 +176,7 @@ class _CarefulReader:
         template_id, contents = "", self._contents
         questions = template.get("questions") if isinstance(template, dict) else None
         try:
-            template_id = _converted(template, _Template, place).template_id
+            template_id = _plain(_converted(template, _Template, place).template_id, f"{place}.template_id")
             self._claim("template_id", template_id, place)
             contents.templates.append(template_id)
         except _Problem as problem:
@@ -264,7 +264,7 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
     """The value as its shape has it. Raises `_Problem`."""
     try:
         return convert(value, shape)
-    except ValidationError as error:
+    except (ValidationError, UnicodeError) as error:
         what, _, inner = str(error).partition(" - at `$")
     where, hint = place + inner.removesuffix("`"), ""
     if what.startswith("Expected `str") and what.endswith(("`int`", "`float`", "`bool`")):

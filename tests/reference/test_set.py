@@ -225,6 +225,20 @@ def test_values_that_have_no_json_text(value: Any) -> None:
     assert problems(question(reference_steps=value))
 
 
+@each(
+    ("raw", "place"),
+    [
+        ([*of_step(), "\ud800"], "templates[1]: "),
+        ([{"template_id": "\ud800", "questions": []}], "templates[0].template_id: "),
+        ([{"template_id": "t", "questions": "\ud800"}], "templates[0]: "),
+    ],
+)
+def test_text_that_is_not_unicode_in_place_of_a_template(raw: Any, place: str) -> None:
+    (found,) = problems(raw)
+    assert found.startswith(place)
+    assert "surrogates not allowed" in found
+
+
 def test_sets_that_nest_too_deep(tmp_path: Path) -> None:
     assert problems(of_step(args={"a": nested(201)})) == [f"{QUESTION}: nests more than 200 deep"]
     assert len(load_reference(of_step(args={"a": nested(194)}))) == 1
