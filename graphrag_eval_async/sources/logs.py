@@ -147,8 +147,9 @@ class Logs:
         if is_listed:
             found += self.paths.rotated()
         self._postponed = []
-        # Known files come before their copies, and originals before theirs.
-        found.sort(key=lambda each: (not self.keys.is_known(root_of(each.status)), bool(each.formers)))
+        # Originals come before their copies, and known files before others. An inode alone is no sign that a
+        # former file is known: another may have had it.
+        found.sort(key=lambda each: (bool(each.formers), not self.keys.is_known(root_of(each.status))))
         for each in found:
             if self._is_new(each.status):
                 self._enter(each)
