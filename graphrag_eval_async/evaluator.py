@@ -272,10 +272,7 @@ class Evaluator:
     async def score_in_thread(
         self, response: Response, sample: int | None, executed: Executed | None = None
     ) -> Evaluation:
-        """Evaluate one response in threads if it is large; a cancellation ends the work, too.
-
-        `executed` has what its queries returned, if they were run.
-        """
+        """Do the same in a thread; a cancellation ends the work. `executed` has what its queries returned."""
         budget = Budget()
         return await run_in_thread(partial(self.score, response, sample, budget, executed), budget.stop)
 
@@ -314,11 +311,7 @@ class Evaluator:
         return evaluation
 
     async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
-        """Run the queries of a response and of its reference steps; None if there are none to run.
-
-        Raises:
-            ExecutionUnavailable: no query can be run at all.
-        """
+        """Run the queries of a response and of its reference steps; None if there are none to run."""
         question = response.question or self.reference.questions[response.question_id]
         if session is None or question.data is None:
             return None
@@ -418,11 +411,7 @@ class Evaluator:
         return self._judging.session() if self._judging is not None else None
 
     async def judge(self, evaluation: Evaluation, session: JudgeSession) -> bool:
-        """Judge an evaluation by its plan; if the session has dropped it, do nothing and return False.
-
-        Raises:
-            JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
-        """
+        """Judge an evaluation by its plan; if the session has dropped it, do nothing and return False."""
         assert self._judging is not None  # noqa: S101  (plans come from it)
         judged = await self._judging.run(evaluation.plan, session)
         if judged is None:
@@ -448,10 +437,9 @@ class Evaluator:
     async def aclose(self) -> None:
         """Close what the judge and the queries have opened; no `evaluate` may be in progress."""
         opened, self._opened = self._opened, None
-        if opened is not None:
-            for session in (opened.execution, opened.judges):
-                if session is not None:
-                    await session.aclose()
+        for session in (opened.execution, opened.judges) if opened is not None else ():
+            if session is not None:
+                await session.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -489,16 +477,11 @@ def _count(evaluation: Evaluation, question: Question, response: Response, answe
         if value is not None:
             metrics, numbers = (name, *metrics), (value, *numbers)
     evaluation.numbers = numbers
+    has_answer, has_steps = question.reference_answer is not None, question.data is not None
+    of_steps = evaluation.has_query, bool(response.usable), evaluation.failure
+    not_run = evaluation.execution_error is not None
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
-        metrics,
-        response.failed,
-        answer,
-        question.reference_answer is not None,
-        question.data is not None,
-        evaluation.has_query,
-        bool(response.usable),
-        evaluation.failure,
-        evaluation.execution_error is not None,
+        metrics, response.failed, answer, has_answer, has_steps, *of_steps, not_run
     )
 
 

@@ -52,16 +52,13 @@ _numbers_of = itemgetter(*RESOURCES)
 
 
 class _Expected(NamedTuple):
-    """A step of the last group of a question, with which a usual response is compared.
-
-    `table` has the decoded results of a small set; `is_empty` is known of results.
-    """
+    """A step of the last group of a question, with which a usual response is compared."""
 
     name: str
     output: str
     is_table: bool
-    table: Any
-    is_empty: bool | None
+    table: Any  # Its decoded results, in a small set.
+    is_empty: bool | None  # Known of results.
 
 
 class UsualWay:
@@ -90,10 +87,7 @@ class UsualWay:
         self._unlike: set[str] = set()
 
     def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | None:  # noqa: C901  (one pass)
-        """Return the evaluation of a line of less than `LARGE_BYTES`; None if it is unusual.
-
-        Only then, the question's next sample is taken.
-        """
+        """Return the evaluation of a line below `LARGE_BYTES`; None, and no sample taken, if unusual."""
         try:
             fields = orjson.loads(data)
             question = self._questions[fields["question_id"]]
@@ -166,16 +160,9 @@ class UsualWay:
         for key in _OPTIONAL:
             if result[key] is None:
                 del result[key]
+        has_answer = question.reference_answer is not None
         metrics, outcomes, of_error = outcomes_of(
-            metrics,
-            failed,
-            state,
-            question.reference_answer is not None,
-            has_steps,
-            False,
-            bool(steps),
-            failure,
-            False,
+            metrics, failed, state, has_answer, has_steps, False, bool(steps), failure, False
         )
         return Evaluation(
             question.template_id,

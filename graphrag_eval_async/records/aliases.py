@@ -29,11 +29,7 @@ def plain_name(name: str) -> str:
 
 
 def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
-    """A dict from each alias to the name of its step; names of reference steps are `reserved`.
-
-    Raises:
-        UsageError: `aliases` is not such a dict, or an alias has two meanings.
-    """
+    """A dict from each alias to the name of its step; names of reference steps are `reserved`."""
     if not isinstance(aliases, Mapping):
         raise UsageError(f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}")
     found: dict[str, str] = {}
@@ -76,10 +72,7 @@ def rename_steps(response: Response, known: Collection[str], names: Mapping[str,
 
 
 def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
-    """What to say if no actual step has one of the `unseen` names, but the agent used other `tools`.
-
-    `unseen` has, by the name of a reference step, the name that actual steps must have.
-    """
+    """What to say if the agent used `tools`, but no name that `unseen` has by name of the reference step."""
     from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
 
     listed = sorted(tools)[:MAX_LISTED]

@@ -140,8 +140,8 @@ Record = Line | LongLine | Unwritable
 def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     """A Python object as a line of JSON text; an `Unwritable` if it cannot be written as JSON.
 
-    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums, `Decimal`
-    as a number), and the scalars and arrays of NumPy.
+    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums, `Decimal` as a
+    number, and the scalars and arrays of NumPy.
     """
     reason: Reason = "invalid_field"
     try:

@@ -78,11 +78,8 @@ RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 OF_STEPS = ("steps_score", "query_similarity")
 """Metrics of the steps, which need no judge."""
 
-RESULT_METRICS = (
-    *OF_STEPS,
-    *RESOURCES,
-    *(v for metric in JUDGED if not metric.of_step for v in metric.values),
-)
+_OF_ANSWERS = [value for metric in JUDGED if not metric.of_step for value in metric.values]
+RESULT_METRICS = (*OF_STEPS, *RESOURCES, *_OF_ANSWERS)
 RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value in metric.values)
 """Metrics of a single retrieval step."""
 
@@ -116,14 +113,9 @@ _OWN_KEYS = """
     steps number_of_error_samples number_of_success_samples error_rate
 """
 _SUFFIXES = ("_reason", "_error", COST, BY, DISAGREEMENT)
-RESULT_KEYS = frozenset(
-    {
-        *_OWN_KEYS.split(),
-        *RESULT_METRICS,
-        *RETRIEVAL_METRICS,
-        *(key for metric in JUDGED for key in metric.more),
-        *(f"{metric.name}{suffix}" for metric in JUDGED for suffix in _SUFFIXES),
-    }
+RESULT_KEYS = frozenset({*_OWN_KEYS.split(), *RESULT_METRICS, *RETRIEVAL_METRICS}).union(
+    (key for metric in JUDGED for key in metric.more),
+    (f"{metric.name}{suffix}" for metric in JUDGED for suffix in _SUFFIXES),
 )
 """Keys of results, their steps and groups of aggregates. Outputs of custom evaluations may not use them."""
 

@@ -101,10 +101,7 @@ def outcomes_of(
     failure: str | None,
     not_run: bool,
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
-    """The metrics of a response before judging, its outcomes, and those if the values of errors do not count.
-
-    Results have few different combinations, so they share them.
-    """
+    """The metrics before judging, the outcomes, and those if the values of failed responses do not count."""
     kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps)
     if not_run:
         kinds = kinds | {"steps_score": NOT_RUN}
@@ -161,11 +158,7 @@ def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Out
 
 
 def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> Iterator[Outcome]:
-    """Outputs of custom evaluations that have no number.
-
-    A failed output is null and comes before its error. A text is not a failure, but it is not a number
-    either, so it is counted as `TEXT`.
-    """
+    """Outputs of custom evaluations that have no number. A failed one is null and comes before its error."""
     for output in outputs:
         value = result.get(output)
         if isinstance(value, str):

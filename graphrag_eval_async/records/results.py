@@ -74,11 +74,7 @@ def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> M
 def count_metrics(
     evaluation: Evaluation, result: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Set the metrics of a result and its steps, and record which are missing and why.
-
-    Raises:
-        AggregationError: a metric is not a finite number of at most 64 bits.
-    """
+    """Set the metrics of a result and its steps, and record which are missing and why."""
     layout = _layout((False, *result))
     failures = failures_of(result, layout.errors, failed=evaluation.failed, counts=True)
     values = _values(result, layout.metrics, result)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
-from contextlib import suppress
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -16,7 +15,7 @@ import orjson
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Sequence
 
 MAX_EXPANSION = 10
 """Maximum factor by which expanding aliases may lengthen a YAML file, plus 1 million characters."""
@@ -26,7 +25,6 @@ CHECKED_BYTES = 1 << 20
 
 _QUOTATION = re.compile(r"""(['"]).*\1""", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_ROOT = "templates"
 _TIMESTAMP, _MERGE = "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge"
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -45,11 +43,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_file(path: str) -> Any:
-    """The contents of a YAML file, or of a JSON file if the suffix is ``.json``.
-
-    Raises:
-        UnreadableFile: the file cannot be read or parsed, or has a duplicate key.
-    """
+    """The contents of a YAML file, or of a JSON file if the suffix is ``.json``; raises `UnreadableFile`."""
     text = read_bytes(path)
     if not path.endswith(".json"):
         return read_yaml(text)
@@ -156,44 +150,22 @@ def with_lines(problems: Sequence[str], path: Path) -> list[str]:
 
     If a place is not found, it is the line of what holds it. JSON is read as YAML, which it nearly always is.
     """
-    found: dict[str, int] = {}
-    ways = [[*_enclosing(problem.partition(": ")[0])] for problem in problems]
-    with suppress(OSError, yaml.YAMLError):
-        text = _SURROGATE.sub(rb"\\u0078", path.read_bytes())  # YAML has no surrogate pairs.
-        found = _lines_of(text, {place for way in ways for place in way})
-    lines = [next((f" (line {found[place]})" for place in way if place in found), "") for way in ways]
-    return [f"{problem}{line}" for problem, line in zip(problems, lines, strict=True)]
+    try:
+        root = yaml.compose(_SURROGATE.sub(rb"\\u0078", path.read_bytes()), _Parser)  # YAML has no pairs.
+    except (OSError, yaml.YAMLError, RecursionError):
+        return [*problems]
+    return [f"{problem}{_line_of(problem.partition(': ')[0], root)}" for problem in problems]
 
 
-def _enclosing(place: str) -> Iterator[str]:
-    """A place and the places that hold it, innermost first, without the root."""
-    ends = [match.start() for match in re.finditer(r"[.\[]", place)]
-    yield from (place[:end] for end in [len(place), *reversed(ends)] if end > len(_ROOT))
-
-
-def _lines_of(text: bytes, wanted: Collection[str]) -> dict[str, int]:
-    """The lines of the places that are found. Nothing is built: large files have millions of nodes."""
-    lines: dict[str, int] = {}
-    # Of each open container: its place, and the index or the key of the next member, None before a key.
-    stack: list[list[Any]] = []
-    loader = _Parser(text)
-    while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
-        if isinstance(event, yaml.CollectionEndEvent):
-            stack.pop()
-        elif isinstance(event, yaml.NodeEvent):
-            place = _place(stack[-1], event) if stack else _ROOT
-            if place in wanted and event.start_mark is not None:
-                lines.setdefault(place, event.start_mark.line + 1)
-            if isinstance(event, yaml.CollectionStartEvent):
-                stack.append([place, 0 if isinstance(event, yaml.SequenceStartEvent) else None])
-    return lines
-
-
-def _place(parent: list[Any], event: Any) -> str:
-    """The place of a member, which is a key or a value of a mapping. Moves to the next member."""
-    place, member = parent
-    if isinstance(member, int):
-        parent[1] += 1
-        return f"{place}[{member}]"
-    parent[1] = str(getattr(event, "value", "")) if member is None else None
-    return f"{place}.{parent[1] if member is None else member}"
+def _line_of(place: str, node: Any) -> str:
+    line = ""
+    for key, index in re.findall(r"\.([^.\[]+)|\[([0-9]+)\]", place):
+        if isinstance(node, yaml.MappingNode):
+            found = [pair for pair in node.value if pair[0].value == key]
+        else:
+            items = node.value if isinstance(node, yaml.SequenceNode) and index else []
+            found = [(item, item) for item in items[int(index or 0) :][:1]]
+        if not found:
+            break
+        line, node = f" (line {found[0][0].start_mark.line + 1})", found[0][1]
+    return line

@@ -74,9 +74,6 @@ def open_source(
     """The records of any source. Skips excluded files of a directory or glob.
 
     Without `documents`, each line is a record, even if the first line begins an array of objects.
-
-    Raises:
-        UsageError: the source cannot yield responses.
     """
     if isinstance(responses, str | os.PathLike):
         responses = read_jsonl(responses)

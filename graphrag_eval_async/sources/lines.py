@@ -141,10 +141,7 @@ class Splitter:
         return lines
 
     def _skip_hole(self, chunk: bytes) -> bytes:
-        """Skip the NULs at the start of a file that another process than its writer has truncated.
-
-        A writer without `O_APPEND` then continues at its old offset, which leaves a hole before it.
-        """
+        """Skip the hole that a writer without `O_APPEND` leaves if another process truncates its file."""
         rest = chunk.lstrip(b"\0")
         self.offset += len(chunk) - len(rest)
         self._is_hole = not rest

@@ -97,10 +97,7 @@ class ParquetRows:
         return found
 
     def batches(self, group: Group, file: FileId | None, max_line_bytes: int) -> Iterator[list[Record]]:
-        """The rows of a row group as lines of JSON.
-
-        The `offset` of a line is the number of rows before it in the file, and its `number` one more.
-        """
+        """The rows of a row group as lines of JSON; `offset` is the number of rows before a line."""
         row = group.first
         try:
             for batch in self._file.iter_batches(ROWS, row_groups=[group.number]):
