@@ -132,7 +132,7 @@ class Evaluator:
         has_reference = reference is not None and not isinstance(reference, NoReference)
         self._step_aliases: Any = {} if step_aliases is None else step_aliases
         self._configure(config, judge, on_fatal, steps_groups, has_reference)
-        self._opened: _Opened | None = None
+        self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
         )
@@ -150,8 +150,8 @@ class Evaluator:
             from graphrag_eval_async.traces.format import TraceFormat
 
             self.trace_format = format if isinstance(format, TraceFormat) else TraceFormat(name=format)
-        if isinstance(self.reference, NoReference) and self.trace_format is not None:
-            raise UsageError("format: traces need a reference set, which has their questions")
+            if isinstance(self.reference, NoReference):
+                raise UsageError("format: traces need a reference set, which has their questions")
         if (comparators and self.reference is reference) or self._compares_queries:  # Loaded without them.
             self._prepared = PreparedSteps(
                 self.reference.questions, self._comparators, compares_queries=self._compares_queries
@@ -463,8 +463,6 @@ def _check_arguments(comparators: Any, steps_groups: Any, on_fatal: Any) -> None
 
 
 class _Opened(NamedTuple):
-    """The sessions of `evaluate`, and the event loop that they belong to."""
-
     loop: asyncio.AbstractEventLoop
     judges: JudgeSession | None
     execution: ExecutionSession | None

@@ -132,7 +132,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     if question.reference_answer is not None:
         result["reference_answer"] = question.reference_answer
     result["status"] = "error" if evaluation.failed else "success"
-    _carry_over(fields, ("error", "actual_answer"), result)
+    result |= {key: fields[key] for key in ("error", "actual_answer") if key in fields}
     result |= evaluation.judged
     if steps is not None:
         result["actual_steps"] = steps
@@ -150,7 +150,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     facts = evaluation.facts
     if facts is not None and facts.detail is not None and result["failure"] == facts.reason:
         result["failure_detail"] = facts.detail
-    _carry_over(fields, RESOURCES, result)
+    result |= {key: fields[key] for key in RESOURCES if key in fields}
     if evaluation.sample is not None:
         result["sample"] = evaluation.sample
     if "id" in fields:
@@ -168,12 +168,6 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     if evaluation.provenance is not None:
         result["judge"] = evaluation.provenance
     return result
-
-
-def _carry_over(fields: Mapping[str, Any], keys: Iterable[str], result: dict[str, Any]) -> None:
-    for key in keys:
-        if key in fields:
-            result[key] = fields[key]
 
 
 def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any]]]:

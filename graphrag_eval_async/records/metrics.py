@@ -27,11 +27,7 @@ class JudgedMetric(NamedTuple):
 
 def _retrieval(name: str, needs: str) -> JudgedMetric:
     recall, precision, f1 = parts = tuple(f"{name}_{part}" for part in ("recall", "precision", "f1"))
-    errors = {
-        f"{name}_error": parts,
-        f"{recall}_error": (recall, f1),
-        f"{precision}_error": (precision, f1),
-    }
+    errors = {f"{name}_error": parts, f"{recall}_error": (recall, f1), f"{precision}_error": (precision, f1)}
     more = tuple(f"{part}{suffix}" for part in parts for suffix in ("_reason", "_error", "_cost"))
     return JudgedMetric(name, parts, needs, more, errors, needs_reference=True, of_step=True)
 

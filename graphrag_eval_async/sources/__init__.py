@@ -14,20 +14,12 @@ from anyio.streams.text import TextReceiveStream
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line
 from graphrag_eval_async.sources.files import PIECE_BYTES
-from graphrag_eval_async.sources.follow import Follower, Lag, follow_jsonl
+from graphrag_eval_async.sources.follow import Follower as Follower
+from graphrag_eval_async.sources.follow import Lag as Lag
+from graphrag_eval_async.sources.follow import follow_jsonl as follow_jsonl
 from graphrag_eval_async.sources.lines import Splitter, is_blank, line_of, objects_of, split_lines
-from graphrag_eval_async.sources.reading import JsonlFiles, read_jsonl
-
-__all__ = [
-    "Follower",
-    "JsonlFiles",
-    "Lag",
-    "Responses",
-    "Source",
-    "follow_jsonl",
-    "open_source",
-    "read_jsonl",
-]
+from graphrag_eval_async.sources.reading import JsonlFiles as JsonlFiles
+from graphrag_eval_async.sources.reading import read_jsonl as read_jsonl
 
 Item = Mapping[str, Any] | bytes | str | Line | LongLine
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
@@ -65,11 +57,7 @@ class Source:
 
 
 def open_source(
-    responses: Responses,
-    *,
-    max_line_bytes: int,
-    exclude: Iterable[str] = (),
-    documents: bool = True,
+    responses: Responses, *, max_line_bytes: int, exclude: Iterable[str] = (), documents: bool = True
 ) -> Source:
     """The records of any source. Skips excluded files of a directory or glob.
 
