@@ -85,10 +85,11 @@ async def run_evaluation(
     )
     given = list(_with_ids(responses)) if isinstance(responses, Mapping) else responses
     stream = EvaluationStream(Evaluator(reference, **options), given, stream_options)
+    rejects = stream.rejects  # Else they would be logged.
     async with stream:
         results = [result async for result in stream]
-    if on_reject == "raise" and stream.rejects.total:
-        raise RejectedResponses(stream.rejects, stream.rejects.total)
+    if on_reject == "raise" and rejects.total:
+        raise RejectedResponses(rejects, rejects.total)
     if missing == "raise" and stream.missing:
         raise MissingResponses(stream.missing)
     if reference is None:
