@@ -86,15 +86,21 @@ class UsualWay:
         self._kept: dict[str, tuple[list[list[Step]], list[_Expected]]] = {}
         self._unlike: set[str] = set()
 
-    def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | None:  # noqa: C901  (one pass)
-        """Return the evaluation of a line below `LARGE_BYTES`; None, and no sample taken, if unusual."""
+    def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | Any:  # noqa: C901  (one pass)
+        """Return the evaluation of a line below `LARGE_BYTES`; no sample is taken if it is unusual.
+
+        Then it returns the decoded line, or None.
+        """
         try:
             fields = orjson.loads(data)
+        except ValueError:
+            return None
+        try:
             question = self._questions[fields["question_id"]]
-        except (ValueError, TypeError, LookupError):
-            return None
+        except (TypeError, LookupError):
+            return fields
         if not _KNOWN.issuperset(fields) or None in fields.values():
-            return None
+            return fields
         metrics: tuple[str, ...] = RESOURCES
         try:
             numbers = _numbers_of(fields)
@@ -103,33 +109,34 @@ class UsualWay:
             numbers = tuple([fields[key] for key in metrics])
         for number in numbers:
             if (type(number) is not int and type(number) is not float) or not 0 <= number < BEYOND_64_BITS:
-                return None
+                return fields
         get = fields.get
         answer, steps, error, own_id = get("actual_answer"), get("actual_steps"), get("error"), get("id")
         status = get("status", "success")
         for text in (answer, error, own_id):
             if text is not None and type(text) is not str:
-                return None
+                return fields
         if status != "success" and status != "error":
-            return None
+            return fields
         failed = error is not None or status == "error"
         usable = () if steps is None else self._usable(steps)
         if usable is None:
-            return None
+            return fields
         state = answer_state(answer)
         score = failure = groups = None
         empties: dict[int, bool | None] = {}
         if has_steps := question.data is not None:
             prepared = self._kept.get(question.id) or self._prepare(question)
             if prepared is None:
-                return None
+                del self._questions[question.id]
+                return fields
             groups, expected = prepared
             if self._keeps:
                 groups = [[step.copy() for step in group] for group in groups]
             if failed or steps is None:
                 failure = "step_error" if steps else "no_steps"
             elif not _match(groups, expected, steps, usable, empties):
-                return None
+                return fields
             else:
                 score = 1.0 if empties else 0.0
                 unanswered = state != ANSWERED and answer_state(question.reference_answer) == ANSWERED

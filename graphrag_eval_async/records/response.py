@@ -55,22 +55,27 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_record(
-    record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES
+    record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES, decoded: Any = None
 ) -> Response | Reject:
-    """The response in a record, or a reject. The keys of `known` are the ids of the questions."""
+    """The response in a record, or a reject. The keys of `known` are the ids of the questions.
+
+    `decoded` is its JSON value, if that is known.
+    """
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return read_response(record.data, known, max_line_bytes)
+        return read_response(record.data, known, max_line_bytes, decoded)
     except InvalidRecord as error:
         if not record.whole and error.reason in ("invalid_utf8", "invalid_json"):  # Its rest may mend it.
             return reject(record, "incomplete", f"no newline yet; so far: {error}")
         return reject(record, error.reason, _SPANS_LINES if record.data.strip() == b"{" else str(error))
 
 
-def read_response(data: bytes, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES) -> Response:
+def read_response(
+    data: bytes, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES, decoded: Any = None
+) -> Response:
     """Decode and check one response; raises `InvalidRecord`. The keys of `known` are ids of questions."""
-    record = load(data, max_line_bytes)
+    record = load(data, max_line_bytes) if decoded is None else decoded
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):
         raise too_deep()
     if type(record) is not dict:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from graphrag_eval_async.evaluator import is_large
 from graphrag_eval_async.records import Line, Reject, read_record
-from graphrag_eval_async.records.evaluation import part_of
+from graphrag_eval_async.records.evaluation import Evaluation, part_of
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.execution import ExecutionSession
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.records import Record, Response
-    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.done import Done, Source
     from graphrag_eval_async.stream.agent import Questions
     from graphrag_eval_async.stream.bounded_map import Outcome as OutcomeOf
@@ -61,8 +60,11 @@ class Intake:
             return self._skip(record)
         if self._usual is not None and is_small:
             found = self._usual(record.data, source)  # type: ignore[union-attr]
-            if found is not None:
+            if type(found) is Evaluation:
                 return found
+            if found is not None:
+                known, limit = self.evaluator.reference.questions, self.options.max_line_bytes
+                return self._evaluate(record, read_record(record, known, limit, found), source)
         if self.questions is not None:
             return partial(self._ask, self.questions, record.number, source)
         return self._evaluate(record, self._read(record), source)
