@@ -74,7 +74,7 @@ DEFAULTS = {
     "responses read and not yet handed out": f"{MAX_IN_FLIGHT}",
     "rejects kept in `stream.rejects`": f"{reject.KEPT_REJECTS:,}",
     "size of a JSON array of responses, which is decoded whole": size(MAX_DOCUMENT_BYTES),
-    "JSON on one line in which a key that stands twice is found": size(yaml_file.CHECKED_BYTES),
+    "JSON on one line that is searched for duplicate keys": size(yaml_file.CHECKED_BYTES),
     "growth of a YAML file by its aliases": f"{yaml_file.MAX_EXPANSION} times, or 1 MB",
     "rejected lines in a file": size(MAX_REJECT_BYTES),
     "length of a result that `aggregate` and `compare` read": size(MAX_RESULT_BYTES),
