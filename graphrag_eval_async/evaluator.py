@@ -272,7 +272,7 @@ class Evaluator:
     async def score_in_thread(
         self, response: Response, sample: int | None, executed: Executed | None = None
     ) -> Evaluation:
-        """Do the same in a thread; a cancellation ends the work. `executed` has what its queries returned."""
+        """Evaluate a response in a thread; a cancellation ends it. `executed` are its queries' results."""
         budget = Budget()
         return await run_in_thread(partial(self.score, response, sample, budget, executed), budget.stop)
 
@@ -285,7 +285,7 @@ class Evaluator:
         *,
         quick: bool = False,
     ) -> Evaluation:
-        """Do the same in this thread; `quick` work may raise `ComparisonBudgetExceeded`."""
+        """Evaluate a response in this thread; `quick` work may raise `ComparisonBudgetExceeded`."""
         question = response.question or self.reference.questions[response.question_id]
         if self._names and not self._known.issuperset(response.usable):
             rename_steps(response, self._known, self._names)

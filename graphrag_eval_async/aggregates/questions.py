@@ -180,7 +180,7 @@ class QuestionValues:
                 yield place, several[place]
 
     def merge(self, other: QuestionValues, places: Sequence[int], *, fresh: bool = False) -> None:
-        """Add the values of `other`, whose places become `places`; `fresh` as in `add`."""
+        """Add the values of `other`, whose places become `places`; if `fresh`, a range without values yet."""
         if fresh and len(self._single) <= places[0]:
             self._pad(places[0])
             self._single += other._single

@@ -207,7 +207,7 @@ class Aggregates:
         return self._in_order(self._groups.keys() | self._pending.by_template())
 
     def per_template(self, templates: Container[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Return the same for each template, or some. Do not change it: unchanged templates are cached."""
+        """Return the same as `overall` for each template, or some. Do not change it: it is cached."""
         self._flush()
         groups = self._groups_of(self._detail(None), templates)
         return {name: group.detailed(own) for name, (group, own) in groups.items()}

@@ -151,7 +151,8 @@ def with_lines(problems: Sequence[str], path: Path) -> list[str]:
     If a place is not found, it is the line of what holds it. JSON is read as YAML, which it nearly always is.
     """
     try:
-        root = yaml.compose(_SURROGATE.sub(rb"\\u0078", path.read_bytes()), _Parser)  # YAML has no pairs.
+        # YAML has no surrogate pairs.
+        root = yaml.compose(_SURROGATE.sub(rb"\\u0078", path.read_bytes()), _Parser)
     except (OSError, yaml.YAMLError, RecursionError):
         return [*problems]
     return [f"{problem}{_line_of(problem.partition(': ')[0], root)}" for problem in problems]

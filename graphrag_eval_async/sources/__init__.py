@@ -37,7 +37,7 @@ CLOSING_SECONDS = 5.0
 
 
 class Source:
-    """Records, in batches of those already available, and the sources to close at the end."""
+    """Records, in batches of those already available, and the caller's source, to close at the end."""
 
     def __init__(self, batches: AsyncGenerator[list[Record]], theirs: object) -> None:
         self._batches = batches

@@ -35,7 +35,7 @@ class Counts:
     """The results and rejects of a stream so far; a journal restores those of earlier runs.
 
     Attributes:
-        samples: last number of a sample of each question that was answered, unless numbers are scattered.
+        samples: number of the last sample of each answered question; with gaps, of the last before a gap.
         add: counts a result that is handed out.
         on_restored: called with each result of an earlier run after the aggregates count it.
         rejects_are_read: whether the caller has asked for the rejects.
