@@ -62,7 +62,7 @@ class ReferenceDataError(GraphragEvalError):
         self.problems = list(problems)
         self.source = source
         where = f" in {source}" if source else ""
-        count = f"reference set: {_count(len(self.problems), 'problem')}{where}"
+        count = f"reference set: {plural(len(self.problems), 'problem')}{where}"
         super().__init__("\n  ".join([count, *self.problems]))
 
 
@@ -116,7 +116,7 @@ class RejectedResponses(GraphragEvalError):  # noqa: N818
         self.total = total
         unlisted = total - len(self.rejects)
         more = [f"... and {unlisted} more"] if unlisted > 0 else []
-        count = f"{_count(total, 'response')} could not be evaluated"
+        count = f"{plural(total, 'response')} could not be evaluated"
         super().__init__("\n  ".join([count, *map(str, self.rejects), *more]))
 
 
@@ -125,7 +125,7 @@ class MissingResponses(GraphragEvalError):  # noqa: N818
 
     def __init__(self, question_ids: Sequence[str]) -> None:
         self.question_ids = list(question_ids)
-        count = f"{_count(len(self.question_ids), 'question')} without a response"
+        count = f"{plural(len(self.question_ids), 'question')} without a response"
         super().__init__(f'{count} (missing="skip" leaves them out): {", ".join(self.question_ids)}')
 
 
@@ -202,8 +202,9 @@ class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
     """Pairing the columns or rows of two tables took more than the fixed search budget."""
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
+def plural(count: int, noun: str) -> str:
+    """Such as "2 questions"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def warn_caller(text: str) -> None:

@@ -9,6 +9,7 @@ from math import floor, log10
 from typing import TYPE_CHECKING, Any, TextIO
 
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, ReferenceDataError
+from graphrag_eval_async.errors import plural as plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -103,11 +104,6 @@ def dollars(amount: float | None) -> str:
     digits = 2 if amount <= 0 else max(2, 3 - floor(log10(amount)))
     whole, _, rest = f"{amount:.{digits}f}".partition(".")
     return f"${whole}.{rest[:2]}{rest[2:].rstrip('0')}"
-
-
-def plural(count: int, noun: str) -> str:
-    """Such as "2 questions"."""
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def counts(of: Mapping[Any, int]) -> str:

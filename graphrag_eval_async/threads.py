@@ -77,15 +77,10 @@ async def run_to_end(
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         stop()
-        future.add_done_callback(_note_end)
+        # Retrieves an exception, so that asyncio does not report it as ignored.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         await outlast(future, seconds)
         raise
-
-
-def _note_end(done: asyncio.Future[Any]) -> None:
-    """Retrieve an exception, so that asyncio does not report it as ignored."""
-    if not done.cancelled():
-        done.exception()
 
 
 async def outlast(task: asyncio.Future[Any], seconds: float) -> None:

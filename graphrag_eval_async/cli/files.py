@@ -22,7 +22,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.redis.source import results_at, stream_at
 from graphrag_eval_async.sinks import LineFile, write_report
-from graphrag_eval_async.sinks.files import draft_beside
+from graphrag_eval_async.sinks.files import check_replaceable, draft_beside
 from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.remote import is_address
@@ -106,27 +106,19 @@ def aggregates_path(path: str, suffixes: str = ".yaml, .yml or .json") -> str:
     """A path that `write_aggregates` can write."""
     if Path(path).suffix not in {".yaml", ".yml", ".json"}:
         raise ValueError(f"{path!r}: expected a name that ends in {suffixes}")
-    return _replaceable(path)
+    return check_replaceable(path)
 
 
 def state_path(path: str) -> str:
     """A path for aggregates: as `aggregates_path`, or one that ends in `STATE`."""
     is_state = path.endswith(STATE)
-    return _replaceable(path) if is_state else aggregates_path(path, f".yaml, .yml, .json or {STATE}")
+    return check_replaceable(path) if is_state else aggregates_path(path, f".yaml, .yml, .json or {STATE}")
 
 
 def html_path(path: str) -> str:
     if Path(path).suffix not in {".html", ".htm"}:
         raise ValueError(f"{path!r}: expected a name that ends in .html")
-    return _replaceable(path)
-
-
-def _replaceable(path: str) -> str:
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError(f"{path!r} is not a regular file")
-    if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
-        raise ValueError(f"{path!r}: its directory does not exist, or is not writable")
-    return path
+    return check_replaceable(path)
 
 
 def resumable_path(path: str) -> str:

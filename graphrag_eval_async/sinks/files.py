@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import anyio
 
-from graphrag_eval_async.errors import JournalError, JournalLocked
+from graphrag_eval_async.errors import JournalError, JournalLocked, UsageError
 from graphrag_eval_async.posix import IS_POSIX, after_fork, open_flags
 from graphrag_eval_async.threads import write_in_thread
 
@@ -213,6 +213,15 @@ def _write_whole(descriptor: int, lines: bytes, size: int | None) -> None:
             with suppress(OSError):
                 os.ftruncate(descriptor, size)
         raise
+
+
+def check_replaceable(path: str) -> str:
+    """Return the path, or raise a `UsageError` if a file there cannot be replaced by a draft."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path!r} is not a regular file")
+    if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
+        raise UsageError(f"{path!r}: its directory does not exist, or is not writable")
+    return path
 
 
 def draft_beside(path: str, suffix: str) -> str:

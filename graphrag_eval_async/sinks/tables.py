@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import orjson
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.tabular import escape_formula, flat_row
-from graphrag_eval_async.sinks.files import drafted
+from graphrag_eval_async.sinks.files import check_replaceable, drafted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,10 +31,7 @@ def check_table(path: str) -> None:
     """Raise a `UsageError` if a table cannot be written."""
     if path.endswith(".parquet") and not find_spec("pyarrow"):
         raise UsageError(f"{path!r}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UsageError(f"{path!r} is not a regular file")
-    if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
-        raise UsageError(f"{path!r}: its directory does not exist, or is not writable")
+    check_replaceable(path)
 
 
 def write_table(lines: str, path: str) -> None:

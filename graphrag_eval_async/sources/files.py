@@ -57,13 +57,14 @@ def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
             return open(STDIN, "rb", buffer_bytes, closefd=False)
         if is_address(path):
             return cast("BinaryIO", BufferedReader(RemoteFile(path), buffer_bytes))
-        return open(path, "rb", buffer_bytes, opener=_open_at_once)
+        return open(path, "rb", buffer_bytes, opener=open_at_once)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | open_flags("O_NONBLOCK"))
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file; a named pipe, which may have replaced it, without waiting for its writer."""
+    return os.open(path, flags | open_flags("O_NONBLOCK", "O_NOCTTY"))
 
 
 def read_start(path: str, count: int) -> bytes:

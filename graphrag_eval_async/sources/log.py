@@ -196,11 +196,6 @@ def _has_line(descriptor: int, line: Position) -> bool:
     return offset == end and digest.hexdigest() == line.sha256
 
 
-def open_file(path: str, flags: int) -> int:
-    """Open a file; non-blocking, in case a named pipe has just replaced it."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-
-
 def root_of(status: os.stat_result, path: str = "") -> str:
     """The beginning of the keys of a file, without the device number, which may change at boot."""
     size = f".{status.st_size:x}" if path.endswith(GZIP) else ""  # It does not grow.

@@ -16,6 +16,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId, Position
+from graphrag_eval_async.sources.files import open_at_once
 from graphrag_eval_async.sources.lines import LOGGER, MAX_LINE_BYTES
 from graphrag_eval_async.sources.log import (
     CLOSED,
@@ -24,7 +25,6 @@ from graphrag_eval_async.sources.log import (
     Start,
     is_repeated,
     line_start,
-    open_file,
     place_of,
     root_of,
     seen_of,
@@ -222,7 +222,7 @@ class Logs:
         _, path, name = found
         log = None
         try:
-            with open(path, "rb", buffering=0, opener=open_file) as file:
+            with open(path, "rb", buffering=0, opener=open_at_once) as file:
                 status = os.fstat(file.fileno())
                 is_regular = stat.S_ISREG(status.st_mode)
                 self.paths.tell(path, None if is_regular else "not a regular file")
