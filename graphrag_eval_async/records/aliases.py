@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import UsageError
@@ -73,8 +74,6 @@ def rename_steps(response: Response, known: Collection[str], names: Mapping[str,
 
 def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
     """What to say if the agent used `tools`, but no name that `unseen` has by name of the reference step."""
-    from difflib import get_close_matches  # Takes a millisecond to import, and few need it.
-
     listed = sorted(tools)[:MAX_LISTED]
     free, aliases = dict.fromkeys(listed), {}
     for name in unseen.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records.decoding import InvalidRecord
@@ -111,8 +112,6 @@ def _hint(key: str) -> str:
 
 
 def _resembles(key: str, names: Collection[str]) -> bool:
-    from difflib import get_close_matches  # Takes a millisecond to import, and few responses need it.
-
     return bool(get_close_matches(key[:64].lower(), names, 1, 0.85))
 
 

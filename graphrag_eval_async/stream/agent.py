@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 from collections.abc import Mapping
 from contextvars import copy_context
 from functools import partial
@@ -17,6 +18,7 @@ from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, ch
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import line_of
 from graphrag_eval_async.threads import CLOSING_SECONDS, first_of, outlast, run_abandonable
+from graphrag_eval_async.traces.plain import as_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -85,8 +87,6 @@ class Questions:
         """Yield the questions, all once before any repeats; in random order with `until`."""
         order: Sequence[int] = range(self.lines)
         if self._shuffled:
-            import random  # Takes a millisecond to import, as few streams need.
-
             order = random.Random(SEED).sample(order, self.lines)  # noqa: S311  (no secret)
         for place in order:
             await self._slots.acquire()
@@ -168,8 +168,6 @@ class Questions:
         if isinstance(value, str):
             return {"question_id": question_id, "actual_answer": value}
         if self._format is not None:
-            from graphrag_eval_async.traces.plain import as_json
-
             try:
                 return self._format.convert(as_json(value), question_id=question_id)
             except TraceError as error:
