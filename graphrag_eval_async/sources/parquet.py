@@ -152,7 +152,8 @@ def _plain(value: Any, may_be_json: bool = False) -> Any:
             return {str(key): _plain(each) for key, each in value if each is not None}
         return [_plain(each) for each in value]
     if isinstance(value, bytes):
-        value = value.decode(errors="backslashreplace")
+        with suppress(UnicodeDecodeError):  # Others cannot be written as JSON, so that their row is rejected.
+            value = value.decode()
     if may_be_json and isinstance(value, str) and value[:1] in ("[", "{"):
         with suppress(ValueError):
             return orjson.loads(value)

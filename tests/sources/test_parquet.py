@@ -90,7 +90,7 @@ async def test_rows_that_cannot_be_read_as_responses(tmp_path: Path) -> None:
     async with evaluate_stream(REFERENCE, path) as stream:
         assert len([result async for result in stream]) == 3  # Of q0, q1 and q2.
     bad = [(each.path, each.line, each.reason) for each in stream.rejects][1:]
-    assert bad == [(path, 5, "unknown_question_id"), (path, 6, "unknown_question_id")]
+    assert bad == [(path, 5, "unknown_question_id"), (path, 6, "invalid_field")]  # Bytes that are no text.
     day = pyarrow.array([2**60], pyarrow.timestamp("ms"))
     parquet.write_table(pyarrow.table({"question_id": ["q0"], "day": day}), path)
     with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet: "):
