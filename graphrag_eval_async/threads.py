@@ -95,17 +95,3 @@ async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
                 cancelled = error
     if cancelled:
         raise cancelled
-
-
-def is_cancelled() -> bool:
-    """Whether somebody asked to cancel this task."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def first_of(group: BaseExceptionGroup) -> BaseException:
-    """Return the first exception in a group that is not itself a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, check_integer, in_utf8
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import line_of
-from graphrag_eval_async.threads import CLOSING_SECONDS, first_of, outlast, run_abandonable
+from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_abandonable
 from graphrag_eval_async.traces.plain import as_json
 
 if TYPE_CHECKING:
@@ -210,8 +210,11 @@ def _message_of(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001  (it is the agent's)
         text = ""
-    if isinstance(error, BaseExceptionGroup):  # Which by itself says how many there are.
-        text = f"{text}: {_message_of(first_of(error))}"
+    inner = error
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    if inner is not error:  # A group by itself says how many there are.
+        text = f"{text}: {_message_of(inner)}"
     if len(text) > MAX_ERROR_CHARACTERS:
         text = f"{text[:MAX_ERROR_CHARACTERS]}..."
     name = type(error).__name__

@@ -11,7 +11,7 @@ from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
-from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, is_cancelled, outlast
+from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
@@ -190,7 +190,7 @@ class BoundedMap(Generic[R]):
                 finally:
                     self._reading = None
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and self._owner and self._owner.cancelling():
                 raise
             self._fail(error)
 
