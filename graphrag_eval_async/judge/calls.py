@@ -70,7 +70,7 @@ class ResultCalls:
 
 
 class MetricCalls:
-    """The calls of one metric for one result to one judge: a `MetricJudge` that tracks costs.
+    """The calls of one metric for one result to one judge: what the metric asks with.
 
     Attributes:
         calls: number of calls made, except those answered by the cache or by an equal call in flight.
@@ -99,7 +99,16 @@ class MetricCalls:
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        """See `MetricJudge`."""
+        """Return the parsed reply.
+
+        Args:
+            prompt: returns the conversation; called once the call is admitted; may raise `JudgeError`.
+            form: the format of the reply.
+            repeat: distinguishes intentionally equal calls; other equal calls are made only once.
+
+        Raises:
+            JudgeError: there is no usable reply.
+        """
         client = self._client
 
         def make() -> Call:
@@ -119,7 +128,11 @@ class MetricCalls:
         return form.read(await self._call("completion", client, make, form.schema, repeat))
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
-        """See `MetricJudge`."""
+        """Return one vector per text: finite, nonzero, all of the same length.
+
+        Raises:
+            JudgeError: there are no usable vectors.
+        """
         client = self._session.first
         written: dict[str, Any] = {}
 
@@ -146,7 +159,7 @@ class MetricCalls:
         """Return the reply to a call once admitted: from the judge, the cache or an equal call."""
         session, result = self._session, self._result
         how: Mapping[str, Any] | None = None
-        await session.throttle.acquire(result.order)
+        await session.throttle.turn(result.order)
         try:
             call = make()
             outcome = result.completions.get(call.key)

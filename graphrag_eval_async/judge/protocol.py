@@ -104,33 +104,6 @@ class ResponseFormat(NamedTuple, Generic[T]):
     read: Callable[[Any], T]
 
 
-class MetricJudge(Protocol):
-    """The judge as seen by one metric of one result: enforces all limits and counts costs."""
-
-    async def ask(
-        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
-    ) -> T:
-        """Return the parsed reply.
-
-        Args:
-            prompt: returns the conversation; called once the call is admitted; may raise `JudgeError`.
-            form: the format of the reply.
-            repeat: distinguishes intentionally equal calls; other equal calls are made only once.
-
-        Raises:
-            JudgeError: there is no usable reply.
-        """
-        ...
-
-    async def embed(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector per text: finite, nonzero, all of the same length.
-
-        Raises:
-            JudgeError: there are no usable vectors.
-        """
-        ...
-
-
 def format_of(kind: type[T]) -> ResponseFormat[T]:
     """Return the format of replies that hold a msgspec struct."""
 

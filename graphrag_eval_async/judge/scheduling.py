@@ -29,7 +29,7 @@ class Throttle:
         self._numbers = 0
         self._is_scheduled = False
 
-    async def acquire(self, order: int) -> None:
+    async def turn(self, order: int) -> None:
         """Wait to be admitted, the lowest `order` first. With a `limit`, call `release` afterwards."""
         if self._left and self._free > 0 and not self._waiting:
             self._take()

@@ -19,7 +19,7 @@ from graphrag_eval_async.judge.usage import JudgeUsage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.judge.client import JudgeSetup
+    from graphrag_eval_async.judge.setup import JudgeSetup
 
 STARTS = 2
 """Results to start judging per iteration of the event loop; each takes a millisecond."""
@@ -36,7 +36,7 @@ class JudgeSession:
 
     Attributes:
         usage: counts of all calls.
-        clients: the judges, by their names in the configuration.
+        senders: the judges, by their names in the configuration.
         orders: the order of each new result.
         is_dropping: whether new results are no longer started.
     """
@@ -57,11 +57,11 @@ class JudgeSession:
         self.cache: CallCache | None = None
         self.is_dropping = False
         worker, peers = token_hex(8), list[Retry]()
-        self.clients = {}
+        self.senders = {}
         for setup in setups:
             retry = Retry(llm, setup.name, worker, self.usage, self.deadlines, peers, is_ended_by_one)
-            self.clients[setup.name] = JudgeClient(setup, retry)
-        self.first = self.clients[setups[0].name]
+            self.senders[setup.name] = JudgeClient(setup, retry)
+        self.first = self.senders[setups[0].name]
         self._cache_path = llm.cache
         self._starting: asyncio.Task[None] | None = None
         self._is_open = False
@@ -77,7 +77,7 @@ class JudgeSession:
     async def _start(self) -> None:
         if self._cache_path is not None and self.cache is None:
             self.cache = await CallCache.open(self._cache_path)
-        for client in self.clients.values():
+        for client in self.senders.values():
             await client.open(self.cache)
         self._is_open = True
 
@@ -87,7 +87,7 @@ class JudgeSession:
         Depends on these requests only, not on what the server refused of other results by then.
         """
         found: dict[str, Any] = {}
-        for name, kind in product(self.clients, KINDS):
+        for name, kind in product(self.senders, KINDS):
             if how := used(written.get((name, kind), ())):
                 own = found if name == self.first.name else found.setdefault(f"judges.{name}", {})
                 own["embedding" if kind == "embedding" else "generation"] = how
@@ -107,5 +107,5 @@ class JudgeSession:
         cache, self.cache = self.cache, None
         if cache is not None:
             await cache.aclose()
-        for client in self.clients.values():
+        for client in self.senders.values():
             await client.aclose()

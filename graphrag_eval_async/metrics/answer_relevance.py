@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from graphrag_eval_async.config.model import AnswerRelevanceConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "answer_relevance"
@@ -60,10 +60,10 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
 
 
 async def _relevance(
-    guess: Callable[[str, MetricJudge], Awaitable[GuessedQuestions]],
+    guess: Callable[[str, MetricCalls], Awaitable[GuessedQuestions]],
     question: str,
     answer: str,
-    judge: MetricJudge,
+    judge: MetricCalls,
 ) -> dict[str, Any]:
     """Return the mean cosine similarity of the question and questions generated from the answer.
 
@@ -79,12 +79,12 @@ async def _relevance(
     return {NAME: fsum(cosine(asked, vector) for vector in generated) / len(generated)}
 
 
-async def _jointly(instructions: str, strictness: int, answer: str, judge: MetricJudge) -> GuessedQuestions:
+async def _jointly(instructions: str, strictness: int, answer: str, judge: MetricCalls) -> GuessedQuestions:
     found = await judge.ask(partial(messages, instructions, {"answer": answer}), FORM)
     return GuessedQuestions([*filter(has_text, found.questions)][:strictness], found.noncommittal)
 
 
-async def _one_by_one(strictness: int, answer: str, judge: MetricJudge) -> GuessedQuestions:
+async def _one_by_one(strictness: int, answer: str, judge: MetricCalls) -> GuessedQuestions:
     from ragas.metrics.collections.answer_relevancy.util import AnswerRelevancePrompt
 
     sample = partial(ask_ragas, judge, AnswerRelevancePrompt, response=answer)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.config.model import ContextRelevanceConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "context_relevance"
@@ -62,7 +62,7 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
     return metric_of_one_call(NAME, prompts, call_for)
 
 
-async def _relevance(seed: int, question: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
+async def _relevance(seed: int, question: str, texts: Sequence[str], judge: MetricCalls) -> dict[str, Any]:
     ranks = [rank for rank, text in enumerate(texts) if text]
     if not ranks:
         return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}

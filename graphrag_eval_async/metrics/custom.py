@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import CustomEvaluationConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 _FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
@@ -37,7 +37,7 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     instructions = f"{fill(config.instructions, config.inputs)}\n\n{_reply(outputs)}"
 
     def call_for(case: Case) -> Call | None:
-        async def call(judge: MetricJudge) -> Mapping[str, Any]:
+        async def call(judge: MetricCalls) -> Mapping[str, Any]:
             blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
             return await judge.ask(partial(messages, instructions, blocks), form)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from graphrag_eval_async.config.model import FaithfulnessConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "faithfulness"
@@ -66,13 +66,13 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
     return metric_of_one_call(NAME, prompts, call_for)
 
 
-async def _jointly(question: str, answer: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
+async def _jointly(question: str, answer: str, texts: Sequence[str], judge: MetricCalls) -> dict[str, Any]:
     blocks = {"question": question, "answer": answer, "documents": dumps(texts)}
     found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), FORM)
     return _score((each.supported and bool(texts), each.claim, each.reason) for each in found.claims)
 
 
-async def _with_ragas(question: str, answer: str, texts: Sequence[str], judge: MetricJudge) -> dict[str, Any]:
+async def _with_ragas(question: str, answer: str, texts: Sequence[str], judge: MetricCalls) -> dict[str, Any]:
     from ragas.metrics.collections.faithfulness.util import NLIStatementPrompt, StatementGeneratorPrompt
 
     split = await ask_ragas(judge, StatementGeneratorPrompt, question=question, answer=answer)

@@ -16,7 +16,7 @@ from graphrag_eval_async.steps import average_precision
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
 
 ANSWER = "retrieval_answer"
 CONTEXT = "retrieval_context"
@@ -115,7 +115,7 @@ async def judge_jointly(
     question: str,
     texts: Sequence[str],
     reference: str,
-    judge: MetricJudge,
+    judge: MetricCalls,
     other: str | None = None,
 ) -> dict[str, Any]:
     """Return recall and precision of a step's documents, each from 0 to 1.
@@ -165,7 +165,7 @@ def _check_both(found: RetrievedForBoth) -> None:
 async def ask_about(
     texts: Sequence[str],
     ranks: list[int],
-    judge: MetricJudge,
+    judge: MetricCalls,
     seed: int,
     instructions: str,
     blocks: Mapping[str, str],

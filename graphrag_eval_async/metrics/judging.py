@@ -14,8 +14,8 @@ import orjson
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.client import judge_setup
 from graphrag_eval_async.judge.session import JudgeSession
+from graphrag_eval_async.judge.setup import judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance
@@ -205,11 +205,11 @@ class Judging:
         """
         result = ResultCalls(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
-        await session.starts.acquire(result.order)
+        await session.starts.turn(result.order)
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
         asked = [
-            (task, [MetricCalls(result, session.clients[name]) for name in self._panels[task.metric].judges])
+            (task, [MetricCalls(result, session.senders[name]) for name in self._panels[task.metric].judges])
             for task in plan.due
         ]
         calls = [(task, each) for task, panel in asked for each in panel]

@@ -11,7 +11,8 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from graphrag_eval_async.judge.protocol import MetricJudge, ResponseFormat
+    from graphrag_eval_async.judge.calls import MetricCalls
+    from graphrag_eval_async.judge.protocol import ResponseFormat
 
 DATA_RULES = """\
 The user message holds data in blocks <name BOUNDARY>...</name BOUNDARY>; its first line gives BOUNDARY, a \
@@ -39,7 +40,7 @@ class Case(NamedTuple):
     matches: Mapping[int, Mapping[str, Any]] = {}
 
 
-Call: TypeAlias = "Callable[[MetricJudge], Awaitable[Mapping[str, Any]]]"
+Call: TypeAlias = "Callable[[MetricCalls], Awaitable[Mapping[str, Any]]]"
 """Asks the judge; returns a metric's keys and values, or raises `JudgeError`."""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "ragas_answer_correctness"
@@ -52,12 +52,12 @@ class _Statements(NamedTuple):
 
 
 async def _correctness(
-    count: Callable[[str, str, str, MetricJudge], Awaitable[_Statements]],
+    count: Callable[[str, str, str, MetricCalls], Awaitable[_Statements]],
     config: RagasAnswerCorrectnessConfig,
     question: str,
     answer: str,
     reference: str,
-    judge: MetricJudge,
+    judge: MetricCalls,
 ) -> dict[str, Any]:
     """Return the weighted average of the F-score of the statements and the answers' cosine similarity.
 
@@ -78,7 +78,7 @@ async def _correctness(
     return {NAME: score, **keys, **similarity}
 
 
-async def _matched(question: str, answer: str, reference: str, judge: MetricJudge) -> _Statements:
+async def _matched(question: str, answer: str, reference: str, judge: MetricCalls) -> _Statements:
     """Count by the same call as answer correctness, which is made only once if both are on."""
     blocks = dict(zip(CORRECTNESS_INPUTS, (question, reference, answer), strict=True))
     found = await judge.ask(partial(messages, instructions_of(), blocks), FORM)
@@ -88,7 +88,7 @@ async def _matched(question: str, answer: str, reference: str, judge: MetricJudg
     return _Statements(matching, actual - matching, expected - matching, not actual)
 
 
-async def _classified(question: str, answer: str, reference: str, judge: MetricJudge) -> _Statements:
+async def _classified(question: str, answer: str, reference: str, judge: MetricCalls) -> _Statements:
     """Count with the prompts of RAGAS."""
     from ragas.metrics.collections.answer_correctness.util import (
         CorrectnessClassifierPrompt,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from ragas.prompt.metrics.base_prompt import BasePrompt
 
-    from graphrag_eval_async.judge.protocol import Message, MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
+    from graphrag_eval_async.judge.protocol import Message
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ def load_ragas() -> None:
 
 
 async def ask_ragas(
-    judge: MetricJudge, prompt: type[BasePrompt[Any, Any]], *, repeat: int = 0, **data: Any
+    judge: MetricCalls, prompt: type[BasePrompt[Any, Any]], *, repeat: int = 0, **data: Any
 ) -> Any:
     """Fill in a prompt of ragas and return the judge's reply as the prompt's output model."""
     model: Any = prompt.output_model

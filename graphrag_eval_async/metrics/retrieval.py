@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Case
 
 
@@ -131,7 +131,7 @@ def _texts(step: Mapping[str, Any]) -> list[str] | None:
 
 
 async def _recall(
-    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
+    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricCalls
 ) -> dict[str, Any]:
     """Return the share of the reference's statements that the judge attributes to the texts, from 0 to 1.
 
@@ -155,7 +155,7 @@ async def _recall(
 
 
 async def _precision(
-    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricJudge
+    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricCalls
 ) -> dict[str, float]:
     """Return the average precision of the texts that the judge finds useful, from 0 to 1; 0 if none is.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config.model import SparqlGroundednessConfig
-    from graphrag_eval_async.judge.protocol import MetricJudge
+    from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
     from graphrag_eval_async.steps.sparql.results import SparqlResults
 
@@ -83,7 +83,7 @@ def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
 
 
 async def _groundedness(
-    question: str, answer: str, steps: Sequence[Mapping[str, Any]], judge: MetricJudge
+    question: str, answer: str, steps: Sequence[Mapping[str, Any]], judge: MetricCalls
 ) -> dict[str, Any]:
     """Return the share of the answer's values and entities that the rows support."""
     rows = await asyncio.to_thread(_read, question, answer, steps)

@@ -16,7 +16,7 @@ async def test_a_few_in_each_turn_of_the_loop(a_turn: int) -> None:
     worked: Counter[int] = Counter()
 
     async def work() -> None:
-        await turns.acquire(0)
+        await turns.turn(0)
         worked[clock.turn] += 1
 
     await asyncio.gather(*(work() for _ in range(50)))
@@ -30,7 +30,7 @@ async def test_so_many_at_a_time_and_the_earliest_first() -> None:
     inside: list[int] = []
 
     async def work(order: int) -> None:
-        await turns.acquire(order)
+        await turns.turn(order)
         inside.append(order)
         await leave.wait()
         turns.release()
@@ -50,7 +50,7 @@ async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> N
     turns = Throttle(1, 1)
 
     async def work() -> None:
-        await turns.acquire(0)
+        await turns.turn(0)
         try:
             await asyncio.sleep(3600)
         finally:
@@ -63,4 +63,4 @@ async def test_one_that_is_cancelled_takes_no_place(turns_of_the_loop: int) -> N
     with pytest.raises(asyncio.CancelledError):
         await task
     async with asyncio.timeout(WAIT_SECONDS):
-        await turns.acquire(0)
+        await turns.turn(0)

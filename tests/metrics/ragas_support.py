@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.judge.calls import MetricCalls
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 
 pytest.importorskip("ragas", reason="needs ragas: pip install '.[ragas]'")
@@ -68,8 +69,8 @@ def data_of(prompt: str) -> dict[str, Any]:
     return value
 
 
-class ScriptedMetricJudge:
-    """A `MetricJudge` that keeps what it was asked."""
+class ScriptedMetricJudge(MetricCalls):
+    """Stands for `MetricCalls`; keeps what it was asked."""
 
     def __init__(self, script: Script) -> None:
         self.script = script

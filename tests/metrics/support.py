@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.judge.calls import MetricCalls
 from graphrag_eval_async.metrics.metric import Case
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ScriptedMetricJudge:
-    """A `MetricJudge` that gives `replies` in turn; one that does not fit is followed, once, by the next.
+class ScriptedMetricJudge(MetricCalls):
+    """Stands for `MetricCalls`: gives `replies` in turn; one that does not fit is followed by the next.
 
     Attributes:
         messages: of each call.
