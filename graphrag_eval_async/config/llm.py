@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from graphrag_eval_async.config.secrecy import Shown, shown
+from graphrag_eval_async.config.secrecy import masked
 
 Text = Annotated[str, Meta(pattern=r"\S", description="a string that is not empty")]
 Name = Annotated[
@@ -25,22 +25,19 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [(name, Shown(shown(name, getattr(self, name)))) for name in self.__struct_fields__]
+        return [(name, masked(name, getattr(self, name))) for name in self.__struct_fields__]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={text}" for name, text in self.__rich_repr__())
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
         return f"{type(self).__name__}({fields})"
 
 
-class GenerationConfig(Section, frozen=True, kw_only=True):
-    """The LLM that judges.
+class ModelConfig(Section, frozen=True, kw_only=True):
+    """A model on a server.
 
     Attributes:
         provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its protocol.
         model: name of the model; for azure, of the deployment.
-        temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server refuses it.
-        max_tokens: limit of one reply, in tokens; null leaves it to the server. Default: 4096, unless the
-            server refuses it.
         base_url: address of the server. Default: that of the SDK. `api_base` in a file means the same.
         api_key: default: the environment variable OPENAI_API_KEY, or AZURE_OPENAI_API_KEY.
         api_version: for azure. Default: the environment variable OPENAI_API_VERSION.
@@ -51,40 +48,34 @@ class GenerationConfig(Section, frozen=True, kw_only=True):
 
     provider: Literal["openai", "azure"]
     model: Text
+    base_url: Text | None = None
+    api_key: Text | None = None
+    api_version: Text | None = None
+    extra_headers: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+class GenerationConfig(ModelConfig, frozen=True, kw_only=True):
+    """The LLM that judges.
+
+    Attributes:
+        temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server refuses it.
+        max_tokens: limit of one reply, in tokens; null leaves it to the server. Default: 4096, unless the
+            server refuses it.
+    """
+
     temperature: Annotated[float, Meta(ge=0, le=2, description="a number from 0 to 2")] | UnsetType | None = (
         UNSET
     )
     max_tokens: Count | UnsetType | None = UNSET
-    base_url: Text | None = None
-    api_key: Text | None = None
-    api_version: Text | None = None
-    extra_headers: dict[str, str] = field(default_factory=dict)
-    parameters: dict[str, Any] = field(default_factory=dict)
 
 
-class EmbeddingConfig(Section, frozen=True, kw_only=True):
+class EmbeddingConfig(ModelConfig, frozen=True, kw_only=True):
     """The embedding model.
 
     If the generation model has the same provider, and this one has no `base_url` or the same, missing
     connection settings are taken from the generation model.
-
-    Attributes:
-        provider: as for the generation model.
-        model: name of the model; for azure, of the deployment.
-        base_url: address of the server.
-        api_key: key of the server.
-        api_version: for azure.
-        extra_headers: HTTP headers to add to each request.
-        parameters: copied into the body of each request, as are unknown keys of the section.
     """
-
-    provider: Literal["openai", "azure"]
-    model: Text
-    base_url: Text | None = None
-    api_key: Text | None = None
-    api_version: Text | None = None
-    extra_headers: dict[str, str] = field(default_factory=dict)
-    parameters: dict[str, Any] = field(default_factory=dict)
 
 
 class LimitsConfig(Section, frozen=True, kw_only=True):
@@ -140,7 +131,7 @@ class PricingConfig(Section, frozen=True, kw_only=True):
 
 
 class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
-    """One of several LLMs that judge; has the keys of `GenerationConfig`, too.
+    """One of several LLMs that judge.
 
     If the generation model has the same provider, and this one has no `base_url` or the same, missing
     connection settings are taken from the generation model.

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import orjson
 from msgspec.structs import replace
 
-from graphrag_eval_async.config.llm import GENERATION, EmbeddingConfig, GenerationConfig
+from graphrag_eval_async.config.llm import GENERATION, LLMConfig, ModelConfig
 from graphrag_eval_async.config.model import (
     CORRECTNESS_INPUTS,
     METRICS,
@@ -80,18 +80,25 @@ def load_config(
         for name in METRICS:
             if name in given and given[name] is None:
                 reader.problem(name, "expected a mapping, got nothing; {} turns it on")
-    checked = reader.read(given)
-    _check_values(checked, reader.problem)
+    try:
+        checked = reader.section(Config, given)
+    except RecursionError:
+        reader.problem("", "nests too deeply, or contains itself")
+    _stop_at(reader.problems, source)
     effective = _effective(checked, judge=judge)
+    _check_values(checked, reader.problem)
     if not judge:
-        _check_needs(effective, given, reader)
-    if reader.problems:
-        problems = [f"{key}: {what}" if key else what for key, what in reader.problems.items()]
-        raise ConfigError(problems, source)
+        _check_needs(effective, reader.problem)
+    _stop_at(reader.problems, source)
     if checked.metrics and not effective.metrics and not effective.custom_evaluations:
         what = "every metric that it names is off, and others are on only if it names them"
         warn_caller(f"configuration: {what}; `metrics: all` turns the others on")
     return effective
+
+
+def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
+    if problems:
+        raise ConfigError([f"{key}: {what}" if key else what for key, what in problems.items()], source)
 
 
 def load_primary(path: str) -> tuple[str, ...] | None:
@@ -171,17 +178,7 @@ def _turn_on(config: Config) -> Config:
 def _check_values(config: Config, problem: Problem) -> None:
     """Report values that are invalid whatever metrics are on."""
     if config.llm is not None:
-        _check_model(config.llm.generation, "llm.generation", problem)
-        _check_model(config.llm.embedding, "llm.embedding", problem)
-        for name, judge in config.llm.judges.items():
-            _check_model(judge, join("llm.judges", name), problem)
-        if config.llm.limits.shared is not None:
-            try:
-                shared_address(config.llm.limits.shared)
-            except ValueError as error:
-                problem("llm.limits.shared", str(error))
-        if GENERATION in config.llm.judges:
-            problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
+        _check_llm(config.llm, problem)
     if config.execute is not None:
         _check_execute(config.execute, problem)
     metric = config.ragas_answer_correctness
@@ -190,17 +187,53 @@ def _check_values(config: Config, problem: Problem) -> None:
     for key, section in _sections(config).items():
         if len({*section.judges}) < len(section.judges):
             problem(f"{key}.judges", "names a judge twice")
-    _check_placeholders(config, problem)
+    if config.answer_correctness is not None:
+        prompt = config.answer_correctness.prompt or ""
+        _check_placeholders("answer_correctness.prompt", prompt, CORRECTNESS_INPUTS, problem)
     _check_custom(config.custom_evaluations, problem)
-    _check_primary(config, problem)
-
-
-def _check_primary(config: Config, problem: Problem) -> None:
     outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
     known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs]
-    for index, metric in enumerate(config.primary or ()):
-        if metric not in known and not is_metric(metric):
-            problem(f"primary[{index}]", f"{metric!r} is no metric; {did_you_mean(metric, known)}")
+    for index, name in enumerate(config.primary or ()):
+        if name not in known and not is_metric(name):
+            problem(f"primary[{index}]", f"{name!r} is no metric; {did_you_mean(name, known)}")
+
+
+def _check_llm(llm: LLMConfig, problem: Problem) -> None:
+    models: dict[str, ModelConfig | None] = {"llm.generation": llm.generation, "llm.embedding": llm.embedding}
+    models |= {join("llm.judges", name): judge for name, judge in llm.judges.items()}
+    for key, model in models.items():
+        if model is not None:
+            _check_model(model, key, problem)
+    if llm.limits.shared is not None:
+        try:
+            shared_address(llm.limits.shared)
+        except ValueError as error:
+            problem("llm.limits.shared", str(error))
+    if GENERATION in llm.judges:
+        problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
+
+
+def _check_model(model: ModelConfig, key: str, problem: Problem) -> None:
+    if model.base_url is not None and (wrong := wrong_with_url(model.base_url)):
+        problem(f"{key}.base_url", wrong)
+    if model.api_key is not None and not is_key(model.api_key):
+        problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
+    _check_headers(model.extra_headers, f"{key}.extra_headers", problem)
+    try:
+        is_json = orjson.loads(orjson.dumps(model.parameters)) == model.parameters
+    except TypeError:
+        is_json = False
+    if not is_json:
+        problem(f"{key}.parameters", "cannot be written as JSON")
+    for parameter in OF_THE_REQUEST:
+        if parameter in model.parameters:
+            problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
+
+
+def _check_headers(headers: Mapping[str, str], key: str, problem: Problem) -> None:
+    for name, value in headers.items():
+        if not is_key(name) or not value.isascii() or not value.isprintable():
+            problem(join(key, name), "expected printable ASCII, without line breaks")
 
 
 def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
@@ -229,80 +262,57 @@ def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
             problem(f"execute.{name}", "is for an endpoint, not for a graph")
 
 
-def _check_headers(headers: Mapping[str, str], key: str, problem: Problem) -> None:
-    for name, value in headers.items():
-        if not is_key(name) or not value.isascii() or not value.isprintable():
-            problem(join(key, name), "expected printable ASCII, without line breaks")
+def _check_placeholders(key: str, prompt: str, inputs: Sequence[str], problem: Problem) -> None:
+    for name in dict.fromkeys(_PLACEHOLDER.findall(prompt)):
+        if name not in inputs:
+            problem(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
 
 
-def _check_custom(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
-    _check_names(evaluations, problem)
+def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Problem) -> None:
+    """Report placeholders that name nothing, and names that would give a result the same key twice."""
+    owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
     for index, evaluation in enumerate(evaluations):
-        for name in ("steps_name", "steps_keys"):
-            has_steps = {"reference_steps", "actual_steps"} & set(evaluation.inputs)
-            if getattr(evaluation, name) is not None and not has_steps:
+        section, name = f"custom_evaluations[{index}]", evaluation.name
+        _check_placeholders(f"{section}.instructions", evaluation.instructions, evaluation.inputs, problem)
+        for selection in ("steps_name", "steps_keys"):
+            has_steps = {"reference_steps", "actual_steps"} & {*evaluation.inputs}
+            if getattr(evaluation, selection) is not None and not has_steps:
                 what = "selects steps: inputs needs actual_steps or reference_steps"
-                problem(f"custom_evaluations[{index}].{name}", what)
-
-
-def _check_placeholders(config: Config, problem: Problem) -> None:
-    prompts: dict[str, tuple[str, Sequence[str]]] = {
-        f"custom_evaluations[{index}].instructions": (evaluation.instructions, evaluation.inputs)
-        for index, evaluation in enumerate(config.custom_evaluations)
-    }
-    if config.answer_correctness is not None:
-        prompts["answer_correctness.prompt"] = config.answer_correctness.prompt or "", CORRECTNESS_INPUTS
-    for key, (prompt, inputs) in prompts.items():
-        for name in dict.fromkeys(_PLACEHOLDER.findall(prompt)):
-            if name not in inputs:
-                problem(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
+                problem(f"{section}.{selection}", what)
+        if name in METRICS:
+            problem(f"{section}.name", f"{name!r} is the name of a built-in metric")
+        places = {f"{name}{suffix}": f"{section}.name" for suffix in ("_error", COST, BY, DISAGREEMENT)}
+        for output in evaluation.outputs:
+            place = join(f"{section}.outputs", output)
+            if output.endswith(COST):
+                problem(place, f"ends in {COST}, as only costs do")
+            elif output in places:
+                problem(place, f"{output!r} is already a key of {section}")
+            places.setdefault(output, place)
+        for key, place in places.items():
+            if key in owners:
+                problem(place, f"{key!r} is already {owners[key]}")
+            owners[key] = f"a key of {section}"
 
 
 def _sections(config: Config) -> dict[str, MetricConfig]:
-    """Return the sections of all metrics that are present, by key."""
+    """The sections of all metrics that are present, by key."""
     custom = {f"custom_evaluations[{i}]": section for i, section in enumerate(config.custom_evaluations)}
     return config.metrics | custom
 
 
-def _check_needs(config: Config, given: Any, reader: Reader) -> None:
-    """Report the models that are missing for the metrics that are on; `given` is what `reader` read."""
+def _check_needs(config: Config, problem: Problem) -> None:
+    """Report the models that are missing for the metrics that are on."""
     known = {} if config.llm is None else config.llm.judges
-    match given:
-        case {"llm": {"judges": {} as judges}}:  # Among them those with a problem of their own.
-            known = judges
     for key, section in _sections(config).items():
         models = [GENERATION] if GENERATION in section.judges else []
         models += ["embedding"] if key in config.embedding_metrics else []
-        keys = [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]
-        if lacking := [each for each in keys if not reader.has_problem(each)]:
-            reader.problem(key, f"needs {' and '.join(lacking)}")
+        if lacking := [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]:
+            problem(key, f"needs {' and '.join(lacking)}")
         for index, name in enumerate(section.judges):
-            if (
-                name != GENERATION
-                and name not in known
-                and not {"llm", "llm.judges"} & reader.problems.keys()
-            ):
-                what = f"is none of llm.judges; {did_you_mean(name, [*known, GENERATION])}"
-                reader.problem(f"{key}.judges[{index}]", f"{name!r} {what}")
-
-
-def _check_model(model: GenerationConfig | EmbeddingConfig | None, key: str, problem: Problem) -> None:
-    if model is None:
-        return
-    if model.base_url is not None and (wrong := wrong_with_url(model.base_url)):
-        problem(f"{key}.base_url", wrong)
-    if model.api_key is not None and not is_key(model.api_key):
-        problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
-    _check_headers(model.extra_headers, f"{key}.extra_headers", problem)
-    try:
-        is_json = orjson.loads(orjson.dumps(model.parameters)) == model.parameters
-    except TypeError:
-        is_json = False
-    if not is_json:  # numbers that are not finite, or too large
-        problem(f"{key}.parameters", "cannot be written as JSON")
-    for parameter in OF_THE_REQUEST:
-        if parameter in model.parameters:
-            problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
+            if name != GENERATION and name not in known:
+                hint = did_you_mean(name, [*known, GENERATION])
+                problem(f"{key}.judges[{index}]", f"{name!r} is none of llm.judges; {hint}")
 
 
 def wrong_with_url(text: str) -> str | None:
@@ -322,24 +332,3 @@ def wrong_with_url(text: str) -> str | None:
 def is_key(text: str) -> bool:
     """Whether it can be sent in an HTTP header."""
     return re.fullmatch("[!-~]+", text) is not None
-
-
-def _check_names(evaluations: tuple[CustomEvaluationConfig, ...], problem: Problem) -> None:
-    """Report names of evaluations and outputs that would give a result the same key twice."""
-    owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
-    for index, evaluation in enumerate(evaluations):
-        section, name = f"custom_evaluations[{index}]", evaluation.name
-        if name in METRICS:
-            problem(f"{section}.name", f"{name!r} is the name of a built-in metric")
-        places = {f"{name}{suffix}": f"{section}.name" for suffix in ("_error", COST, BY, DISAGREEMENT)}
-        for output in evaluation.outputs:
-            place = join(f"{section}.outputs", output)
-            if output.endswith(COST):
-                problem(place, f"ends in {COST}, as only costs do")
-            elif output in places:
-                problem(place, f"{output!r} is already a key of {section}")
-            places.setdefault(output, place)
-        for key, place in places.items():
-            if key in owners:
-                problem(place, f"{key!r} is already {owners[key]}")
-            owners[key] = f"a key of {section}"

@@ -88,108 +88,98 @@ class MetricConfig(Section, frozen=True, kw_only=True):
     vote: Literal["mean", "majority"] = "mean"
 
 
-class AnswerCorrectnessConfig(MetricConfig, frozen=True, kw_only=True):
-    """Recall, precision and F1 of the answers' claims.
+class BuiltInConfig(MetricConfig, frozen=True, kw_only=True):
+    """What the sections of built-in metrics have.
 
     Attributes:
         enabled: whether it is judged.
+    """
+
+    enabled: bool = True
+
+
+class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
+    """Recall, precision and F1 of the answers' claims.
+
+    Attributes:
         prompt: instructions that replace the built-in ones; `{question}`, `{reference_answer}` and
             `{actual_answer}` in them name the data; other names in braces are errors.
     """
 
-    enabled: bool = True
     prompt: Text | None = None
 
 
-class AnswerRelevanceConfig(MetricConfig, frozen=True, kw_only=True):
+class AnswerRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """RAGAS answer relevancy.
 
     Attributes:
-        enabled: whether it is judged.
         mode: "ragas" uses the prompt of RAGAS, one call a question; "joint" asks for all questions in one
             call, with a prompt of its own.
         strictness: number of questions to generate, from 1 to 20.
     """
 
-    enabled: bool = True
     mode: Literal["ragas", "joint"] = "ragas"
     strictness: Annotated[int, Meta(ge=1, le=20, description="an integer from 1 to 20")] = 3
 
 
-class RetrievalAnswerConfig(MetricConfig, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against the reference answer.
+class RetrievalConfig(BuiltInConfig, frozen=True, kw_only=True):
+    """What the sections of both retrieval metrics have.
 
     Attributes:
-        enabled: whether it is judged.
         mode: "ragas" uses the prompts of RAGAS, one call a document; "joint" judges all documents of a step
             in one call, with a prompt of its own.
         seed: decides the order in which "joint" shows the documents to the judge.
     """
 
-    enabled: bool = True
     mode: Literal["ragas", "joint"] = "ragas"
     seed: Seed = 0
 
 
-class RetrievalContextConfig(MetricConfig, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against those of the matched reference step.
-
-    Attributes:
-        enabled: whether it is judged.
-        mode: "ragas" uses the prompts of RAGAS, one call a document; "joint" judges all documents of a step
-            in one call, with a prompt of its own.
-        seed: decides the order in which "joint" shows the documents to the judge.
-    """
-
-    enabled: bool = True
-    mode: Literal["ragas", "joint"] = "ragas"
-    seed: Seed = 0
+class RetrievalAnswerConfig(RetrievalConfig, frozen=True, kw_only=True):
+    """RAGAS context recall and precision of retrieved texts against the reference answer."""
 
 
-class FaithfulnessConfig(MetricConfig, frozen=True, kw_only=True):
+class RetrievalContextConfig(RetrievalConfig, frozen=True, kw_only=True):
+    """RAGAS context recall and precision of retrieved texts against those of the matched reference step."""
+
+
+class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Share of the answer's claims that the retrieved texts support.
 
     Attributes:
-        enabled: whether it is judged.
         mode: "joint" finds and judges the claims in one call, with a prompt of its own; "ragas" uses the two
             prompts of RAGAS.
     """
 
-    enabled: bool = True
     mode: Literal["joint", "ragas"] = "joint"
 
 
-class ContextRelevanceConfig(MetricConfig, frozen=True, kw_only=True):
+class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Relevance of the retrieved texts to the question.
 
     Attributes:
-        enabled: whether it is judged.
         mode: "joint", the only one: all texts are judged in one call.
         seed: decides the order in which the judge sees the texts.
     """
 
-    enabled: bool = True
     mode: Literal["joint"] = "joint"
     seed: Seed = 0
 
 
-class SparqlGroundednessConfig(MetricConfig, frozen=True, kw_only=True):
+class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Share of the values and entities in the answer that stand in the rows of the agent's SPARQL queries.
 
     Attributes:
-        enabled: whether it is judged.
         mode: "joint", the only one: values without an exact match are judged in one call.
     """
 
-    enabled: bool = True
     mode: Literal["joint"] = "joint"
 
 
-class RagasAnswerCorrectnessConfig(MetricConfig, frozen=True, kw_only=True):
+class RagasAnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers' similarity.
 
     Attributes:
-        enabled: whether it is judged.
         mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that answer
             correctness finds with its built-in prompt. The call is made only once if both are on.
         weights: weights of the F-score and of the similarity, relative to their sum.
@@ -197,7 +187,6 @@ class RagasAnswerCorrectnessConfig(MetricConfig, frozen=True, kw_only=True):
         threshold: from 0 to 1; scores at or above it become 1, others 0.
     """
 
-    enabled: bool = True
     mode: Literal["ragas", "joint"] = "ragas"
     weights: Annotated[tuple[Amount, Amount], Meta(description="a list of 2 numbers")] = (0.75, 0.25)
     beta: Annotated[float, Meta(gt=0, le=1e6, description="a number above 0, at most a million")] = 1.0

@@ -1,4 +1,4 @@
-"""Reading a tree of mappings, lists and values into the structs of a configuration, collecting problems."""
+"""Reading a tree of mappings, lists and values into the sections of a configuration."""
 
 from __future__ import annotations
 
@@ -9,32 +9,21 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import UNSET, ValidationError, convert
-from msgspec.structs import asdict, fields
+from msgspec.structs import fields
 
-from graphrag_eval_async.config.llm import EmbeddingConfig, GenerationConfig, Section
-from graphrag_eval_async.config.model import Config
+from graphrag_eval_async.config.llm import ModelConfig, Section
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.shapes import did_you_mean
 
-MAX_DEPTH = 100
-
 MAX_QUOTED = 20
 """Longer strings are not quoted in errors: they may be secrets in the wrong place."""
-
-FAILED: Any = object()
-"""Stands for a value with a problem."""
-
-MODELS = (GenerationConfig, EmbeddingConfig)
-
-_PLAIN_KEYS = ("llm.limits.", "llm.pricing.", "execute.max_", "execute.timeout_")
-"""Prefixes of the keys of values that are not secret."""
 
 _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 
 
 class Reader:
-    """Reads values strictly by their types, except that text from the environment may stand for a number.
+    """Reads each value by the type of its field. Text that holds a number may stand for one.
 
     Attributes:
         problems: by key, the first that was found there.
@@ -43,140 +32,103 @@ class Reader:
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}
 
-    def problem(self, key: str, what: str) -> Any:
-        """Add a problem, unless there is one at the key; returns `FAILED`."""
+    def problem(self, key: str, what: str) -> None:
         self.problems.setdefault(key, what)
-        return FAILED
 
-    def has_problem(self, key: str) -> bool:
-        """Whether there is a problem with the value at the key, with a part of it, or with what holds it."""
-        return any(f"{key}.".startswith(f"{each}.") or each.startswith(f"{key}.") for each in self.problems)
-
-    def read(self, given: Any) -> Config:
-        """The configuration; a section with a problem is left at its default."""
-        try:
-            value = self._plain(given, "", MAX_DEPTH)
-        except RecursionError:
-            value = self.problem("", f"nests more than {MAX_DEPTH} deep, or contains itself")
-        config = self._value(Config, value, "")
-        return Config() if config is FAILED else config
-
-    def _plain(self, value: Any, key: str, depth: int) -> Any:
-        """A copy as JSON has it; where `_may_be_secret`, ``${NAME}`` in strings becomes the variable."""
-        if depth < 0:
-            raise RecursionError
-        if isinstance(value, Section):
-            items = asdict(value)
-            value = {
-                field.encode_name: items[field.name]
-                for field in fields(value)
-                if items[field.name] is not UNSET
-            }
-        match value:
-            case FromEnvironment() | None | bool() | int() | float():
-                return value
-            case str():
-                return self._text(value, key)
-            case list() | tuple():
-                return [self._plain(item, f"{key}[{i}]", depth - 1) for i, item in enumerate(value)]
-            case Mapping():
-                return self._plain_mapping(value, key, depth)
-        return self.problem(key, f"expected a value that JSON can hold, got {describe(value)}")
-
-    def _text(self, text: str, key: str) -> Any:
-        """The text, with what the environment holds; all that is made of it is written as UTF-8."""
-        try:
-            text.encode()
-            read = expand(text) if _may_be_secret(key) else text
-            read.encode()
-        except KeyError as error:
-            return self.problem(key, f"the environment variable {error.args[0]} is not set")
-        except UnicodeEncodeError:
-            return self.problem(key, "expected text, got lone surrogates, which UTF-8 cannot encode")
-        return read
-
-    def _plain_mapping(self, value: Mapping[Any, Any], key: str, depth: int) -> dict[str, Any]:
+    def section(self, kind: type[Section], given: Any, key: str = "") -> Any:
+        """The section that a mapping or a section holds; None after a problem."""
+        count = len(self.problems)
+        if isinstance(given, Section):
+            values = [(field.encode_name, getattr(given, field.name)) for field in fields(given)]
+            given = {name: value for name, value in values if value is not UNSET}
+        if not isinstance(given, Mapping):
+            return self.problem(key, f"expected a mapping, got {_described(given, key)}")
+        known = {field.encode_name: field for field in fields(kind)}
+        given = _as_published(known, given) if issubclass(kind, ModelConfig) else given
+        for name in given:
+            if name not in known:
+                self.problem(join(key, name), f"unknown key; {did_you_mean(str(name), known)}")
         members = {}
-        for name, item in value.items():
-            if isinstance(name, str):
-                members[name] = self._plain(item, join(key, name), depth - 1)
-            else:
-                self.problem(key, f"expected strings as keys, got {describe(name)}")
-        return members
+        for name, field in known.items():
+            if name in given:
+                members[field.name] = self._value(field.type, given[name], join(key, name))
+            elif field.required:
+                self.problem(join(key, name), "missing")
+        return None if len(self.problems) > count else kind(**members)
 
     def _value(self, kind: Any, value: Any, key: str) -> Any:
-        """The value as an annotated type has it, or `FAILED`."""
-        if value is FAILED:
-            return FAILED
+        """The value as an annotated type has it; anything after a problem."""
         options = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
         if value is None and NoneType in options:
             return None
-        sections = [each for each in options if isinstance(each, type) and issubclass(each, Section)]
-        if sections and (len(options) == 1 or isinstance(value, dict) or NoneType in options):
-            return self._section(sections[0], value, key)
-        read = self._items(options[0], value, key)
-        if read is FAILED:
-            return FAILED
+        section = next((each for each in options if _is_section(each)), None)
+        if section is not None and (section is options[0] or isinstance(value, Mapping | Section)):
+            return self.section(section, value, key)
+        if kind is Any:
+            return self._plain(value, key)
+        wanted, count = options[0], len(self.problems)
+        base = get_args(wanted)[0] if get_origin(wanted) is Annotated else wanted
+        if isinstance(value, str):
+            value = self._text(value, key)
+        elif get_origin(base) is tuple and isinstance(value, list | tuple):
+            item = get_args(base)[0]
+            value = [self._value(item, each, f"{key}[{i}]") for i, each in enumerate(value)]
+        elif get_origin(base) is dict and isinstance(value, Mapping):
+            of_name, of_item = get_args(base)
+            value = {
+                self._value(of_name, name, join(key, name)): self._value(of_item, item, join(key, name))
+                for name, item in value.items()
+            }
+        if len(self.problems) > count:
+            return None
         try:
-            return convert(read, kind, strict=not isinstance(value, FromEnvironment))
+            return convert(value, kind, strict=False)
         except ValidationError:
-            return self.problem(key, f"expected {_wanted(options[0])}, got {_described(value, key)}")
+            described = _described(value, key, is_number=base in {int, float})
+            return self.problem(key, f"expected {_wanted(wanted)}, got {described}")
 
-    def _section(self, kind: type[Section], value: Any, key: str) -> Any:
-        if not isinstance(value, dict):
-            return self.problem(key, f"expected a mapping, got {_described(value, key)}")
-        known = {field.encode_name: field for field in fields(kind)}
-        value = as_published(kind, value)
-        for name in value:
-            if name not in known:
-                self.problem(join(key, name), f"unknown key; {did_you_mean(name, known)}")
-        members = {}
-        for name, field in known.items():
-            if name in value:
-                members[name] = self._value(field.type, value[name], join(key, name))
-            elif field.required:
-                members[name] = self.problem(join(key, name), "missing")
-        usable = {known[name].name: item for name, item in members.items() if item is not FAILED}
-        if issubclass(kind, MODELS):  # So that its address and key are checked, too.
-            usable = {"provider": "", "model": ""} | usable
-        can_be_made = all(field.name in usable or not field.required for field in known.values())
-        return kind(**usable) if can_be_made else FAILED
-
-    def _items(self, kind: Any, value: Any, key: str) -> Any:
-        """A list or a mapping with its items as they should be; anything else as it is."""
-        base = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-        if get_origin(base) is tuple and isinstance(value, list):
-            item_kind = get_args(base)[0]
-            items = [self._value(item_kind, item, f"{key}[{i}]") for i, item in enumerate(value)]
-            return FAILED if FAILED in items else items
-        if get_origin(base) is dict and isinstance(value, dict):
-            name_kind, item_kind = get_args(base)
-            members = {}
-            for name, item in value.items():
-                place = join(key, name)
-                if self._value(name_kind, name, place) is not FAILED:
-                    members[name] = item if item_kind is Any else self._value(item_kind, item, place)
-            return FAILED if FAILED in members.values() or len(members) < len(value) else members
+    def _plain(self, value: Any, key: str) -> Any:
+        """A copy in which strings are read like others."""
+        if isinstance(value, str):
+            return self._text(value, key)
+        if isinstance(value, list | tuple):
+            return [self._plain(item, f"{key}[{i}]") for i, item in enumerate(value)]
+        if isinstance(value, Mapping):
+            return {name: self._plain(item, join(key, name)) for name, item in value.items()}
         return value
 
+    def _text(self, text: str, key: str) -> str:
+        """The text; where it may be secret, with ``${NAME}`` replaced by the environment variable."""
+        try:
+            read = expand(text) if _may_be_secret(key) and not isinstance(text, FromEnvironment) else text
+            read.encode()
+        except KeyError as error:
+            self.problem(key, f"the environment variable {error.args[0]} is not set")
+        except UnicodeEncodeError:
+            self.problem(key, "expected text, got lone surrogates, which UTF-8 cannot encode")
+        else:
+            return read
+        return ""
 
-def as_published(kind: type[Section], value: dict[str, Any]) -> dict[str, Any]:
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+def _as_published(known: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[Any, Any]:
     """A model's section with the keys of the published library as ours.
 
     There, `api_base` is the `base_url`, and unknown keys go into each request. A key that is nearly one of
     ours stays, and is an error: it was probably meant to be ours.
     """
-    if not issubclass(kind, MODELS):
-        return value
-    value = dict(value)
-    if "base_url" not in value and "api_base" in value:
-        value["base_url"] = value.pop("api_base")
-    known = [field.encode_name for field in fields(kind)]
+    section = dict(given)
+    if "base_url" not in section and "api_base" in section:
+        section["base_url"] = section.pop("api_base")
     ours = [*known, "api_base"]
-    free = [key for key in value if key not in ours and not get_close_matches(key[:64], ours, 1, 0.75)]
-    if free and isinstance(value.get("parameters", {}), dict):
-        value["parameters"] = {key: value.pop(key) for key in free} | value.get("parameters", {})
-    return value
+    free = [key for key in section if key not in ours and not get_close_matches(str(key)[:64], ours, 1, 0.75)]
+    if free and isinstance(section.get("parameters", {}), Mapping):
+        section["parameters"] = {key: section.pop(key) for key in free} | dict(section.get("parameters", {}))
+    return section
 
 
 def _may_be_secret(key: str) -> bool:
@@ -184,8 +136,10 @@ def _may_be_secret(key: str) -> bool:
     return key in {"llm", "execute"} or key.startswith(("llm.", "execute."))
 
 
-def join(key: str, name: str) -> str:
+def join(key: str, name: object) -> str:
     """The key of a mapping's member; an unusual name is quoted in brackets."""
+    if not isinstance(name, str):
+        return f"{key}[{describe(name)}]"
     if not _PLAIN_KEY.match(name):
         return f"{key}[{name[:64]!r}]"
     return f"{key}.{name}" if key else name
@@ -200,15 +154,13 @@ def _wanted(kind: Any) -> str:
     return {str: "a string", bool: "true or false", dict: "a mapping"}.get(get_origin(kind) or kind, "a list")
 
 
-def _described(value: Any, key: str) -> str:
-    """A value in a few words that tell no secret."""
+def _described(value: Any, key: str, *, is_number: bool = False) -> str:
+    """A value in a few words that tell no secret; a number is quoted where one was expected."""
     if isinstance(value, FromEnvironment):
         return f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
-    is_hidden = _may_be_secret(key) and not key.endswith(".provider")
-    if isinstance(value, str) and (is_hidden or len(value) > MAX_QUOTED):
-        return "a string"
     names = {list: "a list" if value else "an empty list", dict: "a mapping", NoneType: "nothing"}
-    plain = key.startswith(_PLAIN_KEYS) or key.endswith((".max_tokens", ".temperature"))
-    if _may_be_secret(key) and not plain:
+    if _may_be_secret(key) and not is_number:
         names |= {int: "a number", float: "a number"}
+    if isinstance(value, str) and (_may_be_secret(key) or len(value) > MAX_QUOTED):
+        return "a string"
     return names.get(type(value)) or describe(value)

@@ -42,8 +42,7 @@ class FromEnvironment(str):
 
     def __new__(cls, text: str, written: str, read: tuple[str, ...]) -> FromEnvironment:
         self = super().__new__(cls, text)
-        self.written = written
-        self.read = read
+        self.written, self.read = written, read
         return self
 
     def __repr__(self) -> str:
@@ -59,39 +58,23 @@ def expand(text: str) -> str:
     Raises:
         KeyError: a variable is not set; the argument is its name.
     """
-    names = VARIABLE.findall(text)
-    if not names:
+    read = tuple(os.environ[name] for name in VARIABLE.findall(text))
+    if not read:
         return text
-    read = tuple(os.environ[name] for name in names)
-    return FromEnvironment(VARIABLE.sub(lambda variable: os.environ[variable[1]], text), text, read)
+    return FromEnvironment(VARIABLE.sub(lambda found: os.environ[found[1]], text), text, read)
 
 
-class Shown(str):
-    """Text that is its own repr."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def shown(name: str, value: Any) -> str:
-    """The repr of the value at a key of the configuration, without what may be secret."""
-    text = value.written if isinstance(value, FromEnvironment) else value
-    if value is None:
-        return "None"
-    if name in {"api_key", "password"} or (
-        name in {"base_url", "shared", "endpoint"} and isinstance(text, str) and set("@?#") & set(text)
-    ):
-        return "'***'"
+def masked(name: str, value: Any) -> Any:
+    """The value at a key of the configuration, to be shown: without what may be secret."""
+    written = value.written if isinstance(value, FromEnvironment) else value
+    is_address = name in {"base_url", "shared", "endpoint"} and isinstance(written, str)
+    if value is not None and (name in {"api_key", "password"} or (is_address and {*"@?#"} & {*written})):
+        return "***"
     if name in {"parameters", "extra_headers", "headers"}:
-        members = (f"{key!r}: ..." for key in value) if isinstance(value, Mapping) else ("...",)
-        return f"{{{', '.join(members)}}}"
+        return dict.fromkeys(value, "...")
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key!r}: {shown(key, item)}' for key, item in value.items())}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(shown(name, item) for item in value)}]"
-    return repr(text)
+        return {key: masked(key, item) for key, item in value.items()}
+    return written
 
 
 def shared_address(text: str) -> RedisAddress:
