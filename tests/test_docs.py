@@ -39,7 +39,7 @@ from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import logs, receiving, remote
 from graphrag_eval_async.sources.lines import MAX_DOCUMENT_BYTES
 from graphrag_eval_async.steps import differences
-from graphrag_eval_async.steps.rdf import safety
+from graphrag_eval_async.steps.graphs import reading
 from graphrag_eval_async.steps.sparql import partial
 from graphrag_eval_async.steps.sparql.budget import EXACT_PAIRING_STEPS, SEARCH_STEPS
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
@@ -107,7 +107,7 @@ DEFAULTS = {
     "time without the server": f"{group.MAX_OUTAGE_SEC:g} s",
     "responses in a batch of Ray": f"{ray.BATCH:,}, or {ray.JUDGED_BATCH} with a judge",
     "a range of an address": f"{size(remote.RANGE_BYTES)}, read up to {remote.ATTEMPTS} times",
-    "depth of JSON-LD, RDF/XML and triple terms in a graph": f"{safety.MAX_DEPTH}",
+    "depth of JSON-LD, RDF/XML and triple terms in a graph": f"{reading.MAX_DEPTH}",
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "steps of one response counted by name": f"{evaluation.MANY_STEPS:,}",
     "length of a step name that is counted by name": f"{evaluation.LONGEST_NAME} characters",

@@ -16,7 +16,7 @@ from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.judge.openai_response import retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
-from graphrag_eval_async.steps.rdf.reading import Source, read_dataset
+from graphrag_eval_async.steps.graphs.reading import Source, read_dataset
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document
 from graphrag_eval_async.steps.sparql.tokens import form_of

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.shapes import CSV, plain_type
-from graphrag_eval_async.steps.rdf.graph import Graph
-from graphrag_eval_async.steps.rdf.reading import Source, read_dataset
-from graphrag_eval_async.steps.rdf.reading import steps_to_read as steps_to_read_graph
+from graphrag_eval_async.steps.graphs.reading import Graph, Source, read_dataset
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.results import read_document, results_of
 from graphrag_eval_async.steps.sparql.tables import (
@@ -132,8 +130,6 @@ class ActualStep:
     def graph(self, read: Callable[[Source], Graph]) -> Graph:
         """Return the output as RDF, cached by `read`, which is `read_dataset` or `read_union`."""
         output = self.output(as_it_is)
-        if self.budget.quick and read not in self._known:
-            self.budget.spend(steps_to_read_graph(output))
         return self._read({"output": Source(output, self.step.get("output_media_type"), self.budget)}, read)
 
     def kind(self) -> str | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.steps.rdf.comparison import isomorphic
-from graphrag_eval_async.steps.rdf.reading import Source, read_dataset, read_union
+from graphrag_eval_async.steps.graphs.comparison import isomorphic
+from graphrag_eval_async.steps.graphs.reading import Source, read_dataset, read_union
 from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from graphrag_eval_async.steps.rdf.graph import Graph
+    from graphrag_eval_async.steps.graphs.reading import Graph
 
 PREFIXES = "@prefix : <http://example.org/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
 

@@ -14,9 +14,9 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.steps import Budget, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
-from graphrag_eval_async.steps.rdf import step as step_module
-from graphrag_eval_async.steps.rdf.comparison import MAX_STATEMENT, isomorphic, overlap
-from graphrag_eval_async.steps.rdf.step import GraphStep
+from graphrag_eval_async.steps.graphs import step as step_module
+from graphrag_eval_async.steps.graphs.comparison import MAX_STATEMENT, isomorphic, overlap
+from graphrag_eval_async.steps.graphs.step import GraphStep
 from tests.conftest import settle
 from tests.deadlines import wait
 from tests.steps.graphs import PREFIXES, read, turtle

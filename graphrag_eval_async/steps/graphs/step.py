@@ -6,20 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import GRAPH, ActualStep, read_output
-from graphrag_eval_async.steps.rdf.comparison import isomorphic, overlap
-from graphrag_eval_async.steps.rdf.reading import (
-    Source,
-    import_pyoxigraph,
-    read_dataset,
-    read_union,
-    steps_to_read,
-)
+from graphrag_eval_async.steps.graphs.comparison import isomorphic, overlap
+from graphrag_eval_async.steps.graphs.reading import Source, import_pyoxigraph, read_dataset, read_union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.steps.rdf.comparison import Overlap
-    from graphrag_eval_async.steps.rdf.graph import Graph
+    from graphrag_eval_async.steps.graphs.comparison import Overlap
+    from graphrag_eval_async.steps.graphs.reading import Graph
 
 
 class GraphStep:
@@ -48,8 +42,6 @@ class GraphStep:
 
     def score(self, actual: ActualStep) -> float:
         """Return 1 for isomorphic graphs, else 0."""
-        if actual.budget.quick and self._graph is None:
-            actual.budget.spend(steps_to_read(self._step.get("output")))
         return float(isomorphic(self.reference(), actual.graph(self._read), actual.budget))
 
     def score_in_part(self, actual: ActualStep) -> float:

@@ -1,0 +1,295 @@
+"""Which blank nodes of two graphs correspond: colour refinement, and a search where it leaves ties.
+
+Nodes of one colour have the same surroundings. Refinement splits the nodes of a colour by the colours of
+their neighbours, round by round, so that colours tell ever deeper surroundings apart. In graphs that differ,
+nodes that agree to the greatest depth correspond.
+
+Where nodes of one colour lie on a cycle, refinement can fail to tell graphs apart, such as a ring of six from
+two rings of three. Then two of them are assumed to correspond and the rest is refined again, until all
+statements agree or all pairs have failed. The budget limits this search. It counts steps rather than seconds,
+so that scores do not depend on the machine.
+
+A. Cardon, M. Crochemore: Partitioning a graph in O(|A| log2 |V|), 1982; B. D. McKay, A. Piperno: Practical
+graph isomorphism II, 2014.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.steps.sparql.budget import Budget
+
+# Strings are matched so that nothing within them is.
+# A text without an end takes all that follows, so that its end is looked for only once.
+_BLANK = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?:"|\\?\Z)|(?<!\S)_:(\S+)', re.DOTALL)
+
+# Kinds of links are multiples of this, even ones forwards and odd ones backwards, so that the sum of a kind
+# and a colour names both.
+_KIND = 1 << 40
+
+_TELLING = 50
+"""Statements shared by more nodes on one side do not tell which nodes correspond."""
+
+_VOTES = 4
+"""Each vote may align the neighbours of nodes that the last one aligned."""
+
+
+class BlankNodes:
+    """The blank nodes of two graphs, numbered together: those of the right after those of the left.
+
+    A statement of more than two blank nodes counts as a node itself, linked to each of them.
+
+    """
+
+    def __init__(self, left: Iterable[str], right: Iterable[str], budget: Budget) -> None:
+        self._budget = budget
+        sides = _Parts(left), _Parts(right)
+        self._same_ground = Counter(sides[0].ground) == Counter(sides[1].ground)
+        self._names = [name for side in sides for name in side.own]
+        self._own = [texts for side in sides for texts in side.own.values()]
+        self._size = len(sides[0].own)
+        number: dict[Any, int] = {}
+        self._colours = [
+            number.setdefault(texts[0] if len(texts) == 1 else tuple(sorted(texts)), len(number))
+            for texts in self._own
+        ]
+        self._around: list[list[tuple[int, int]]] = [[] for _ in self._own]
+        self._links: tuple[list[tuple[int, int, int]], ...] = [], []
+        kinds: dict[str, int] = {}
+        for start, links, side in zip((0, self._size), self._links, sides, strict=True):
+            places = {name: node for node, name in enumerate(side.own, start)}
+            for text, subject, target in side.links:
+                kind = kinds.setdefault(text, 2 * _KIND * len(kinds))
+                one, other = places[subject], places[target]
+                links.append((kind, one, other))
+                self._around[one].append((kind, other))
+                self._around[other].append((kind + _KIND, one))
+
+    def isomorphic(self) -> bool:
+        """Whether a bijection of the nodes makes the statements equal.
+
+        Raises:
+            ComparisonBudgetExceeded: the nodes are too alike to decide that within the budget.
+        """
+        if not self._same_ground or not self._balanced(self._colours):
+            return False
+        refined = self._colours[:]
+        self._refine(refined, range(len(refined)))
+        pending = [iter([refined])]
+        while pending:
+            colours = next(pending[-1], None)
+            if colours is None:
+                pending.pop()
+            elif self._balanced(colours):
+                if self._agree(self._aligned(colours, ())):
+                    return True
+                pending.append(self._assumptions(colours))
+        return False
+
+    def labels(self) -> tuple[dict[str, str], dict[str, str]]:
+        """New labels for the left nodes and for the right ones: the same if they correspond.
+
+        Nodes with the same surroundings correspond, the deepest first; then those that share most statements.
+        """
+        colours = self._colours[:]
+        partners = self._aligned(colours, self._refine(colours, range(len(colours))))
+        for _ in range(_VOTES):
+            if not self._vote(partners):
+                break
+        for one, other in zip(*self._free(partners), strict=False):
+            partners[one], partners[other] = other, one
+        size, names = self._size, self._names
+        right = enumerate(partners[size:], size)
+        return (
+            {name: f"_:b{node}" for node, name in enumerate(names[:size])},
+            {names[node]: f"_:b{one}" if one >= 0 else f"_:x{node - size}" for node, one in right},
+        )
+
+    def _balanced(self, colours: list[int]) -> bool:
+        """Whether each colour has as many nodes on either side."""
+        return Counter(colours[: self._size]) == Counter(colours[self._size :])
+
+    def _refine(self, colours: list[int], due: Iterable[int]) -> list[list[tuple[int, int]]]:
+        """Split colours until all nodes of one have the same surroundings, except pairs, which are left.
+
+        Return, for each round, the nodes that got a new colour, and the colour that they had.
+        """
+        around, sizes, fresh = self._around, Counter(colours), max(colours, default=0) + 1
+        rounds = []
+        while due := [node for node in due if around[node] and sizes[colours[node]] > 2]:
+            self._budget.spend(sum(1 + len(around[node]) for node in due))
+            parts: dict[int, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
+            for node in due:
+                surroundings = sorted([kind + colours[other] for kind, other in around[node]])
+                parts[colours[node]][tuple(surroundings)].append(node)
+            moved: list[tuple[int, int]] = []
+            for colour, part in parts.items():
+                groups = sorted(part.values(), key=len)
+                if sum(map(len, groups)) == sizes[colour]:
+                    groups.pop()  # The largest keeps the colour.
+                for group in groups:
+                    sizes[colour] -= len(group)
+                    sizes[fresh] = len(group)
+                    for node in group:
+                        colours[node] = fresh
+                        moved.append((node, colour))
+                    fresh += 1
+            if moved:
+                rounds.append(moved)
+            due = dict.fromkeys([other for node, _ in moved for _, other in around[node]])
+        return rounds
+
+    def _assumptions(self, colours: list[int]) -> Iterator[list[int]]:
+        """Refined colours in which one tied node corresponds to each candidate, of the fewest."""
+        classes = Counter(colours[: self._size])
+        counts = [count for count in classes.values() if count > 1]
+        if not counts:
+            return
+        fewest = min(counts)
+        tied = next(colour for colour in colours if classes[colour] == fewest)
+        one, fresh = colours.index(tied), max(colours) + 1
+        for other in range(self._size, len(colours)):
+            if colours[other] == tied:
+                self._budget.spend(len(colours))
+                assumed = colours[:]
+                assumed[one] = assumed[other] = fresh
+                self._refine(assumed, [node for each in (one, other) for _, node in self._around[each]])
+                yield assumed
+
+    def _aligned(self, colours: list[int], rounds: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
+        """The partner of each node, or -1: one of the same colour, or of the colour before each round."""
+        partners = [-1] * len(colours)
+        free: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for node in range(len(colours) - 1, -1, -1):
+            free[colours[node]][node >= self._size].append(node)
+        for left, right in free.values():
+            self._pair_off(left, right, colours, partners)
+        for moved in reversed(rounds):
+            for node, before in moved:
+                colours[node] = before
+                free[before][node >= self._size].append(node)
+            for colour in {before for _, before in moved}:
+                self._pair_off(*free[colour], colours, partners)
+        return partners
+
+    def _pair_off(self, left: list[int], right: list[int], colours: list[int], partners: list[int]) -> None:
+        while left and right:
+            if partners[left[-1]] >= 0:
+                left.pop()
+            elif partners[right[-1]] >= 0:
+                right.pop()
+            else:
+                self._pair(left.pop(), right.pop(), colours, partners)
+
+    def _pair(self, left: int, right: int, colours: list[int], partners: list[int]) -> None:
+        """Make two nodes partners, then their neighbours of equal colours, and so on."""
+        around = self._around
+        partners[left], partners[right] = right, left
+        pending = [(left, right)]
+        while pending:
+            here, there = pending.pop()
+            self._budget.spend(1 + len(around[here]) + len(around[there]))
+            alike: dict[int, list[int]] = defaultdict(list)
+            for kind, node in reversed(around[there]):
+                if partners[node] < 0:
+                    alike[kind + colours[node]].append(node)
+            for kind, node in around[here] if alike else ():
+                candidates = alike.get(kind + colours[node])
+                if candidates and partners[node] < 0 and partners[candidates[-1]] < 0:
+                    other = candidates.pop()
+                    partners[node], partners[other] = other, node
+                    pending.append((node, other))
+
+    def _agree(self, partners: list[int]) -> bool:
+        """Whether the links of both sides are equal if each node is its partner."""
+        left, right = self._links
+        self._budget.spend(len(left) + len(right))
+        moved = [(kind, partners[one], partners[other]) for kind, one, other in right]
+        return Counter(left) == Counter(moved)
+
+    def _free(self, partners: list[int]) -> tuple[list[int], list[int]]:
+        free = [node for node, partner in enumerate(partners) if partner < 0]
+        size = self._size
+        return [node for node in free if node < size], [node for node in free if node >= size]
+
+    def _vote(self, partners: list[int]) -> bool:
+        """Make free nodes partners that share most statements; return whether there were any."""
+        left, right = self._free(partners)
+        holders: dict[Any, list[int]] = defaultdict(list)
+        for node in right:
+            for said in self._said(node, partners):
+                holders[said].append(node)
+        total, votes = len(partners), Counter[int]()
+        for node in left:
+            for said in self._said(node, partners):
+                others = holders.get(said, ())
+                if len(others) <= _TELLING:
+                    self._budget.spend(len(others))
+                    votes.update([node * total + other for other in others])
+        for pair in sorted(sorted(votes), key=votes.__getitem__, reverse=True):
+            one, other = divmod(pair, total)
+            if partners[one] < 0 and partners[other] < 0:
+                partners[one], partners[other] = other, one
+        return bool(votes)
+
+    def _said(self, node: int, partners: list[int]) -> Iterator[Any]:
+        """What is said of a node: of links, those to nodes with partners."""
+        self._budget.spend(len(self._own[node]) + len(self._around[node]))
+        yield from self._own[node]
+        for kind, other in self._around[node]:
+            if partners[other] >= 0:
+                yield kind + min(other, partners[other])
+
+
+class _Parts:
+    """Statements without blank nodes; what is said of one alone, by its label; and links: a text and two."""
+
+    def __init__(self, statements: Iterable[str]) -> None:
+        self.ground: list[str] = []
+        self.own: dict[str, list[str]] = defaultdict(list)
+        self.links: list[tuple[str, str, str]] = []
+        for line in statements:
+            text, nodes = _split(line) if "_:" in line else (line, ())
+            if not nodes:
+                self.ground.append(line)
+            elif len(nodes) == 1:
+                self.own[nodes[0]].append(text)
+            elif len(nodes) == 2:
+                self.links.append((text, *nodes))
+            else:
+                self.own[line].append(text)
+                self.links += [(str(place), line, node) for place, node in enumerate(nodes)]
+        for _, *nodes in self.links:
+            for node in nodes:
+                self.own.setdefault(node, [])
+
+
+def _split(line: str) -> tuple[str, tuple[str, ...]]:
+    """A statement without its blank nodes, and these."""
+    subject, predicate, rest = line.split(" ", 2)
+    if " _:" not in rest:  # As most often.
+        if rest[0] != "_":
+            return (line[len(subject) :], (subject,)) if subject[0] == "_" else (line, ())
+        if " " not in rest and subject[0] != "_":
+            return line[: -len(rest)], (rest,)
+        if " " not in rest and subject != rest:
+            return predicate, (subject, rest)
+    places: dict[str, int] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        return f"_:{places.setdefault(found[0], len(places))}" if found[1] else found[0]
+
+    return _BLANK.sub(numbered, line), tuple(places)
+
+
+def relabelled(statements: Iterable[str], labels: Mapping[str, str]) -> list[str]:
+    """Statements with another label for each blank node in `labels`; all labels start with ``_:``."""
+    return [
+        _BLANK.sub(lambda found: labels.get(found[0], found[0]), line) if "_:" in line else line
+        for line in statements
+    ]
