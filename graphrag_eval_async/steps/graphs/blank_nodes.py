@@ -264,8 +264,8 @@ class _Parts:
             else:
                 self.own[line].append(text)
                 self.links += [(str(place), line, node) for place, node in enumerate(nodes)]
-        for _, *nodes in self.links:
-            for node in nodes:
+        for _, *linked in self.links:
+            for node in linked:
                 self.own.setdefault(node, [])
 
 
