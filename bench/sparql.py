@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.formats.reading import read_document
+from graphrag_eval_async.steps.formats.results import results_of
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
 from graphrag_eval_async.steps.sparql.partial import compare_in_part
-from graphrag_eval_async.steps.sparql.results import read_document, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

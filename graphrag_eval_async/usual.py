@@ -23,7 +23,7 @@ from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.reference import KEPT_BYTES
 from graphrag_eval_async.steps import compares_by_name
-from graphrag_eval_async.steps.sparql.results import is_same_table
+from graphrag_eval_async.steps.formats.results import is_same_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence

@@ -16,9 +16,9 @@ from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.judge.openai_response import retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
+from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.graphs.reading import Source, read_dataset
 from graphrag_eval_async.steps.sparql.budget import Budget
-from graphrag_eval_async.steps.sparql.results import read_document
 from graphrag_eval_async.steps.sparql.tokens import form_of
 from graphrag_eval_async.version import version
 
@@ -134,11 +134,11 @@ class Endpoint:
     def _table(self, body: Body) -> str:
         """Results as text, if they are SPARQL results of not too many rows."""
         try:
-            document = read_document(body.data)
+            document = read_document(body.data.decode())
             rows = len(document["results"]["bindings"]) if "results" in document else 0
             if "results" not in document and type(document.get("boolean")) is not bool:
                 raise KeyError
-        except (MalformedStep, KeyError, TypeError):
+        except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
             raise QueryFailed("unavailable", "the endpoint returned no SPARQL results in JSON") from None
         self._check_count(rows, body, "rows")
         return orjson.dumps(document).decode()

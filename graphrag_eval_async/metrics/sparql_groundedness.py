@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config.model import SparqlGroundednessConfig
     from graphrag_eval_async.judge.calls import MetricCalls
     from graphrag_eval_async.metrics.metric import Call, Case, Metric
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
+    from graphrag_eval_async.steps.formats.results import SparqlResults
 
 NAME = "sparql_groundedness"
 
@@ -187,10 +187,8 @@ def _without_markers(answer: str) -> str:
 
 
 def _results(step: Mapping[str, Any]) -> SparqlResults | None:
-    actual = ActualStep(step)
-    for read in (actual.results, actual.table):
-        with suppress(MalformedStep, ComparisonBudgetExceeded):
-            return read()
+    with suppress(MalformedStep, ComparisonBudgetExceeded):
+        return ActualStep(step).results()
     return None
 
 

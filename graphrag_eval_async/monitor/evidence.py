@@ -23,14 +23,13 @@ from graphrag_eval_async.steps import accepted_names
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
 from graphrag_eval_async.steps.retrieval import read_documents
-from graphrag_eval_async.steps.sparql.results import read_document
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.sparql.columns import Column
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
 
 ROWS, COLUMNS, DOCUMENTS = 50, 12, 20
 """How much of a table or a list is shown."""
@@ -257,13 +256,8 @@ def _results(step: Mapping[str, Any]) -> SparqlResults | None:
     """The output of a query; None if it is not a table."""
     if not isinstance(step.get("output"), str | Mapping | list) or step.get("name") == "retrieval":
         return None
-    actual = ActualStep(step)
-    try:
-        document = actual.output(read_document)
-    except MalformedStep:
-        document = None
     with suppress(MalformedStep, ComparisonBudgetExceeded):
-        return actual.table() if document is None else actual.results()
+        return ActualStep(step).results()
     return None
 
 

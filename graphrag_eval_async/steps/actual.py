@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import NoneType
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.records.shapes import CSV, plain_type
+from graphrag_eval_async.steps.formats.reading import Table, read_table, steps_to_read
+from graphrag_eval_async.steps.formats.results import results_of
 from graphrag_eval_async.steps.graphs.reading import Graph, Source, read_dataset
 from graphrag_eval_async.steps.sparql.budget import Budget
-from graphrag_eval_async.steps.sparql.results import read_document, results_of
-from graphrag_eval_async.steps.sparql.tables import (
-    Table,
-    read_csv,
-    read_table,
-    results_of_table,
-    steps_to_read,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
+    from graphrag_eval_async.steps.formats.results import SparqlResults
 
     Score: TypeAlias = Callable[["ActualStep"], float]
     """The match score, from 0 to 1, of an actual step against one reference step read beforehand."""
 
 T = TypeVar("T")
+
+GRAPH = "a graph"
 
 
 def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
@@ -62,13 +59,6 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
     raise MalformedStep(f"args.{key}: must be a whole number")
 
 
-def as_it_is(output: Any) -> Any:
-    return output
-
-
-GRAPH = "a graph"
-
-
 def kind_of(results: SparqlResults) -> str:
     """Return what results are, for errors."""
     return "a table" if results.boolean is None else "the boolean of ASK"
@@ -93,44 +83,53 @@ class ActualStep:
         self.budget = budget or Budget()
         self._known: dict[Hashable, Any] = {}
 
+    def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
+        """Return `compute()`, cached for the `owner`, such as a comparator; so is a `MalformedStep`."""
+        known = self._known
+        if owner not in known:
+            try:
+                known[owner] = compute()
+            except MalformedStep as error:
+                known[owner] = _Unreadable(error)
+        value = known[owner]
+        if type(value) is _Unreadable:
+            raise MalformedStep(value)
+        return cast(T, value)
+
     def output(self, read: Callable[[Any], T]) -> T:
         """Return `read(step["output"])`, cached by `read`, which must be a module-level function."""
-        return self._read(self.step, read)
+        return self.remember(read, lambda: read_output(self.step, read))
 
-    def results(self) -> SparqlResults:
-        """Return the output as SPARQL results; cached."""
-        return self._read({"output": self.output(read_document)}, results_of)
-
-    def table(self, *, strict: bool = True) -> SparqlResults:
-        """Return the results in an output that is not a JSON object; cached. See `raw_table`."""
-        return self._read({"output": self.raw_table(strict=strict)}, results_of_table)
-
-    def raw_table(self, *, strict: bool = True) -> Table:
-        """Return the table in an output that is not a JSON object; cached.
+    def table(self, *, strict: bool = False) -> Table:
+        """Return the output as a table, in whichever format; cached.
 
         Args:
-            strict: whether an untyped table is refused if types must be strict. False if the reference has
-                no types either.
+            strict: whether an untyped table is refused if types must be strict, as they must if the reference
+                has types.
         """
-        read = read_csv if plain_type(self.step.get("output_media_type")) == CSV else read_table
-        if self.budget.quick and read not in self._known:
+        if self.budget.quick and Table not in self._known:
             self.budget.spend(steps_to_read(self.step.get("output")))
-        table = self.output(read)
+        is_csv = plain_type(self.step.get("output_media_type")) == CSV
+        read = partial(read_table, as_csv=is_csv)
+        table = self.remember(Table, lambda: read_output(self.step, read))
         if strict and self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")
         return table
 
-    def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
-        """Return `compute()`, cached for the `owner`, such as a comparator, unless it raises."""
-        known = self._known
-        if owner not in known:
-            known[owner] = compute()
-        return cast(T, known[owner])
+    def results(self, *, strict: bool = False) -> SparqlResults:
+        """Return the output as SPARQL results; cached. See `table`."""
+        table = self.table(strict=strict)
+        wrapped = {"output": table.document}
+        return self.remember(
+            results_of, lambda: read_output(wrapped, lambda it: results_of(it, has_blanks=table.has_blanks))
+        )
 
     def graph(self, read: Callable[[Source], Graph]) -> Graph:
         """Return the output as RDF, cached by `read`, which is `read_dataset` or `read_union`."""
-        output = self.output(as_it_is)
-        return self._read({"output": Source(output, self.step.get("output_media_type"), self.budget)}, read)
+        source = None
+        if (output := self.step.get("output")) is not None:
+            source = Source(output, self.step.get("output_media_type"), self.budget)
+        return self.remember(read, lambda: read_output({"output": source}, read))
 
     def kind(self) -> str | None:
         """Return what the output is, for errors; None if it is neither a graph nor SPARQL results."""
@@ -139,8 +138,6 @@ class ActualStep:
                 return GRAPH
         with suppress(MalformedStep):
             return kind_of(self.results())
-        with suppress(MalformedStep):
-            return kind_of(self.table(strict=False))
         return None
 
     def unlike(self, expected: str, error: MalformedStep) -> MalformedStep:
@@ -150,25 +147,11 @@ class ActualStep:
             return error
         return MalformedStep(f"output: expected {expected}, got {found}")
 
-    def _read(self, step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-        known = self._known
-        if read not in known:
-            try:
-                known[read] = read_output(step, read)
-            except MalformedStep as error:
-                known[read] = _Unreadable(error)
-        value = known[read]
-        if type(value) is _Unreadable:
-            raise MalformedStep(value)
-        return cast(T, value)
-
-    @property
-    def parsed(self) -> Any:
-        """The output, decoded if it was read as SPARQL results or as a table; blank for an empty graph."""
-        document = self._known.get(read_document)
-        table = self._known.get(read_table) or self._known.get(read_csv)
-        if any(type(known) is Graph and not known.statements for known in self._known.values()):
-            return ""
-        if type(table) is Table and (table.typed or not self.budget.strict_types):
-            return table.document
-        return self.step.get("output") if type(document) in {_Unreadable, NoneType} else document
+    def is_empty(self) -> bool:
+        """Whether the output was read as a table without rows, or as a graph without statements."""
+        for known in self._known.values():
+            if type(known) is Graph and not known.statements:
+                return True
+            if type(known) is Table and (known.typed or not self.budget.strict_types):
+                return is_empty(known.document)
+        return False

@@ -21,6 +21,7 @@ from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
+from graphrag_eval_async.steps.formats.reading import results_in
 from graphrag_eval_async.steps.graphs.step import GraphStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
@@ -28,7 +29,6 @@ from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
 from graphrag_eval_async.steps.sparql.comparison import check_required
 from graphrag_eval_async.steps.sparql.plain import are_plain
-from graphrag_eval_async.steps.sparql.results import results_in
 from graphrag_eval_async.steps.sparql.step import SparqlStep
 from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator

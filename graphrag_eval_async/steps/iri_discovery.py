@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.steps.actual import ActualStep, Score
-    from graphrag_eval_async.steps.sparql.tables import Table
+    from graphrag_eval_async.steps.formats.reading import Table
 
 # Characters that no IRI contains: https://www.w3.org/TR/turtle/#grammar-production-IRIREF
 _OUTSIDE = r'\s\x00-\x20<>"{}|\\^`'
@@ -52,7 +52,7 @@ def _discovered(actual: ActualStep) -> frozenset[str]:
     """The IRIs in the results of a search, in whichever format; of untyped cells, the texts of all."""
     with suppress(MalformedStep):
         return actual.output(_read_uri_bindings)
-    table = actual.raw_table()
+    table = actual.table(strict=True)
     return actual.remember(_discovered, lambda: read_output({"output": table}, _read_cells))
 
 

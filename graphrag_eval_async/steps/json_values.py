@@ -8,10 +8,10 @@ import msgspec
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
-from graphrag_eval_async.steps.actual import as_it_is, read_output
+from graphrag_eval_async.steps.actual import read_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from graphrag_eval_async.steps.actual import Score
 
@@ -61,14 +61,11 @@ def _same_booleans(left: Any, right: Any) -> bool:
 
 def json_comparator(step: Mapping[str, Any]) -> Score:
     """Return a comparator: 1 if the outputs are equal as JSON, ignoring white space and key order."""
-    return _comparator(step, read_json)
+    expected = read_output(step, read_json)
+    return lambda actual: float(json_equal(expected, actual.output(read_json)))
 
 
 def same_output_comparator(step: Mapping[str, Any]) -> Score:
     """Return a comparator: 1 if the outputs are equal, texts exactly and decoded values as JSON."""
-    return _comparator(step, as_it_is)
-
-
-def _comparator(step: Mapping[str, Any], read: Callable[[Any], Any]) -> Score:
-    expected = read_output(step, read)
-    return lambda actual: float(json_equal(expected, actual.output(read)))
+    expected = read_output(step, lambda output: output)
+    return lambda actual: float(json_equal(expected, actual.step.get("output")))

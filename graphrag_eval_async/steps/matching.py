@@ -206,9 +206,9 @@ class _Matcher:
         if steps[blamed].get("status") != "success":
             return "step_error"
         actual = self.compared.get(blamed)
-        output = steps[blamed].get("output") if actual is None else actual.parsed
         wanted = self.short.step.step
-        if _is_nothing(output) and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
+        is_nothing = _is_nothing(steps[blamed].get("output")) or (actual is not None and actual.is_empty())
+        if is_nothing and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
             return "empty_result"
         found = "wrong_query_result"
         if actual is not None and (*self.short.place, blamed) not in self.errors:

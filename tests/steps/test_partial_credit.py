@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.formats.results import results_of
 from graphrag_eval_async.steps.sparql.budget import (
     EXACT_PAIRING_STEPS,
     QUICK_COMPARISONS,
@@ -24,10 +25,9 @@ from graphrag_eval_async.steps.sparql.budget import (
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
 from graphrag_eval_async.steps.sparql.differences import Differences
 from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
-from graphrag_eval_async.steps.sparql.results import results_of
 from tests.cpu import affordable
+from tests.steps.results import read_results
 from tests.steps.test_sparql_oracle import XSD, Case, Table, Term, encode, literal, near, number, truth
-from tests.steps.test_sparql_read import read_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

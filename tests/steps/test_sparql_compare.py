@@ -10,7 +10,7 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
 from tests.cases import each
-from tests.steps.test_sparql_read import read_results
+from tests.steps.results import read_results
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -437,23 +437,3 @@ def test_integers_that_happen_to_share_a_hash_are_compared() -> None:
     rows = [[(str((-2) ** (row % 1000)), "integer"), str(row)] for row in range(3000)]
     assert len({hash(int(row[0][0])) for row in rows}) < 130
     assert score(table(rows), table([row[::-1] for row in rows[::-1]], "w")) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("expected", "flaw"),
-    [
-        (
-            {"head": {"vars": ["x"]}, "results": {"bindings": [{"x": term("a")}, {"y": term("a")}]}},
-            "output: not SPARQL JSON: results.bindings[1].y: not among head.vars",
-        ),
-        (
-            {"head": {"vars": ["y", "x", "x"]}, "results": {"bindings": []}},
-            "output: not SPARQL JSON: head.vars: 'x' is listed twice",
-        ),
-    ],
-)
-def test_a_reference_is_read_strictly(expected: dict[str, Any], flaw: str) -> None:
-    with pytest.raises(MalformedStep) as error:
-        score(expected, expected)
-    assert str(error.value) == flaw
-    assert score(table([], width=1), expected) == float(not expected["results"]["bindings"])

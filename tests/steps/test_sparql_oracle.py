@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
-from tests.steps.test_sparql_read import read_results
+from tests.steps.results import read_results
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Sequence
 
+    from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.differences import first_of_each
+from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
 from graphrag_eval_async.steps.sparql.columns import values_of
-from graphrag_eval_async.steps.sparql.tsv import XSD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -20,7 +20,7 @@ import orjson
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.records.shapes import GRAPHS, plain_type
-from graphrag_eval_async.steps.sparql.tables import without_fence
+from graphrag_eval_async.steps.formats.reading import without_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
+    from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.columns import Column, Value
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
     from graphrag_eval_async.steps.sparql.rows import Row
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.sparql.expressions import conditions
 from graphrag_eval_async.steps.sparql.terms import (
     is_iri,
@@ -18,7 +19,6 @@ from graphrag_eval_async.steps.sparql.terms import (
     unquoted,
 )
 from graphrag_eval_async.steps.sparql.tokens import FORMS, UPDATES, Token
-from graphrag_eval_async.steps.sparql.tsv import XSD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

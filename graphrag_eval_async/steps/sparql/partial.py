@@ -31,10 +31,10 @@ from graphrag_eval_async.steps.sparql.sheets import columns_of, lay_out
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+    from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.columns import Column
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
     from graphrag_eval_async.steps.sparql.sheets import Sheet
 
 SEARCH_STEPS = 4_000_000

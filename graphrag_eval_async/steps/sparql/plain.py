@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphrag_eval_async.steps.sparql.results import FEW_CELLS
+from graphrag_eval_async.steps.formats.results import FEW_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -12,9 +12,9 @@ from graphrag_eval_async.steps.sparql.row_pairs import Side
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.sparql.budget import Budget
     from graphrag_eval_async.steps.sparql.columns import Cell, Value
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
 
 
 class Sheet:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.records.shapes import CSV, TSV, XML
 from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
+from graphrag_eval_async.steps.formats.reading import read_reference
+from graphrag_eval_async.steps.formats.results import is_same_table, results_of
 from graphrag_eval_async.steps.sparql.comparison import (
     agree_but_for_order,
     compare,
@@ -16,45 +16,41 @@ from graphrag_eval_async.steps.sparql.comparison import (
 )
 from graphrag_eval_async.steps.sparql.differences import Differences
 from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
-from graphrag_eval_async.steps.sparql.results import is_same_table, read_document, results_of
-from graphrag_eval_async.steps.sparql.tables import read_strictly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from graphrag_eval_async.steps.differences import Difference
+    from graphrag_eval_async.steps.formats.reading import Table
+    from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
 
 
 class SparqlStep:
     """Compares with reference results, which are decoded and laid out as columns on first use."""
 
-    __slots__ = ("_blanked", "_document", "_is_typed", "_read", "_reference", "_step")
+    __slots__ = ("_blanked", "_reference", "_step", "_table")
 
     def __init__(self, step: Mapping[str, Any]) -> None:
         self._step = step
-        media_type = str(step.get("output_media_type"))
-        self._read: Callable[[Any], dict[str, Any]] = read_document
-        if media_type in (XML, CSV, TSV):
-            self._read = partial(read_strictly, media_type=media_type)
-        self._is_typed = media_type != CSV
-        self._document: dict[str, Any] | None = None
+        self._table: Table | None = None
         self._reference: SparqlReference | None = None
         self._blanked: SparqlReference | None = None
 
-    def document(self) -> dict[str, Any]:
-        if self._document is None:
-            self._document = read_output(self._step, self._read)
-        return self._document
+    def table(self) -> Table:
+        if self._table is None:
+            media_type = str(self._step.get("output_media_type"))
+            self._table = read_output(self._step, lambda output: read_reference(output, media_type))
+        return self._table
 
     def reference(self) -> SparqlReference:
         if self._reference is None:
+            table = self.table()
             try:
-                results = read_output({"output": self.document()}, results_of)
+                results = read_output({"output": table.document}, results_of)
             except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
                 raise MalformedStep(f"output: {error}") from None
-            results.has_blanks = not self._is_typed
+            results.has_blanks = table.has_blanks
             self._reference = self._prepared(results)
         return self._reference
 
@@ -69,7 +65,7 @@ class SparqlStep:
 
     def sides(self, actual: ActualStep) -> tuple[SparqlReference, SparqlResults]:
         """The reference and the actual results, with empty texts unbound if either cannot tell them apart."""
-        reference, results = self.reference(), self.results(actual)
+        reference, results = self.reference(), actual.results(strict=self.table().typed)
         if not (reference.results.has_blanks or results.has_blanks):
             return reference, results
         if self._blanked is None:
@@ -77,21 +73,10 @@ class SparqlStep:
             self._blanked = reference if blanked is reference.results else self._prepared(blanked)
         return self._blanked, results.blanked()
 
-    def results(self, actual: ActualStep) -> SparqlResults:
-        """The actual results, in whichever format."""
-        try:
-            actual.output(read_document)
-        except MalformedStep:
-            return actual.table(strict=self._is_typed)
-        return actual.results()
-
     def is_same(self, actual: ActualStep) -> bool:
-        """Whether the actual output is the same JSON."""
-        try:
-            document = actual.output(read_document)
-        except MalformedStep:
-            return False
-        return is_same_table(self.document(), document)
+        """Whether both are the same table, read from whichever formats."""
+        table = self.table()
+        return is_same_table(table.document, actual.table(strict=table.typed).document)
 
     def score(self, actual: ActualStep) -> float:
         if self.is_same(actual):

@@ -6,8 +6,8 @@ import re
 from math import isfinite
 from urllib.parse import urljoin
 
+from graphrag_eval_async.steps.formats.tsv import ESCAPES, XSD
 from graphrag_eval_async.steps.sparql.tokens import unescape
-from graphrag_eval_async.steps.sparql.tsv import ESCAPES, XSD
 
 _NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match

@@ -1,4 +1,4 @@
-"""Converts tables that tools return instead of SPARQL results JSON to its object form.
+"""Reads tables in whichever format as objects of SPARQL results JSON.
 
 Cells of XML and TSV have types. Cells of CSV, Markdown and lists of objects are untyped. They equal any term
 of the same text: an IRI in full or in angle brackets, a blank node with or without `_:`, a literal by its
@@ -11,27 +11,22 @@ from __future__ import annotations
 
 import csv
 import io
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from typing import Any, NamedTuple
 
 import orjson
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import LARGE_BYTES
-from graphrag_eval_async.records.outputs import unwrapped
 from graphrag_eval_async.records.shapes import CSV, TSV, XML
-from graphrag_eval_async.steps.sparql.results import results_of
-from graphrag_eval_async.steps.sparql.tsv import XSD, is_iri, is_variable, number_type, read_tsv
-from graphrag_eval_async.steps.sparql.xml_results import read_xml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from graphrag_eval_async.steps.sparql.results import SparqlResults
+from graphrag_eval_async.steps.formats.tsv import XSD, is_iri, is_variable, number_type, read_tsv
+from graphrag_eval_async.steps.formats.xml_results import read_xml
 
 _STEPS_PER_VALUE = 8
 _ANY_COLUMNS = 50
+
+_pipes = re.compile(r"(?<!\\)\|").split
+_is_rule = re.compile(r":?-+:?").fullmatch
 
 
 class Table(NamedTuple):
@@ -48,78 +43,92 @@ class Table(NamedTuple):
     has_blanks: bool = False
 
 
-def results_of_table(table: Table) -> SparqlResults:
-    """Return the results in a table; raises what `results_of` raises."""
-    results = results_of(table.document)
-    results.has_blanks = table.has_blanks
-    return results
+def read_document(output: Any) -> dict[str, Any]:
+    """The object of SPARQL results JSON. Its contents are not checked."""
+    document = _value(output)
+    if not isinstance(document, dict):
+        raise MalformedStep(f"not SPARQL JSON: expected an object, got {type(document).__name__}")
+    return document
 
 
-def read_table(output: Any) -> Table:
-    """The table in an output that is not a JSON object.
-
-    The first character decides which format is tried: `<` XML, `?` or `$` TSV unless the header has commas,
-    `|` Markdown, `[` a list of objects, `{` results as Python shows a dict, any other CSV. Any of them may
-    be wrapped, as `unwrapped` says. The whole output must be the table, in a code fence or not; each
-    reader's docstring says what it requires. A boolean is the result of ASK.
-    """
-    if isinstance(output, bool):
-        return Table(_answer(output), typed=True)
-    if isinstance(output, list):
-        return Table(_read_objects(output), typed=False)
-    text = without_fence(output.lstrip("\ufeff \t\r\n")) if isinstance(output, str) else ""
-    first = text[:1]
-    inner = unwrapped(output) if first in ("{", '"') or isinstance(output, dict) else output
-    if not isinstance(inner, dict) and inner != output:
-        return read_table(inner)
-    if first == "<":
-        return Table(read_xml(text), typed=True)
-    if first in ("?", "$") and "," not in text.partition("\n")[0]:
-        return Table(read_tsv(text), typed=True)
-    if first == "|":
-        return Table(_read_markdown(text), typed=False, has_blanks=True)
-    if first == "[":
-        return Table(_read_objects(_decoded(text)), typed=False)
-    if first == "{" and isinstance(document := _decoded(text), dict):
-        return Table(document, typed=True)
-    if not first:
-        raise MalformedStep("neither SPARQL results nor a table")
-    return Table(_read_csv(text), typed=False, has_blanks=True)
+def results_in(output: Any) -> dict[str, Any] | None:
+    """The object of an output that is JSON with the keys of SPARQL results; None if it is something else."""
+    if isinstance(output, str) and '"bindings"' not in output and '"boolean"' not in output:
+        return None
+    try:
+        document = read_document(output)
+    except MalformedStep:
+        return None
+    results = document.get("results")
+    is_table = isinstance(results, dict) and isinstance(results.get("bindings"), list)
+    is_answer = isinstance(document.get("boolean"), bool)
+    return document if isinstance(document.get("head"), dict) and (is_table or is_answer) else None
 
 
-def read_csv(output: Any) -> Table:
-    """The table in an output that is said to be CSV, of which a header alone is a table without rows.
-
-    What is, or begins like, another format is read as `read_table` does.
-    """
-    text = output.lstrip("\ufeff") if isinstance(output, str) else ""
-    if text[:1] in ("?", "$"):
-        with suppress(MalformedStep):
-            return Table(read_tsv(text), typed=True)
-    elif text[:1] in ("", *"<|[{`"):
-        return read_table(output)
-    return Table(_read_csv(text, alone=True), typed=False, has_blanks=True)
-
-
-def read_strictly(output: Any, media_type: str) -> dict[str, Any]:
-    """The results in a text of `media_type`, XML, CSV or TSV, which must be that; of a reference step.
-
-    Raises:
-        MalformedStep: it is not SPARQL XML, SPARQL TSV, or CSV whose first line is a header of variables.
-    """
-    name, read = _STRICT[media_type]
+def read_reference(output: Any, media_type: str) -> Table:
+    """The table in the output of a reference step, which must be of this media type."""
+    if media_type not in (XML, CSV, TSV):
+        return Table(read_document(output), typed=True)
     if not isinstance(output, str):
-        raise MalformedStep(f"expected the text of SPARQL {name}, got {type(output).__name__}")
-    return read(output.lstrip("\ufeff"))
+        raise MalformedStep(f"expected the text of {media_type}, got {type(output).__name__}")
+    text = output.lstrip("\ufeff")
+    if media_type == CSV:
+        return Table(_read_csv(text, alone=True), typed=False, has_blanks=True)
+    return Table(read_xml(text) if media_type == XML else read_tsv(text), typed=True)
+
+
+def read_table(output: Any, *, as_csv: bool = False) -> Table:
+    """The table in an output.
+
+    A value of JSON is the object of SPARQL results, a list of objects, or the boolean of ASK. Otherwise, the
+    first character decides which format is tried: `<` XML, `?` or `$` TSV unless the header has commas, `|`
+    Markdown, any other CSV. The whole output must be the table, in a code fence or not; each reader's
+    docstring says what it requires. `as_csv`: it is said to be CSV; then a header alone is a table, too.
+    """
+    value = _value(output)
+    if isinstance(value, dict):
+        return Table(value, typed=True)
+    if isinstance(value, bool):
+        return Table(_answer(value), typed=True)
+    if isinstance(value, list):
+        return Table(_read_objects(value), typed=False)
+    if not isinstance(value, str) or not value:
+        raise _neither()
+    if value[0] == "<":
+        return Table(read_xml(value), typed=True)
+    if value[0] == "|":
+        return Table(_read_markdown(value), typed=False, has_blanks=True)
+    if value[0] in "?$" and "," not in value.partition("\n")[0]:
+        try:
+            return Table(read_tsv(value), typed=True)
+        except MalformedStep:
+            if not as_csv:
+                raise
+    return Table(_read_csv(value, alone=as_csv), typed=False, has_blanks=True)
+
+
+def _value(output: Any, *, may_wrap: bool = True) -> Any:
+    """The value of JSON, or of a dict or list as Python shows it; any other text without its code fence.
+
+    It may be wrapped: as the text of a JSON string, and once under the only key of an object.
+    """
+    if isinstance(output, str):
+        text = without_fence(output.lstrip("\ufeff \t\r\n"))
+        value = _decoded(text)
+        return value if value is text else _value(value, may_wrap=may_wrap)
+    if may_wrap and isinstance(output, dict) and len(output) == 1 and not {"head", "boolean"} & output.keys():
+        inner = _value(next(iter(output.values())), may_wrap=False)
+        return inner if not isinstance(inner, dict) or "head" in inner else output
+    return output
 
 
 def steps_to_read(output: Any) -> int:
-    """Approximate number of steps of a `Budget` that reading an output as a table takes."""
+    """Approximate number of steps of a `Budget` that reading a table takes; JSON objects are quick."""
     if isinstance(output, dict):
         output = next(iter(output.values()), None)
     if isinstance(output, list):
         return sum(1 + len(row) if isinstance(row, dict) else 1 for row in output) * _STEPS_PER_VALUE
-    return len(output) if isinstance(output, str) else 0
+    return len(output) if isinstance(output, str) and output.lstrip()[:1] != "{" else 0
 
 
 def without_fence(text: str) -> str:
@@ -130,24 +139,28 @@ def without_fence(text: str) -> str:
     return end[3:-3].partition("\n")[2].lstrip()
 
 
+def _neither(problem: str = "") -> MalformedStep:
+    return MalformedStep("neither SPARQL results nor a table" + (problem and f"; {problem}"))
+
+
 def _decoded(text: str) -> Any:
+    """The value of text that looks like JSON, or like a dict or list as Python shows it; else the text."""
+    if text[:1] not in ("{", "[", '"'):
+        return text
     try:
         return orjson.loads(text)
     except ValueError as error:
+        if text[0] == '"':  # A cell of CSV.
+            return text
         is_small = len(text) < LARGE_BYTES and text.count("[") + text.count("{") < 10_000
-        if text.startswith(("{'", "[{'")) and is_small:
-            return _literal(text)
-        raise MalformedStep(f"neither SPARQL results nor a table; as JSON: {error}") from None
-
-
-def _literal(text: str) -> Any:
-    """A dict or list from its Python `repr`: some frameworks pass on `str` of a tool's return value."""
+        if not text.startswith(("{'", "[{'")) or not is_small:
+            raise MalformedStep(f"not JSON: {error}") from None
     import ast  # Takes a millisecond to import, and few need it.
 
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise MalformedStep("neither SPARQL results nor a table; as Python: not a literal") from None
+        raise MalformedStep("neither JSON nor a literal of Python") from None
 
 
 def _read_objects(rows: Any) -> dict[str, Any]:
@@ -169,11 +182,9 @@ def _read_objects(rows: Any) -> dict[str, Any]:
 
 
 def _json_term(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        return _untyped(value)
     if isinstance(value, bool):
         return {"value": "true" if value else "false", "datatype": f"{XSD}boolean"}
-    if not isinstance(value, int | float):
+    if not isinstance(value, str | int | float):
         raise MalformedStep("a list of objects that are not flat")
     try:
         return _untyped(str(value))
@@ -193,19 +204,17 @@ def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
     if words and words[-1] in ("true", "false") and words[:-1] in ([], ["_askresult"]):
         return _answer(words[-1] == "true")
     if not text.strip():
-        raise MalformedStep("neither SPARQL results nor a table; as CSV: empty, a header is missing")
+        raise _neither("as CSV: empty, a header is missing")
     try:
         header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), newline=""), strict=True)
     except (csv.Error, ValueError) as error:
-        raise MalformedStep(f"neither SPARQL results nor a table; as CSV: {error}") from None
+        raise _neither(f"as CSV: {error}") from None
     if all(name[:1] in ("?", "$") for name in header):
         header = [name[1:] for name in header]
     is_alone = not alone and not rows and (len(header) == 1 or not text.endswith("\n"))
     if is_alone or not all(map(is_variable, header)):
-        raise MalformedStep(
-            "neither SPARQL results nor a table: not JSON, XML, TSV, Markdown or a list of objects; as "
-            "CSV, the first line is not a header or is the only line"
-        )
+        what = "not JSON, XML, TSV, Markdown or a list of objects; as CSV, the first line"
+        raise _neither(f"{what} is not a header or is the only line")
     if len(header) == 1:
         rows = [row or [""] for row in rows]
     return _untyped_table(header, rows)
@@ -216,28 +225,13 @@ def _read_markdown(text: str) -> dict[str, Any]:
 
     Empty cells are unbound. A pipe in a cell has a backslash before it.
     """
-    lines = [line.strip() for line in text.strip().split("\n")]
-    if len(lines) < 2 or "\0" in text or not all(map(_is_in_pipes, lines)):
+    lines = [_pipes(line.strip()) for line in text.strip().split("\n")]
+    if len(lines) < 2 or any(len(cells) < 3 or cells[0] or cells[-1] for cells in lines):
         raise MalformedStep("not one Markdown table: a line does not begin and end with a pipe")
-    header, dashes, *rows = map(_markdown_cells, lines)
+    header, dashes, *rows = [[cell.strip().replace("\\|", "|") for cell in cells[1:-1]] for cells in lines]
     if len(dashes) != len(header) or not all(map(_is_rule, dashes)):
         raise MalformedStep("not one Markdown table: the second line must be dashes")
     return _untyped_table([name.removeprefix("?") for name in header], rows)
-
-
-def _is_in_pipes(line: str) -> bool:
-    return len(line) > 1 and line[0] == line[-1] == "|" and line[-2] != "\\"
-
-
-def _markdown_cells(line: str) -> list[str]:
-    # "\0", which is not in the text, replaces a pipe inside a cell.
-    cells = line[1:-1].replace("\\|", "\0").split("|")
-    return [cell.strip().replace("\0", "|") for cell in cells]
-
-
-def _is_rule(cell: str) -> bool:
-    dashes = cell.removeprefix(":").removesuffix(":")
-    return bool(dashes) and not dashes.strip("-")
 
 
 def _untyped_table(names: list[str], rows: list[list[str]]) -> dict[str, Any]:
@@ -268,10 +262,3 @@ def _untyped(text: str) -> dict[str, Any]:
         return {"value": text, "datatype": f"{XSD}boolean"}
     datatype = number_type(text.strip(" \t\r\n"))
     return {"value": text, "datatype": datatype} if datatype else {"value": text}
-
-
-_STRICT: Mapping[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
-    XML: ("XML", read_xml),
-    CSV: ("CSV", partial(_read_csv, alone=True)),
-    TSV: ("TSV", read_tsv),
-}

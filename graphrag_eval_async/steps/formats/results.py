@@ -1,0 +1,178 @@
+"""SPARQL 1.1 Query Results JSON, and the columns of the results in it.
+
+https://www.w3.org/TR/sparql11-results-json/
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import orjson
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.sparql.columns import Column, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_PLAIN = {str, NoneType}
+
+# A larger table with more cells than this per bound cell is refused.
+FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
+
+
+class _Term(msgspec.Struct, gc=False):
+    value: str | dict[str, Any]
+    datatype: str | None = None
+    type: Any = None
+
+
+class _Head(msgspec.Struct, gc=False):
+    vars: list[str]
+
+
+class _Bindings(msgspec.Struct, gc=False):
+    bindings: list[dict[str, _Term]]
+
+
+class _Select(msgspec.Struct, gc=False):
+    head: _Head
+    results: _Bindings
+
+
+class _Ask(msgspec.Struct, gc=False):
+    head: dict[str, Any]
+    boolean: bool
+
+
+@dataclass(slots=True, eq=False)
+class SparqlResults:
+    """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows.
+
+    `columns` has a column for each of the `variables` that is bound in at least one row; others would waste
+    memory. `flaw` describes a mistake that was tolerated in reading, if any. `has_blanks`: whether unbound
+    cells may be empty texts, which formats such as CSV cannot tell from them.
+    """
+
+    variables: Collection[str] = ()
+    columns: Sequence[Column] = ()
+    row_count: int = 0
+    boolean: bool | None = None
+    flaw: str | None = None
+    has_blanks: bool = False
+    _distinct: SparqlResults | None = field(default=None, init=False)
+    _blanked: SparqlResults | None = field(default=None, init=False)
+
+    def named(self, names: Iterable[str]) -> list[Column]:
+        """The columns of these variables, except variables without a column."""
+        columns = {column.name: column for column in self.columns}
+        return [columns[name] for name in names if name in columns]
+
+    def distinct(self) -> SparqlResults:
+        """The results without repeated rows, computed on first use. There must be columns."""
+        if self._distinct is None:
+            cells = (column.cells() if column.types - _PLAIN else column.texts for column in self.columns)
+            rows = dict(zip(zip(*cells, strict=True), count())).values()
+            columns = [column.at(rows) for column in self.columns]
+            self._distinct = SparqlResults(self.variables, columns, len(rows))
+        return self._distinct
+
+    def blanked(self) -> SparqlResults:
+        """The results with empty texts unbound, as CSV has them, computed on first use."""
+        if self._blanked is None:
+            columns = [column.blanked() if "" in column.texts else column for column in self.columns]
+            bound = [column for column in columns if column.types != {NoneType}]
+            changed = any(one is not other for one, other in zip(columns, self.columns, strict=True))
+            self._blanked = replace(self, columns=bound) if changed else self
+        return self._blanked
+
+
+def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether both have the same variables and equal rows; `one` is known to be SPARQL results."""
+    if "results" not in one or "boolean" in other:
+        return False
+    try:
+        if one["results"]["bindings"] != other["results"]["bindings"]:
+            return False
+        variables, others = one["head"]["vars"], other["head"]["vars"]
+        return variables == others or sorted(variables) == sorted(others)
+    except (KeyError, TypeError):  # The other one is not SPARQL results.
+        return False
+
+
+def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlResults:
+    """The results in a document.
+
+    A variable listed twice in `head.vars`, or bound without being listed, is ignored and noted as `flaw`.
+
+    Raises:
+        MalformedStep: it is something else; the message says where.
+        ComparisonBudgetExceeded: the table is so sparse that columns of its cells cannot be afforded.
+    """
+    if "boolean" in document:
+        if "results" in document:
+            raise _malformed("both boolean and results")
+        return SparqlResults(boolean=_checked(document, _Ask).boolean)
+    select = _checked(document, _Select)
+    names, rows = select.head.vars, select.results.bindings
+    variables, used = dict.fromkeys(names), dict.fromkeys(chain.from_iterable(rows))
+    bound = [name for name in variables if name in used]
+    cells = len(bound) * len(rows)
+    if cells > FEW_CELLS and cells > (few := sum(map(len, rows))) * _CELLS_PER_BOUND:
+        what = f"{len(bound)} columns of {len(rows)} rows"
+        raise ComparisonBudgetExceeded(f"{what}: too sparse, only {few} bound cells")
+    flaw = None
+    if len(variables) < len(names):
+        flaw = f"head.vars: {Counter(names).most_common(1)[0][0]!r} is listed twice"
+    elif len(bound) < len(used):
+        name = next(name for name in used if name not in variables)
+        flaw = f"results.bindings: {name!r} is bound but not among head.vars"
+    columns = [_column(name, [row.get(name) for row in rows]) for name in bound]
+    return SparqlResults(variables, columns, len(rows), flaw=flaw, has_blanks=has_blanks)
+
+
+def _checked(document: dict[str, Any], kind: type[S]) -> S:
+    try:
+        return msgspec.convert(document, kind)
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise _malformed(str(error)) from None
+
+
+def _malformed(problem: str) -> MalformedStep:
+    return MalformedStep(f"not SPARQL JSON: {problem}")
+
+
+def _column(name: str, cells: list[_Term | None]) -> Column:
+    bound = [cell for cell in cells if cell is not None]
+    texts: list[Any] = [cell.value for cell in bound]
+    if dict in set(map(type, texts)):
+        texts = [_text(cell) for cell in bound]
+    values = values_of(texts, [cell.datatype for cell in bound])
+    if len(bound) == len(cells):
+        return Column(name, texts, values)
+    spread = _spread(texts, cells)
+    return Column(name, spread, spread if values is texts else _spread(values, cells))
+
+
+def _text(term: _Term) -> str:
+    """The text of a term; of a triple, its canonical JSON."""
+    if isinstance(term.value, str):
+        return term.value
+    try:
+        if term.type != "triple":
+            raise _malformed("results.bindings: the value of a term is an object, and it is no triple")
+        return orjson.dumps(term.value, option=orjson.OPT_SORT_KEYS).decode()
+    except orjson.JSONEncodeError as error:
+        raise _malformed(f"results.bindings: a triple: {error}") from None
+
+
+def _spread(bound: Iterable[Any], cells: list[_Term | None]) -> list[Any]:
+    supply = iter(bound)
+    return [None if cell is None else next(supply) for cell in cells]
