@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
+from itertools import count, repeat
+from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=msgspec.Struct)
 
 _PLAIN = {str, NoneType}
+
+_VALUE, _DATATYPE = attrgetter("value"), attrgetter("datatype")
 
 # A larger table with more cells than this per bound cell is refused.
 FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
@@ -122,7 +125,7 @@ def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlR
         return SparqlResults(boolean=_checked(document, _Ask).boolean)
     select = _checked(document, _Select)
     names, rows = select.head.vars, select.results.bindings
-    variables, used = dict.fromkeys(names), dict.fromkeys(chain.from_iterable(rows))
+    variables, used = dict.fromkeys(names), set().union(*rows)
     bound = [name for name in variables if name in used]
     cells = len(bound) * len(rows)
     if cells > FEW_CELLS and cells > (few := sum(map(len, rows))) * _CELLS_PER_BOUND:
@@ -132,9 +135,9 @@ def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlR
     if len(variables) < len(names):
         flaw = f"head.vars: {Counter(names).most_common(1)[0][0]!r} is listed twice"
     elif len(bound) < len(used):
-        name = next(name for name in used if name not in variables)
+        name = min(used.difference(variables))
         flaw = f"results.bindings: {name!r} is bound but not among head.vars"
-    columns = [_column(name, [row.get(name) for row in rows]) for name in bound]
+    columns = [_column(name, [*map(dict.get, rows, repeat(name))]) for name in bound]
     return SparqlResults(variables, columns, len(rows), flaw=flaw, has_blanks=has_blanks)
 
 
@@ -150,11 +153,11 @@ def _malformed(problem: str) -> MalformedStep:
 
 
 def _column(name: str, cells: list[_Term | None]) -> Column:
-    bound = [cell for cell in cells if cell is not None]
-    texts: list[Any] = [cell.value for cell in bound]
+    bound = [*filter(None, cells)]
+    texts: list[Any] = [*map(_VALUE, bound)]
     if dict in set(map(type, texts)):
         texts = [_text(cell) for cell in bound]
-    values = values_of(texts, [cell.datatype for cell in bound])
+    values = values_of(texts, [*map(_DATATYPE, bound)])
     if len(bound) == len(cells):
         return Column(name, texts, values)
     spread = _spread(texts, cells)

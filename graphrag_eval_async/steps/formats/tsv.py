@@ -17,10 +17,10 @@ _OUTSIDE = r"""<>"{}|^`\\\x00-\x20"""
 _IRI = rf"<([^:{_OUTSIDE}]*+:[^{_OUTSIDE}]*+)>"
 is_iri = re.compile(_IRI).fullmatch
 """Whether text is an absolute IRI in angle brackets."""
-# Alternatives begin differently, and repetition is possessive, so the patterns never backtrack.
+# Alternatives begin differently, so the patterns never backtrack for long.
 _find_escapes = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.?))", re.DOTALL).sub
 _literal = re.compile(
-    rf"""(?:"((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)')(?:@([A-Za-z]++(?:-[A-Za-z0-9]++)*+)|\^\^{_IRI})?""",
+    rf"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^{_IRI})?""",
     re.DOTALL,
 ).fullmatch
 
