@@ -45,7 +45,7 @@ from graphrag_eval_async.steps.sparql.budget import EXACT_PAIRING_STEPS, SEARCH_
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.agent import MAX_CONCURRENCY
 from graphrag_eval_async.threads import CLOSING_SECONDS
-from graphrag_eval_async.traces import grouping, plain, spans
+from graphrag_eval_async.traces import grouping, plain
 from graphrag_eval_async.usual import LARGE_BYTES
 
 ROOT = Path(__file__).parents[1]
@@ -86,7 +86,7 @@ DEFAULTS = {
     "requests to the receiver at a time": f"{receiving.MAX_WAITING}",
     "length of a request, as sent and decompressed": size(MAX_LINE_BYTES),
     "time for the body of a request": f"{receiving.BODY_SECONDS:g} s",
-    "depth of a history; of an attribute of a span": f"{plain.MAX_DEPTH}; {spans.DEPTH}",
+    "depth of a history; of an attribute of a span": f"{plain.MAX_DEPTH}; {plain.MAX_ATTRIBUTE_DEPTH}",
     "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
     "work of finding the best pairing of columns for [partial credit](scoring.md#partial-credit)": (
         f"{partial.SEARCH_STEPS:,} cells or so"

@@ -17,8 +17,9 @@ from graphrag_eval_async.records import FileId, Line
 from graphrag_eval_async.sources import Source
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 from graphrag_eval_async.traces.grouping import LateSpans, TraceGroups
-from graphrag_eval_async.traces.otlp import response_of_spans, spans_of_line
+from graphrag_eval_async.traces.otlp import response_of_spans
 from graphrag_eval_async.traces.questions import QuestionTexts
+from graphrag_eval_async.traces.spans import spans_of_line
 from graphrag_eval_async.usual import LARGE_BYTES
 
 if TYPE_CHECKING:

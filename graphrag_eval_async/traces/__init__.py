@@ -1,14 +1,16 @@
 """Messages, events and spans of agent frameworks as responses; none of the frameworks is imported."""
 
-from graphrag_eval_async.traces.anthropic import response_from_anthropic
-from graphrag_eval_async.traces.detect import response_from_trace
+from graphrag_eval_async.traces.adapters import (
+    response_from_anthropic,
+    response_from_langchain,
+    response_from_llamaindex,
+    response_from_mcp,
+    response_from_openai,
+    response_from_pydantic_ai,
+    response_from_trace,
+)
 from graphrag_eval_async.traces.format import TraceFormat
-from graphrag_eval_async.traces.langchain import response_from_langchain
-from graphrag_eval_async.traces.llamaindex import response_from_llamaindex
-from graphrag_eval_async.traces.mcp import response_from_mcp
-from graphrag_eval_async.traces.openai import response_from_openai
 from graphrag_eval_async.traces.otlp import responses_from_otlp
-from graphrag_eval_async.traces.pydantic_ai import response_from_pydantic_ai
 from graphrag_eval_async.traces.trace import TraceOptions
 
 __all__ = [

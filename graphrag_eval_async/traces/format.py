@@ -12,9 +12,9 @@ from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_unread
-from graphrag_eval_async.traces.detect import FORMATS, read_trace
+from graphrag_eval_async.traces.adapters import FORMATS, read_trace
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
-from graphrag_eval_async.traces.plain import halves, history_of
+from graphrag_eval_async.traces.plain import history_of, opened
 from graphrag_eval_async.traces.trace import (
     FAILURES,
     Failed,
@@ -131,7 +131,7 @@ class TraceFormat:
         for part in self.select.split(".") if self.select is not None else ():
             holders.append((value, [part]))
             value = _find(value, [part])
-        holders.append((trace, halves(trace)))
+        holders.append((trace, [*opened(trace).keys]))
         own: dict[str, Any] = {}
         for holder, parts in holders:
             if isinstance(holder, dict) and any(parts):

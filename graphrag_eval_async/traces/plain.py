@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from graphrag_eval_async.errors import TraceError
+from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.records.line import repr_of
-from graphrag_eval_async.records.outputs import decoded, unwrapped
+from graphrag_eval_async.records.outputs import decoded
 
 MAX_DEPTH = 200
 """How deep a trace may nest; deeper parts are cut off as text."""
+
+MAX_ATTRIBUTE_DEPTH = 100
+"""How deep JSON text in an attribute of a span may nest; deeper text stays text."""
 
 
 def history_of(value: Any) -> Any:
@@ -27,6 +32,15 @@ def history_of(value: Any) -> Any:
     return as_json(value)
 
 
+class History(NamedTuple):
+    """A history, opened: its messages, items or events, and the keys of the object that held them."""
+
+    items: list[Any]
+    asked: str | None = None
+    said: str | None = None
+    keys: tuple[str, ...] = ()
+
+
 _HALVES = (
     ("messages", "original_input", "request", "all_messages", "_state", "store", "input", "events", "items"),
     ("generated_items", "output", "response", "completion", "choices"),
@@ -34,20 +48,30 @@ _HALVES = (
 _OF_MESSAGES = {"role", "type", "parts"}
 
 
-def halves(history: Any) -> list[str | None]:
-    """The two keys of an object with what was asked for and what came back; one may be absent, or text."""
-    found = history if isinstance(history, dict) else {}
-    lists = [next((key for key in keys if _items(found.get(key))), None) for keys in _HALVES]
-    texts = [next((key for key in keys if text_in(found.get(key)) is not None), None) for keys in _HALVES]
-    return [one or other for one, other in zip(lists, texts, strict=True)] if any(lists) else lists
-
-
-def text_in(half: Any) -> str | None:
-    """What a half says that is text, or has nothing but a `content`; None if it is something else."""
-    half = whole_answer(half)
-    if isinstance(half, dict) and not _OF_MESSAGES & half.keys():
-        return said(half.get("content")) or None
-    return half if isinstance(half, str) else None
+def opened(value: Any) -> History:
+    """The history in a list, or in an object: what was asked for, then what came back; either may be text."""
+    if isinstance(value, list):
+        if any(isinstance(each, list) for each in value):  # MCP has batches.
+            value = [item for each in value for item in (each if isinstance(each, list) else [each])]
+        return History(value)
+    if not isinstance(value, dict):
+        return History([value])
+    lists = [next((key for key in keys if _items(value.get(key))), None) for keys in _HALVES]
+    if not any(lists):
+        return History([value])
+    items: list[Any] = []
+    texts: list[str | None] = [None, None]
+    taken = []
+    for half, key in enumerate(lists):
+        if key is not None:
+            found = _items(value[key])
+            # What came back may repeat what was asked for.
+            items = found if found[: len(items)] == items else items + found
+        else:
+            key = next((each for each in _HALVES[half] if _text_in(value.get(each)) is not None), None)
+            texts[half] = _text_in(value[key]) if key is not None else None
+        taken += [key] if key is not None else []
+    return History(opened(items).items, texts[0], texts[1], tuple(taken))
 
 
 def whole_answer(value: Any) -> Any:
@@ -59,28 +83,25 @@ def whole_answer(value: Any) -> Any:
 def _items(value: Any) -> list[Any]:
     value = whole_answer(value)
     if isinstance(value, dict):
-        found = [each for keys in _HALVES for key in keys if isinstance(each := value.get(key), list)]
-        return found[0] if found else [value] if _OF_MESSAGES & value.keys() else []
+        found = (value.get(key) for keys in _HALVES for key in keys)
+        alone = [value] if _OF_MESSAGES & value.keys() else []
+        return next((each for each in found if isinstance(each, list)), alone)
     return value if isinstance(value, list) else []
 
 
-def list_of(history: Any) -> list[Any]:
-    """The list of messages, items or events: itself, or what an object has under its `halves`, in order."""
-    if isinstance(history, list):
-        return history
-    found: list[Any] = []
-    for key in halves(history):
-        items = _items(history[key]) if key is not None else []
-        # What came back may repeat what was asked for.
-        found = items if items[: len(found)] == found else found + items
-    return found or [history]
+def _text_in(half: Any) -> str | None:
+    """What a half says that is text, or has nothing but a `content`; None if it is something else."""
+    half = whole_answer(half)
+    if isinstance(half, dict) and not _OF_MESSAGES & half.keys():
+        return said(half.get("content")) or None
+    return half if isinstance(half, str) else None
 
 
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     """A value of dicts, lists, strings, numbers, booleans and None.
 
-    Pydantic models get a key ``class`` with the name of their class if they have none: a few formats tell
-    their events by that alone. Exceptions become ``{"type", "message"}``; what has no JSON form, its `repr`.
+    Pydantic models get a key ``class`` with the name of their class if they have none. Exceptions become
+    ``{"type", "message"}``; what has no JSON form, its `repr`.
     """
     if value is None or isinstance(value, str | bool | int | float):
         return value
@@ -97,19 +118,16 @@ def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
 
 
 def _object(value: Any, depth: int) -> Any:
-    if isinstance(value, type):
-        return repr_of(value)
-    for method in ("export", "model_dump", "tolist", "isoformat"):
+    methods = () if isinstance(value, type) else ("export", "model_dump", "tolist", "isoformat")
+    for method in methods:
         convert = getattr(value, method, None)
-        if callable(convert):
-            try:
-                plain = as_json(convert(), depth)
-            except Exception:  # noqa: BLE001, S112  (whatever a method of a foreign object raises)
-                continue
+        with suppress(Exception):  # Whatever a method of a foreign object raises.
+            plain = as_json(convert(), depth) if callable(convert) else None
             if method == "model_dump" and isinstance(plain, dict):
                 plain.setdefault("class", type(value).__name__)
-            return plain
-    if is_dataclass(value):
+            if plain is not None:
+                return plain
+    if methods and is_dataclass(value):
         return {field.name: as_json(getattr(value, field.name), depth) for field in fields(value)}
     return repr_of(value)
 
@@ -118,11 +136,29 @@ def shown(value: Any) -> str:
     """What a value has, for an error: the keys of an object, or of the first in a list."""
     if isinstance(value, list):
         return f"a list, first of {shown(value[0])}" if value else "an empty list"
-    if isinstance(value, dict):
-        return (
-            f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
-        )
-    return f"a {type(value).__name__}"
+    if not isinstance(value, dict):
+        return f"a {type(value).__name__}"
+    return f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
+
+
+def first(value: Mapping[str, Any], *keys: str) -> Any:
+    """The value of the first key that has one; None if none has."""
+    for key in keys:
+        if (found := value.get(key)) is not None:
+            return found
+    return None
+
+
+def dict_at(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The object at a key; empty if there is none."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def list_at(value: Mapping[str, Any], key: str) -> list[Any]:
+    """The list at a key; empty if there is none."""
+    found = value.get(key)
+    return found if isinstance(found, list) else []
 
 
 def seconds_between(starts: Iterable[Any], ends: Iterable[Any]) -> float | None:
@@ -136,13 +172,10 @@ def _seconds(value: Any) -> float | None:
     """Seconds since 1970 of an ISO 8601 text, or of a number of seconds; None if it is neither."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if not isinstance(value, str):
-        return None
-    try:
+    with suppress(TypeError, ValueError):
         time = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+        return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+    return None
 
 
 def text_of(value: Any) -> str:
@@ -151,64 +184,36 @@ def text_of(value: Any) -> str:
         return value
     if value is None:
         return ""
-    if isinstance(value, list) and value and all(isinstance(block, dict) for block in value):
-        texts = [block_text(block) for block in value]
-        if None not in texts:
-            return "\n".join(text for text in texts if text is not None)
+    if isinstance(value, list) and value:
+        texts = [text for block in value if (text := block_text(block)) is not None]
+        if len(texts) == len(value):
+            return "\n".join(texts)
+    return json_of(value)
+
+
+def json_of(value: Any) -> str:
+    """A value as JSON text; as Python shows it where it nests too deep or has too large an integer."""
     try:
         return orjson.dumps(value).decode()
     except (TypeError, ValueError):
-        return repr(value)
+        return repr(as_json(value, MAX_ATTRIBUTE_DEPTH))
 
 
-def message_of_command(value: Any) -> Any:
-    """The message of a tool in the `Command` of LangGraph that it returned; anything else as it is."""
-    update = value.get("update") if isinstance(value, dict) else None
-    messages = update.get("messages") if isinstance(update, dict) else None
-    for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, dict):
-            inner = message.get("kwargs", message.get("data"))
-            if "tool_call_id" in (inner if isinstance(inner, dict) else message):
-                return message
+def structure(value: Any) -> Any:
+    """An object or list for its JSON text; anything else, and what nests too deep, as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
+        with suppress(orjson.JSONDecodeError, UnicodeEncodeError):
+            found = orjson.loads(value)
+            return value if nests_deeper(found, MAX_ATTRIBUTE_DEPTH) else found
     return value
-
-
-def output_of(message: dict[str, Any]) -> Any:
-    """What a tool of LangChain returned: the content, or the artifact if only that has rows."""
-    content, artifact = message.get("content"), message.get("artifact")
-    is_better = _has_rows(artifact) and not _has_rows(content)
-    return documents_of(artifact) if is_better else content
-
-
-def _has_rows(value: Any) -> bool:
-    """Whether a value is results of SPARQL or a list of objects, in whichever form they are read."""
-    value = unwrapped(text_of(value) if isinstance(value, list) else value)
-    if isinstance(value, list):
-        return bool(value) and all(isinstance(each, dict) for each in value)
-    return isinstance(value, dict) and "head" in value
-
-
-def documents_of(output: Any) -> Any:
-    """Documents of LangChain as `retrieval` steps have them, with `id` and `text`; all else as it is."""
-    listed = output if isinstance(output, list) else []
-    documents = [each.get("kwargs", each) for each in listed if isinstance(each, dict)]
-    found = [
-        {"id": each.get("id"), "text": each["page_content"], "metadata": each.get("metadata")}
-        for each in documents
-        if isinstance(each, dict) and "page_content" in each
-    ]
-    return found if found and len(found) == len(listed) else output
 
 
 def said(content: Any) -> str:
     """What a message says: text, or the blocks of it that are text, without calls, thoughts and images."""
     if isinstance(content, str):
         return content
-    if isinstance(content, dict):
-        content = [content]
-    if not isinstance(content, list):
-        return ""
-    texts = (block if isinstance(block, str) else block_text(block) for block in content)
+    blocks = content if isinstance(content, list) else [content]
+    texts = (block if isinstance(block, str) else block_text(block) for block in blocks)
     return "\n".join(text for text in texts if text)
 
 
@@ -216,10 +221,12 @@ def block_text(block: Any) -> str | None:
     """The text of a block of content; None if it is of another kind."""
     if not isinstance(block, dict):
         return None
-    kind = block.get("type", block.get("block_type"))
+    kind = first(block, "type", "block_type", "part_kind")
     if kind == "resource" and isinstance(block.get("resource"), dict):  # Of MCP.
         kind, block = "text", block["resource"]
+    if kind == "user-prompt":
+        return said(block.get("content"))
     if kind in ("text", "input_text", "output_text", "refusal"):
-        text = block.get("text", block.get("refusal", block.get("content")))
+        text = first(block, "text", "refusal", "content")
         return text if isinstance(text, str) else None
     return None

@@ -1,24 +1,24 @@
-"""What an adapter has read of a trace, and the response that it makes."""
+"""What is read of a trace, and the response that it makes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import orjson
 
-from graphrag_eval_async.errors import TraceError, UsageError
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.aliases import UNNAMED
 from graphrag_eval_async.records.decoding import nests_deeper
-from graphrag_eval_async.traces.calls import Call as Call
-from graphrag_eval_async.traces.calls import Early, Pending
-from graphrag_eval_async.traces.plain import MAX_DEPTH, halves, history_of, said, shown, text_in, text_of
+from graphrag_eval_async.traces.messages import ROLES, Call, id_of, name_of
+from graphrag_eval_async.traces.plain import MAX_DEPTH, first, text_of
 from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
+    from graphrag_eval_async.traces.messages import Message
 
 FAILURES = (
     "Error:",  # Common, and how LangGraph begins: "Error: ... Please fix your mistakes."
@@ -31,11 +31,11 @@ FAILURES = (
 ANSWERED = "Final result processed."
 """What the tool returns by which Pydantic AI's agents give an answer that is no text: its arguments."""
 
-MAX_PROBLEMS = 20
-"""How many problems a response lists."""
+MAX_PROBLEMS, MAX_CHARACTERS = 20, 200
+"""How many problems a response lists, and how long the text of one is."""
 
-MAX_CHARACTERS = 200
-"""How long the text of one is."""
+_OPENAI = ("openai", "responses", "agents")
+"""Formats in which results of tools have no images."""
 
 Failed = Callable[[str, str], bool] | Sequence[str]
 
@@ -60,20 +60,20 @@ class TraceOptions(TypedDict, total=False):
     turn: Literal["last", "all"]
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Trace:
-    """Collects what an adapter reads, in the order of the trace.
+    """Collects what is read, in the order of the trace.
 
     Attributes:
-        format: its name.
         calls: of the current turn or, with `turn` "all", of all.
         question: the last text of the user.
         answer: the last text of the agent that came without calls.
         error: why the agent failed, if it did.
-        tokens: by ``input_tokens`` and so on.
-        elapsed_sec: in seconds.
+        times: of the messages of the turns that count.
         more: keys for the response as they are, such as the ids of the trace.
-        found: whether the history is of the format, even if nothing else was read.
+        found: whether the history is of a known format, even if nothing else was read.
+        turns: how often the user spoke.
+        repeated: results of calls that have one.
     """
 
     format: str
@@ -83,34 +83,52 @@ class Trace:
     answer: str | None = None
     error: str | None = None
     tokens: Counter[str] = field(default_factory=Counter)
+    times: list[Any] = field(default_factory=list)
     elapsed_sec: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
     found: bool = False
     problems: Counter[str] = field(default_factory=Counter)
-    _pending: Pending = field(default_factory=Pending)
-    _early: Early = field(default_factory=Early)
+    turns: int = 0
+    repeated: list[Call] = field(default_factory=list)
+    _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)
+    _early: dict[Hashable, deque[Call]] = field(default_factory=dict)  # Results before their calls.
 
     def problem(self, text: str) -> None:
         """Note what is wrong with the trace, once more if it is so again."""
         self.problems[text[:MAX_CHARACTERS]] += 1
 
+    def add(self, message: Message) -> None:
+        """Add what a message says, calls and returns."""
+        shows = message.shows and self.format in _OPENAI and self.answer is None
+        for part in message.parts:
+            if part.ended:
+                self.result(part)
+            else:
+                self.call(part.name, part.args, part.id).is_new = message.is_new
+        # Right after a result, an image shows what was returned.
+        if message.asks and not (shows and self.calls and self.calls[-1].ended):
+            self.ask(message.text)
+        elif message.answers:
+            self.answer = message.text
+        elif message.role not in ROLES:
+            self.problem(f"a message of the unknown role {message.role or 'none'}")
+
     def ask(self, text: str) -> None:
         """The user says something, which begins a turn."""
         self.question, self.answer = text, None
+        self.turns += 1
         if self.turn == "last":
             self.tokens.clear()
-            self._take_early()
-            if self.calls:
-                count = len(self.calls)
-                self.problem(
-                    f"{count} call{'s' * (count > 1)} of earlier turns skipped; turn='all' keeps them"
-                )
-            self.calls = []
-            self._pending = Pending()
+            self.times.clear()
+            if count := len(self.finished()):
+                calls = f"{count} call{'s' * (count > 1)}"
+                self.problem(f"{calls} of earlier turns skipped; turn='all' keeps them")
+                self.calls = []
+                self._waiting.clear()
 
     def call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
         """The agent calls a tool; `args` that are text are JSON, if they can be."""
-        call = Call(_text_or_none(name), id_of(id))
+        call = Call(name_of(name), id_of(id), turn=self.turns)
         if call.name is None:
             self.problem("a call without a name")
         if isinstance(args, str) and args.strip():
@@ -126,97 +144,75 @@ class Trace:
         call.args = {} if args is None or args == "" else args
         self.answer = None
         self.calls.append(call)
-        self._pending.add(call)
-        early = self._early.take(call.id)
-        if early is not None:
-            call.output, call.failed, call.ended = early.output, early.failed, True
+        for key in (None, ("name", call.name)):
+            self._waiting.setdefault(key, deque()).append(call)
+        self.identify(call, call.id)
+        if call.id is not None and (early := self._early.get(call.id)):
+            call.take(early.popleft())
         return call
 
-    def result(
-        self,
-        id: Any,  # noqa: A002  (as formats name it)
-        output: Any,
-        *,
-        failed: bool | None = None,
-        name: Any = None,
-    ) -> None:
-        """A call ends; the first that has this id and no result, or without an id this name."""
-        key, name = id_of(id), _text_or_none(name)
-        call = self._pending.first(key, name)
+    def identify(self, call: Call, id: str | int | None) -> None:  # noqa: A002
+        """Give a call its id, which may become known later."""
+        if id is not None:
+            call.id = id
+            self._waiting.setdefault(id, deque()).append(call)
+
+    def waiting(self, id: str | int | None, name: str | None = None) -> Call | None:  # noqa: A002
+        """The first call without a result that has this id or, without an id, this name if there is one."""
+        calls = self._waiting.get(("name", name) if id is None and name is not None else id)
+        while calls and calls[0].ended:
+            calls.popleft()
+        return calls[0] if calls else None
+
+    def knows(self, id: str | int | None) -> bool:  # noqa: A002
+        """Whether a call has this id, also if it has ended."""
+        return id is not None and id in self._waiting
+
+    def result(self, result: Call, *, args: Any = None) -> None:
+        """A call ends; the first that has this id and no result, or without an id this name.
+
+        With `args`, a result whose call is not there is a call, too.
+        """
+        call = self.waiting(result.id, result.name)
+        if call is None and args is not None and not self.knows(result.id):
+            call = self.call(result.name, args, result.id)
         if call is not None:
-            end(call, output, failed=failed)
-        elif key is not None and self._pending.knows(key):
-            self.problem(f"{key}: more than one result; the first counts")
+            call.take(result)
+        elif self.knows(result.id):
+            self.problem(f"{result.id}: more than one result; the first counts")
+            self.repeated.append(result)
         else:
-            orphan = Call(name, key)
-            end(orphan, output, failed=failed)
-            self._early.add(orphan)
+            result.turn = self.turns
+            self._early.setdefault(result.id, deque()).append(result)
 
-    def waiting(self, id: Any, name: Any = None) -> Call | None:  # noqa: A002  (as formats name it)
-        """The first call without a result that has this id or, without an id, this name."""
-        return self._pending.first(id_of(id), _text_or_none(name))
-
-    def knows(self, id: Any) -> bool:  # noqa: A002  (as formats name it)
-        """Whether a call has this id, also if its result is there."""
-        return id is not None and self._pending.knows(id_of(id))
-
-    def identify(self, call: Call, id: Any) -> None:  # noqa: A002  (as formats name it)
-        """Give a call its id, which became known later."""
-        self._pending.identify(call, id_of(id))
-
-    def reply(self, content: Any) -> None:
-        """The agent says something, without calls."""
-        if text := said(content):
-            self.answer = text
+    def take_early(self) -> list[Call]:
+        """The results whose calls never came, which are kept no longer."""
+        results = [result for queue in self._early.values() for result in queue]
+        self._early.clear()
+        return results
 
     def finished(self) -> list[Call]:
-        """The calls, after the last has been read."""
-        self._take_early()
+        """The calls, after the last has been read; results whose calls never came are steps, too."""
+        for result in self.take_early():
+            self.problem(f"{result.label}: a result without a call")
+            self.calls.append(result)
         return self.calls
 
-    def _take_early(self) -> None:
-        """Results whose calls never came are steps, too."""
-        for call in self._early.take_all():
-            self.problem(f"{call.label}: a result without a call")
-            self.calls.append(call)
+    def use(self, usage: Any) -> None:
+        """Add the tokens of one request, as any of the formats has them."""
+        if isinstance(usage, dict):
+            self.count(
+                input_tokens=first(usage, "input_tokens", "prompt_tokens", "request_tokens"),
+                output_tokens=first(usage, "output_tokens", "completion_tokens", "response_tokens"),
+            )
+            for key in ("cache_creation_input_tokens", "cache_read_input_tokens"):  # Of Anthropic.
+                self.count(input_tokens=usage.get(key))
 
     def count(self, **tokens: Any) -> None:
         """Add tokens of one request, where they are numbers."""
         for key, value in tokens.items():
             if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
                 self.tokens[key] += int(value)
-
-
-def end(call: Call, output: Any, *, failed: bool | None = None) -> None:
-    """Give a call its result."""
-    call.output, call.failed, call.ended = text_of(output), failed, True
-
-
-def calls_of(value: Any, trace: Trace) -> list[Any]:
-    """The calls of a message, where they are a list."""
-    if isinstance(value, list):
-        return value
-    if value:
-        trace.problem(f"calls that are no list: {text_of(value)}")
-    return []
-
-
-def convert(
-    history: Any, name: str, read: Callable[[Any, Trace], None], options: TraceOptions
-) -> dict[str, Any]:
-    """The response that a history makes in the format of that name, which `read` reads."""
-    value = history_of(history)
-    trace = Trace(name, options.get("turn", "last"))
-    given, made = halves(value)
-    if given is not None and (asked := text_in(value[given])) is not None:
-        trace.ask(asked)
-    read(value, trace)
-    if made is not None:
-        trace.reply(text_in(value[made]))
-    is_read = trace.found or trace.question or trace.answer or trace.more
-    if value and not is_read and not trace.finished():
-        raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")
-    return to_response(trace, **options)
 
 
 def to_response(
@@ -229,34 +225,31 @@ def to_response(
     turn: Literal["last", "all"] = "last",  # noqa: ARG001  (`Trace` heeds it)
 ) -> dict[str, Any]:
     """The response that a trace makes; see `TraceOptions`."""
-    trace._take_early()
     is_failed = as_function(failed)
-    names = step_names or {}
-    calls = [call for call in trace.calls if call.output != ANSWERED]
-    steps = [_step(call, trace, is_failed, names) for call in calls]
-    if len(calls) < len(trace.calls) and trace.answer is None:
-        trace.answer = next(text_of(call.args) for call in reversed(trace.calls) if call.output == ANSWERED)
+    calls = trace.finished()
+    answers = [call for call in calls if call.output == ANSWERED]
+    steps = [_step(call, trace, is_failed, step_names or {}) for call in calls if call.output != ANSWERED]
+    if answers and trace.answer is None:
+        trace.answer = text_of(answers[-1].args)
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
         question_id = texts.find(trace.question, trace.problem)
-    response: dict[str, Any] = {} if question_id is None else {"question_id": question_id}
-    if trace.error is not None:
-        response["error"] = trace.error
-    if trace.answer is not None:
-        response["actual_answer"] = trace.answer
-    response["actual_steps"] = steps
     tokens = trace.tokens
     if tokens and "total_tokens" not in tokens:
         tokens["total_tokens"] = tokens["input_tokens"] + tokens["output_tokens"]
-    response |= tokens
-    if trace.elapsed_sec is not None:
-        response["elapsed_sec"] = trace.elapsed_sec
-    response |= {"trace_format": trace.format, **trace.more}
-    if question_id is None and trace.question is not None:
-        response["question"] = trace.question
-    if trace.problems:
-        response["trace_problems"] = listed(trace.problems)
-    return response
+    response: dict[str, Any] = {
+        "question_id": question_id,
+        "error": trace.error,
+        "actual_answer": trace.answer,
+        "actual_steps": steps,
+        **tokens,
+        "elapsed_sec": trace.elapsed_sec,
+        "trace_format": trace.format,
+        **trace.more,
+        "question": trace.question if question_id is None else None,
+        "trace_problems": listed(trace.problems) or None,
+    }
+    return {key: value for key, value in response.items() if value is not None}
 
 
 def _step(
@@ -273,7 +266,9 @@ def _step(
         return step | {"status": "error", "error": "the trace has no result of this call"}
     output = call.output or ""
     is_error = call.failed if call.failed is not None else bool(failed(step["name"], output))
-    return step | {"status": "error" if is_error else "success", "output": output}
+    step["status"] = "error" if is_error else "success"
+    step["output"] = output
+    return step
 
 
 def as_function(failed: Failed) -> Callable[[str, str], bool]:
@@ -283,15 +278,6 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
         raise UsageError(f"failed: expected a list of texts, or a function of name and text, got {failed!r}")
     beginnings = tuple(failed)
     return lambda _, output: output.lstrip().startswith(beginnings)
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None if value is None else str(value)
-
-
-def id_of(value: Any) -> str | int | None:
-    """An id; text and integers are different ids, as in JSON-RPC."""
-    return value if type(value) in (str, int) or value is None else str(value)
 
 
 def listed(problems: Counter[str]) -> list[str]:

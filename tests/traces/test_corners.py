@@ -84,9 +84,11 @@ def test_a_history_of_another_format(read: Any) -> None:
         read([{"kind": "request", "parts": []}])
 
 
-def test_messages_of_the_neighbours() -> None:
-    assert "response_from_anthropic reads it" in response_from_openai(ANTHROPIC)["trace_problems"][0]
-    assert "response_from_openai reads it" in response_from_anthropic(CHAT)["trace_problems"][0]
+def test_messages_of_the_neighbours_are_read() -> None:
+    expected = response_from_openai(CHAT, question_id="q1")
+    for response in (response_from_openai(ANTHROPIC), response_from_anthropic(CHAT)):
+        assert [step["id"] for step in response["actual_steps"]] == ["call_1", "call_2"]
+        assert response["actual_answer"] == expected["actual_answer"]
 
 
 def test_whole_answers_of_the_apis() -> None:

@@ -29,7 +29,7 @@ from graphrag_eval_async.traces import (
     response_from_pydantic_ai,
     response_from_trace,
 )
-from graphrag_eval_async.traces.detect import FORMATS, detect, read_trace
+from graphrag_eval_async.traces.adapters import FORMATS, detect, read_trace
 from tests.traces.histories import (
     ANTHROPIC,
     CHAT,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import UsageError
 from graphrag_eval_async.traces.grouping import KEPT_BYTES, TraceGroup, TraceGroups
-from graphrag_eval_async.traces.otlp import response_of_spans, spans_of_line
-from graphrag_eval_async.traces.spans import Span, size_of
+from graphrag_eval_async.traces.otlp import response_of_spans
+from graphrag_eval_async.traces.spans import Span, size_of, spans_of_line
 from tests.traces.otlp import GEN_AI, line
 from tests.traces.scenario import STEPS
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.traces.detect import read_trace
+from graphrag_eval_async.traces.adapters import read_trace
 from tests.traces.histories import HISTORIES
 
 COUNT = 10_000
@@ -100,7 +100,7 @@ def test_calls_that_are_no_list_are_a_problem(name: str, message: Any, calls: An
         ("openai", {"role": "assistant", "content": "x", "tool_calls": ["lost?"]}),
         ("langchain", {"type": "ai", "content": "x", "tool_calls": ["lost?"]}),
         ("anthropic", {"role": "assistant", "content": [{"type": "text", "text": "x"}, 5]}),
-        ("pydantic-ai", {"kind": "response", "parts": ["lost?", {"part_kind": "text", "content": "x"}]}),
+        ("pydantic-ai", {"kind": "response", "parts": [5, {"part_kind": "text", "content": "x"}]}),
         ("mcp", {"jsonrpc": "2.0", "id": 1}),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async.traces.openai import response_from_openai
+from graphrag_eval_async import response_from_openai
 from tests.traces.histories import ARGS, CHAT, HOSTED, ITEMS, STATE, USER
 from tests.traces.scenario import ANSWER, PROBLEM, QUERY, RESULTS, STEPS
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, UsageError, load_reference
+from graphrag_eval_async import Evaluator, UsageError, load_reference, response_from_openai
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.traces.trace import QuestionTexts, Trace, to_response
 
@@ -86,12 +86,15 @@ def test_problems_are_counted_and_bounded() -> None:
 
 
 def test_a_result_that_comes_before_its_call() -> None:
-    trace = Trace("chat")
-    trace.result("c1", "rows")
-    trace.call("sparql_query", {}, "c1")
-    [step] = to_response(trace, question_id="q1")["actual_steps"]
+    call = {"id": "c1", "function": {"name": "sparql_query", "arguments": "{}"}}
+    messages = [
+        {"role": "tool", "tool_call_id": "c1", "content": "rows"},
+        {"role": "assistant", "tool_calls": [call]},
+    ]
+    response = response_from_openai(messages)
+    [step] = response["actual_steps"]
     assert (step["status"], step["output"]) == ("success", "rows")
-    assert not trace.problems
+    assert "trace_problems" not in response
 
 
 @pytest.mark.parametrize("failed", ["Error", [""], [1]])
