@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.steps.sparql.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
+from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.graphs.reading import Source, read_dataset
 from graphrag_eval_async.steps.sparql.budget import Budget
-from graphrag_eval_async.steps.sparql.tokens import form_of
+from graphrag_eval_async.steps.tokens import form_of
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:

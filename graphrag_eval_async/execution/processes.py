@@ -16,7 +16,7 @@ from graphrag_eval_async.execution import engine
 from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.execution.engine import LENGTH, Reply, Request, Setup, frame
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
-from graphrag_eval_async.steps.sparql.tokens import form_of
+from graphrag_eval_async.steps.tokens import form_of
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.execution.answer import GRAPH_FORMS
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, TABLES
-from graphrag_eval_async.steps.sparql.query import query_of, read_query
-from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of, tokens
+from graphrag_eval_async.steps.queries import query_of, read_query
+from graphrag_eval_async.steps.tokens import FORMS, form_of, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
 from graphrag_eval_async.execution.engine import Setup
 from graphrag_eval_async.execution.processes import Processes
 from graphrag_eval_async.execution.queries import actual_queries, facts_of, prefixes_in, reference_queries
-from graphrag_eval_async.steps.sparql.tokens import FORMS, MAX_QUERY_CHARACTERS
+from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,9 +11,9 @@ from graphrag_eval_async.steps.comparators import (
 )
 from graphrag_eval_async.steps.failure import Facts, failure_of, right_answer
 from graphrag_eval_async.steps.matching import StepsScore, score_steps, usable_names
+from graphrag_eval_async.steps.queries import compare_queries, sparql_of
 from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
 from graphrag_eval_async.steps.sparql.budget import QUICK_COMPARISONS, QUICK_SEARCH_STEPS, Budget
-from graphrag_eval_async.steps.sparql.query import compare_queries, sparql_of
 
 __all__ = [
     "QUICK_COMPARISONS",

@@ -30,8 +30,8 @@ from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
 from graphrag_eval_async.steps.sparql.comparison import check_required
 from graphrag_eval_async.steps.sparql.plain import are_plain
 from graphrag_eval_async.steps.sparql.step import SparqlStep
-from graphrag_eval_async.steps.sparql.tokens import FORMS, form_of
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
+from graphrag_eval_async.steps.tokens import FORMS, form_of
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Score

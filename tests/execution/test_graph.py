@@ -364,7 +364,7 @@ def test_the_page_has_the_limits() -> None:
     from graphrag_eval_async import ExecuteConfig
     from graphrag_eval_async.execution.queries import MAX_QUERIES
     from graphrag_eval_async.execution.session import CACHE_BYTES, PARSE_SECONDS
-    from graphrag_eval_async.steps.sparql.tokens import MAX_QUERY_CHARACTERS
+    from graphrag_eval_async.steps.tokens import MAX_QUERY_CHARACTERS
 
     page = (Path(__file__).parents[2] / "docs" / "execution.md").read_text()
     config = ExecuteConfig(graph="data.ttl")

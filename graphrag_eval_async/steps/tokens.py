@@ -53,10 +53,6 @@ class Token(NamedTuple):
     kind: str
     text: str
 
-    def is_word(self, *words: str) -> bool:
-        """Whether it is one of the keywords, which are given in capitals."""
-        return self.kind == "word" and self.text.upper() in words
-
 
 def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
     """Yield the tokens of a text, without white space and comments.
@@ -82,8 +78,8 @@ def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
 def form_of(text: str) -> str | None:
     """Return the form of a query: one of `FORMS`, or UPDATE for an update; None for other text."""
     for token in tokens(text):
-        if token.kind == "word" and not token.is_word("PREFIX", "BASE", "VERSION"):
-            word = token.text.upper()
+        word = token.text.upper()
+        if token.kind == "word" and word not in {"PREFIX", "BASE", "VERSION"}:
             return word if word in FORMS else "UPDATE" if word in UPDATES else None
         if token.kind not in {"word", "name", "iri", "string"}:
             return None

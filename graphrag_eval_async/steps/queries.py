@@ -1,0 +1,514 @@
+"""What a SPARQL query asks for: its form and its elements, read from its tokens without running it.
+
+Elements are the predicates, classes, constants, filters and graphs of a query. Names of variables, prefixes,
+white space, comments and spellings of numbers make no difference. What a query selects, groups and sorts is
+no element, nor is how its patterns are nested.
+
+The similarity of an actual query and a `reference_query` is a secondary score: queries of other elements may
+return the same rows, and queries of the same elements other rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import accumulate, pairwise
+from math import fsum
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.records.caching import remember
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
+from graphrag_eval_async.steps.formats.tsv import ESCAPES, XSD
+from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, Token, form_of, tokens, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from graphrag_eval_async.steps.comparators import PreparedStep
+
+RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+
+MAX_DEPTH = 16
+"""Conditions in more brackets than this are equal if their tokens are, in any order."""
+
+_NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
+_ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
+_COMPARISONS = {"=", "!=", "<", ">", "<=", ">="}
+_FLIPPED = {">": "<", ">=": "<="}
+_OPERATORS = _COMPARISONS | {"||", "&&", "+", "-", "*", "/", "!", ",", "("}
+_ENDS = {"[": "]", "(": ")", "<<": ">>", "{|": "|}"}
+
+
+class Query(NamedTuple):
+    """A query as its tokens tell.
+
+    Attributes:
+        form: SELECT, ASK, CONSTRUCT or DESCRIBE; UPDATE for an update; None for other text.
+        elements: how often each element occurs: its kind, and the IRI, literal or normalised expression.
+        prefixes: IRIs by prefix, as the query declares them.
+    """
+
+    form: str | None
+    elements: Counter[tuple[str, str]]
+    prefixes: dict[str, str]
+
+    def vocabulary(self) -> dict[str, list[str]]:
+        """Return the predicates, classes and other IRIs, each once and sorted."""
+        found: dict[str, set[str]] = {"predicates": set(), "classes": set(), "iris": set()}
+        keys = {"predicate": "predicates", "class": "classes", "constant": "iris", "graph": "iris"}
+        for kind, text in self.elements:
+            key = keys.get(kind.removeprefix("template "))
+            if key is not None and _is_iri(text):
+                found[key].add(text)
+        return {key: sorted(texts) for key, texts in found.items() if texts}
+
+
+def read_query(text: str, prefixes: Mapping[str, str] | None = None) -> Query:
+    """Read a query; text that is none has elements, too, but they mean nothing.
+
+    Args:
+        text: the query.
+        prefixes: IRIs of prefixes that the query need not declare, as many servers know some.
+    """
+    form, declared = form_of(text), dict[str, str]()
+    reader = _Reader(is_template=form == "CONSTRUCT")
+    for token in _with_literals(_resolved(text, prefixes or {}, declared)):
+        reader.take(token)
+    return Query(form, reader.elements, declared)
+
+
+def _with_literals(found: Iterator[Token]) -> Iterator[Token]:
+    """The same tokens, but each string with its language or datatype as one literal."""
+    value, waits = None, False
+    for token in (*found, Token("end", "")):
+        kind, text = token
+        if value is not None and text == "^^":
+            waits = True
+            continue
+        if value is not None:
+            literal, continues = f'"{value}"', kind == "language" or (waits and kind == "iri")
+            if continues:
+                literal = _typed(value, text) if kind == "iri" else f"{literal}{text.lower()}"
+            yield Token("literal", literal)
+            value, waits = None, False
+            if continues:
+                continue
+        if kind == "string":
+            value = _unquoted(text)
+        else:
+            yield token
+
+
+def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> Iterator[Token]:
+    """The tokens of a query with absolute IRIs, without its declarations, which are collected.
+
+    Variables and blank nodes are of kind "any"; IRIs of unknown prefixes stay as written.
+    """
+    base = declaring = prefix = ""
+    for kind, spelled in tokens(text):
+        if kind == "word" and spelled.upper() in {"PREFIX", "BASE"}:
+            declaring, prefix = spelled.upper(), ""
+        elif kind == "name":
+            prefix, _, local = spelled.partition(":")
+            if declaring != "PREFIX":
+                namespace = declared.get(prefix, known.get(prefix, f"{prefix}:"))
+                yield Token("iri", namespace + re.sub(r"\\(.)", r"\1", local))
+        elif kind == "iri":
+            iri = _absolute(spelled[1:-1], base)
+            if declaring == "BASE":
+                base = iri
+            elif declaring:
+                declared[prefix] = iri
+            else:
+                yield Token("iri", iri)
+            declaring = ""
+        else:
+            declaring = ""
+            yield Token("any", "?") if kind in {"variable", "blank"} else Token(kind, spelled)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """Something in brackets, or an expression.
+
+    Attributes:
+        end: the symbol that ends it; "" of an expression and of the whole query.
+        place: what comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end"
+            of a triple, "item" of a list, "graph", "described", or "nothing" that counts.
+        label: the kind of the element that an expression makes; "values" for the rows of VALUES.
+        path: predicates of the current triples.
+        depth: round brackets open in an expression or a path.
+        parts: normalised tokens of an expression.
+    """
+
+    end: str
+    place: str = "nothing"
+    label: str = ""
+    path: list[str] = field(default_factory=list)
+    depth: int = 0
+    parts: list[str] = field(default_factory=list)
+
+
+class _Reader:
+    """Takes the tokens of a query one by one, and counts elements. Whatever comes, it never fails."""
+
+    def __init__(self, *, is_template: bool) -> None:
+        self.elements: Counter[tuple[str, str]] = Counter()
+        self._stack = [_Frame("")]
+        self._is_template = is_template  # Whether the next group is the template of a CONSTRUCT.
+        self._template_depth = 0
+        self._is_short = False  # Whether the pattern is the template, too, as after CONSTRUCT WHERE.
+
+    def take(self, token: Token) -> None:
+        kind, text = token
+        frame = self._stack[-1]
+        if frame.label in {"filter", "bind"}:
+            self._in_expression(frame, kind, text)
+        elif kind == "word":
+            self._word(frame, text)
+        elif kind == "symbol":
+            self._symbol(frame, text)
+        elif kind in {"any", "iri", "literal", "number"}:
+            self._term(frame, None if kind == "any" else _number(text) if kind == "number" else text)
+
+    def _add(self, kind: str, text: str) -> None:
+        if self._template_depth or self._is_short:
+            self.elements[f"template {kind}", text] += 1
+        if not self._template_depth:
+            self.elements[kind, text] += 1
+
+    def _term(self, frame: _Frame, text: str | None) -> None:
+        """Take a term: the text of an IRI or a literal, None of anything else."""
+        place, frame.place = frame.place, "predicate"
+        if place == "predicate":
+            frame.path += [] if text is None else [text]
+            frame.place = "object" if text is None else "path"
+        elif place in {"path", "object"}:
+            is_typed = RDF_TYPE in frame.path and text is not None and _is_iri(text)
+            for predicate in frame.path:
+                if not is_typed or predicate != RDF_TYPE:
+                    self._add("predicate", predicate)
+            if text is not None:
+                self._add("class" if is_typed else "constant", text)
+            frame.place = "end"
+        elif place == "nothing":
+            frame.place = place
+        else:
+            if text is not None:
+                self._add("graph" if place == "graph" else "constant", text)
+            if place == "item":
+                frame.place = place
+            elif place in {"graph", "described"}:
+                frame.place = "subject" if frame.end else "nothing"
+            frame.path = []
+
+    def _symbol(self, frame: _Frame, text: str) -> None:
+        if text == "{":
+            self._open(frame)
+        elif text == "}":
+            self._close()
+        elif frame.place == "nothing" or self._is_of_path(frame, text):
+            pass
+        elif text == ".":
+            frame.place = "subject"
+        elif text == ";":
+            frame.path, frame.place = [], "predicate"
+        elif text == ",":
+            frame.place = "object"
+        elif text in _ENDS:
+            place = {"(": "item", "<<": "subject"}.get(text, "predicate")
+            self._stack.append(_Frame(_ENDS[text], place))
+        elif text == frame.end:
+            self._stack.pop()
+            if text != "|}":
+                self._term(self._stack[-1], None)
+
+    def _is_of_path(self, frame: _Frame, text: str) -> bool:
+        """Whether a symbol belongs to a property path."""
+        if frame.place not in {"predicate", "path"}:
+            return False
+        if text == ")" and frame.depth:
+            frame.depth, frame.place = frame.depth - 1, "path"
+            return True
+        if frame.place == "predicate":
+            frame.depth += text == "("
+            return text in {"(", "^", "!", "|"}
+        if text in {"/", "|"}:
+            frame.place = "predicate"
+        return text in {"/", "|", "*", "+", "?"}
+
+    def _open(self, frame: _Frame) -> None:
+        if frame.label == "values":
+            frame.place = "item"
+            return
+        if not frame.end:
+            frame.place = "nothing"
+        if self._is_template:
+            self._is_template, self._template_depth = False, len(self._stack)
+        self._stack.append(_Frame("}", "subject"))
+
+    def _close(self) -> None:
+        while len(self._stack) > 1 and self._stack.pop().end != "}":
+            pass
+        if self._template_depth >= len(self._stack):
+            self._template_depth = 0
+        outer = self._stack[-1]
+        if outer.label in {"filter", "bind"}:
+            if not outer.depth:
+                self._end_expression()
+        elif outer.end and outer.place != "nothing":
+            outer.place = "subject"
+
+    def _word(self, frame: _Frame, text: str) -> None:
+        word = text.upper()
+        if text == "a" and frame.place == "predicate":
+            self._term(frame, RDF_TYPE)
+        elif word in {"TRUE", "FALSE"}:
+            self._term(frame, _typed(word.lower(), f"{XSD}boolean"))
+        elif word in {"FILTER", "HAVING", "BIND"}:
+            frame.place = "nothing" if frame.place == "nothing" else "subject"
+            self._stack.append(_Frame("", label="bind" if word == "BIND" else "filter"))
+        elif word == "VALUES":
+            self._stack.append(_Frame("}", label="values"))
+        elif word in {"GRAPH", "SERVICE", "FROM", "NAMED"}:
+            frame.place = "graph"
+        elif word == "SELECT":
+            frame.place = "nothing"
+        elif word == "DESCRIBE":
+            frame.place = "described"
+        elif word == "WHERE":
+            self._is_short, self._is_template = self._is_short or self._is_template, False
+
+    def _in_expression(self, frame: _Frame, kind: str, text: str) -> None:
+        if kind == "symbol" and text == "{":
+            self._open(frame)
+        elif kind == "symbol" and text == "}":
+            self._end_expression()
+            self._close()
+        elif kind == "symbol" and text in "()":
+            frame.parts.append(text)
+            frame.depth += 1 if text == "(" else -1
+            if frame.depth <= 0:
+                self._end_expression()
+        elif kind == "number":
+            if text[0] in "+-" and frame.parts and frame.parts[-1] not in _OPERATORS:  # It is no sign.
+                frame.parts.append(text[0])
+                text = text[1:]
+            frame.parts.append(_number(text))
+        else:
+            frame.parts.append(text.upper() if kind == "word" else text)
+
+    def _end_expression(self) -> None:
+        frame = self._stack.pop()
+        parts = _stripped(frame.parts)
+        if frame.label == "bind":
+            parts = parts[: -2 if parts[-2:-1] == ["AS"] else None]
+            if len(parts) == 1 and parts[0] != "?":  # A constant, as it might stand in a triple.
+                self._add("constant", parts[0])
+                return
+        for condition in _operands(parts, "&&"):
+            if condition:
+                self._add(frame.label, _condition(condition))
+
+
+def _condition(parts: list[str], depth: int = 0) -> str:
+    """An expression in one spelling, whatever the order of its operands.
+
+    Operands of ``||``, ``&&``, ``=`` and ``!=`` are sorted; ``>`` and ``>=`` are written as ``<`` and ``<=``;
+    the rest is its sorted tokens, without brackets.
+    """
+    for operator in ("||", "&&") if depth < MAX_DEPTH else ():
+        operands = _operands(parts, operator)
+        if len(operands) > 1:
+            texts = sorted(_condition(each, depth + 1) for each in operands)
+            return f"( {f' {operator} '.join(texts)} )"
+    parts = _stripped(parts)
+    places = _outside_brackets(parts, _COMPARISONS)
+    if depth < MAX_DEPTH and not places and parts[:1] == ["!"]:
+        return f"! {_condition(parts[1:], depth + 1)}"
+    if depth == MAX_DEPTH or len(places) != 1:
+        return " ".join(sorted(part for part in parts if part not in {"(", ")"}))
+    [place] = places
+    operator = parts[place]
+    sides = [_condition(side, depth + 1) for side in (parts[:place], parts[place + 1 :])]
+    if operator in _FLIPPED:
+        sides.reverse()
+    elif operator in {"=", "!="}:
+        sides.sort()
+    return f"( {sides[0]} {_FLIPPED.get(operator, operator)} {sides[1]} )"
+
+
+def _operands(parts: list[str], operator: str, depth: int = 0) -> list[list[str]]:
+    """The operands of ``||`` or ``&&``, also those in brackets; the whole expression if it has none."""
+    parts = _stripped(parts)
+    places = _outside_brackets(parts, {operator})
+    if not places or depth == MAX_DEPTH or (operator == "&&" and _outside_brackets(parts, {"||"})):
+        return [parts]
+    bounds = pairwise([-1, *places, len(parts)])
+    return [
+        each for start, stop in bounds for each in _operands(parts[start + 1 : stop], operator, depth + 1)
+    ]
+
+
+def _stripped(parts: list[str]) -> list[str]:
+    """An expression without the brackets around all of it."""
+    for _ in range(MAX_DEPTH):
+        depths = _depths(parts)
+        if parts[:1] != ["("] or depths.index(min(depths)) < len(parts) - 1:
+            break
+        parts = parts[1:-1]
+    return parts
+
+
+def _outside_brackets(parts: list[str], operators: Container[str]) -> list[int]:
+    depths = _depths(parts)
+    return [place for place, part in enumerate(parts) if part in operators and not depths[place]]
+
+
+def _depths(parts: list[str]) -> list[int]:
+    """How many brackets are open after each part."""
+    return [*accumulate({"(": 1, ")": -1}.get(part, 0) for part in parts)]
+
+
+def _is_iri(text: str) -> bool:
+    """Whether the text of a term is an IRI: strings begin with a quote, numbers with a digit or a sign."""
+    return text[:1] != '"' and text[:1] not in set("+-0123456789")
+
+
+def _number(text: str) -> str:
+    """One spelling of equal numbers, such as 1, 1.0 and 1e0; what is no finite number is quoted."""
+    try:
+        value = (Decimal(text) + 0).normalize()
+    except ArithmeticError:
+        return f'"{text}"'
+    return f"{value}" if value.is_finite() else f'"{text}"'
+
+
+def _typed(text: str, datatype: str) -> str:
+    """A literal of a datatype; of a numeric one, the number."""
+    if datatype in _NUMERIC:
+        return _number(text)
+    return f'"{text}"' if datatype == f"{XSD}string" else f'"{text}"^^{datatype}'
+
+
+def _absolute(iri: str, base: str) -> str:
+    """An IRI, made absolute by a base, if there is one."""
+    if not base or _ABSOLUTE(iri):
+        return iri
+    try:
+        return urljoin(base, iri)
+    except ValueError:  # The base is no address.
+        return base + iri
+
+
+def _unquoted(text: str) -> str:
+    """The text of a string, with its escapes replaced."""
+    quotes = 3 if text[:3] in {'"""', "'''"} and len(text) >= 6 else 1
+    return _ESCAPED.sub(
+        lambda found: unescape(found[0]) if len(found[1]) > 1 else ESCAPES.get(found[1], found[1]),
+        text[quotes:-quotes],
+    )
+
+
+def similarity(one: Query, other: Query) -> float:
+    """Return the F1 of the elements of two queries, each counted as often as it occurs; from 0 to 1."""
+    total = one.elements.total() + other.elements.total()
+    if not total:
+        return float(one.form == other.form)
+    return 2 * (one.elements & other.elements).total() / total
+
+
+def sparql_of(step: Mapping[str, Any]) -> str | None:
+    """Return the SPARQL query that a step carries; None if it has none, or one of another language."""
+    text = query_of(step)
+    return text if text is not None and form_of(text) in FORMS else None
+
+
+QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString")
+"""The arguments of a step that may hold its query; the first that holds text counts."""
+
+
+def query_of(step: Mapping[str, Any]) -> str | None:
+    """Return the query that a step carries in its arguments, or else itself; None if it has none."""
+    args = step.get("args")
+    for place in (args, step):
+        if isinstance(place, Mapping):
+            for key in QUERY_KEYS:
+                if isinstance(text := place.get(key), str) and text.strip():
+                    return text
+    return None
+
+
+QUICK_CHARACTERS = 10_000
+"""Maximum characters of queries that are compared on an event loop: about 5 ms."""
+
+TOO_LONG = f"a query of more than {MAX_QUERY_CHARACTERS:,} characters: its query_similarity is 0"
+
+
+class Similarities(NamedTuple):
+    """How similar the queries of a response are to the reference queries.
+
+    Attributes:
+        mean: over all reference steps that have a reference query, from 0 to 1.
+        each: by the indices of the group and of the step in it.
+        error: what could not be compared, and why; None if nothing.
+    """
+
+    mean: float
+    each: dict[tuple[int, int], float]
+    error: str | None = None
+
+
+def compare_queries(
+    groups: Sequence[Sequence[PreparedStep]],
+    actual_steps: Sequence[Mapping[str, Any]],
+    matches: Sequence[tuple[int, int, int]],
+    *,
+    quick: bool,
+) -> Similarities:
+    """Compare the queries of a response with the reference queries, of which there is at least one.
+
+    A reference step is compared with the query of the actual step that it took. If it took none, the most
+    similar one counts of those that have an accepted name and that no reference step took, failed or not. A
+    reference query to which the response has no query scores 0.
+
+    Raises:
+        ComparisonBudgetExceeded: only if `quick`: reading the queries would block an event loop.
+    """
+    asking = [
+        (group_index, index, step)
+        for group_index, group in enumerate(groups)
+        for index, step in enumerate(group)
+        if step.step.get(REFERENCE_QUERY) is not None
+    ]
+    texts = [query_of(step) for step in actual_steps]
+    if quick and sum(len(text) for text in texts if text is not None) > QUICK_CHARACTERS:
+        raise ComparisonBudgetExceeded("the queries are too long for an event loop")
+    taken = {(group, index): actual for group, index, actual in matches}
+    used = {*taken.values()}
+    each, error = {}, None
+    for group_index, index, step in asking:
+        place = group_index, index
+        names = step.names
+        candidates = (
+            [taken[place]]
+            if place in taken
+            else [i for i, actual in enumerate(actual_steps) if i not in used and actual.get("name") in names]
+        )
+        own = [text for i in candidates if (text := texts[i]) is not None]
+        short = [text for text in own if len(text) <= MAX_QUERY_CHARACTERS]
+        reference = _read_cached(step.step[REFERENCE_QUERY])
+        read = (read_query(text, reference.prefixes) for text in dict.fromkeys(short))
+        each[place] = max((similarity(reference, query) for query in read), default=0.0)
+        if len(short) < len(own):
+            error = TOO_LONG
+    return Similarities(fsum(each.values()) / len(each), each, error)
+
+
+_read_cached = remember(entries=256)(read_query)
