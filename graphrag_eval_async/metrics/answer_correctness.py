@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
-from graphrag_eval_async.metrics.metric import fill, has_text, messages, metric_of_one_call, prompts_of
+from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, fill, has_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from graphrag_eval_async.config.model import AnswerCorrectnessConfig
-    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 INSTRUCTIONS = """\
 Compare two answers to {question}: {reference_answer}, which is correct, and {actual_answer}, which is \
@@ -51,73 +46,69 @@ class AnswerClaims(Struct, frozen=True):
     matches: Annotated[list[Match], Meta(description="Pairs of matching claims.")]
 
 
+CLAIMS = format_of(AnswerClaims)
+
+
 def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     """Return the metric `answer_correctness`: recall, precision and F1 of an answer's claims.
 
     Makes one call: the judge returns claims and matches, which give counts and scores. Needs the question and
     both answers. A blank reference answer counts as missing; a blank actual answer has no claims.
     """
-    instructions = instructions_of(INSTRUCTIONS if config.prompt is None else config.prompt)
+    prompt = matching_prompt(INSTRUCTIONS if config.prompt is None else config.prompt)
 
-    def call_for(case: Case) -> Call | None:
-        if case.actual_answer is None or not has_text(case.question, case.reference_answer):
-            return None
-        blocks = {name: getattr(case, name) for name in CORRECTNESS_INPUTS}
-        return lambda judge: judge.ask(partial(messages, instructions, blocks), FORM)
+    async def score(case: Case, calls: Calls) -> Keys:
+        return _scores(await match_claims(prompt, case, calls))
 
-    prompts = prompts_of(instructions, FORM)
-    return metric_of_one_call("answer_correctness", prompts, call_for, error_key="answer_eval_error")
+    return Metric.of_answer("answer_correctness", prompt.texts, has_both_answers, score)
 
 
-def instructions_of(prompt: str = INSTRUCTIONS) -> str:
-    """Return what the judge is told."""
-    return f"{fill(prompt, CORRECTNESS_INPUTS)}\n\n{REPLY}"
+def matching_prompt(instructions: str = INSTRUCTIONS) -> Prompt:
+    """Return the prompt that asks for `AnswerClaims`."""
+    return Prompt(
+        f"{fill(instructions, CORRECTNESS_INPUTS)}\n\n{REPLY}", ResponseFormat(CLAIMS.schema, _read)
+    )
 
 
-def _form() -> ResponseFormat[dict[str, Any]]:
-    claims_form = format_of(AnswerClaims)
-
-    def read(reply: Any) -> dict[str, Any]:
-        claims = claims_form.read(reply)
-        if problems := list(_problems(claims)):
-            raise ValueError("; ".join(problems))
-        return _scores(claims)
-
-    return ResponseFormat(claims_form.schema, read)
+def has_both_answers(case: Case) -> bool:
+    """Whether there are a question, a reference answer, and an answer, which may be blank."""
+    return case.actual_answer is not None and has_text(case.question, case.reference_answer)
 
 
-FORM = _form()
+async def match_claims(prompt: Prompt, case: Case, calls: Calls) -> AnswerClaims:
+    """Return the claims of both answers, as the judge matches them."""
+    found: AnswerClaims = await prompt.ask(
+        calls, **{name: getattr(case, name) for name in CORRECTNESS_INPUTS}
+    )
+    return found
 
 
-def _problems(claims: AnswerClaims) -> Iterator[str]:
-    if not claims.reference_claims:
-        yield "reference_claims is empty, but the reference answer makes at least one claim"
-    yield from _problems_of("reference", claims.reference_claims, [pair.reference for pair in claims.matches])
-    yield from _problems_of("actual", claims.actual_claims, [pair.actual for pair in claims.matches])
+def _read(reply: Any) -> AnswerClaims:
+    found = CLAIMS.read(reply)
+    if not found.reference_claims:
+        raise ValueError("reference_claims is empty, but the reference answer makes at least one claim")
+    for side in ("reference", "actual"):
+        claims: list[str] = getattr(found, f"{side}_claims")
+        matched = [getattr(pair, side) for pair in found.matches]
+        if not all(map(has_text, claims)):
+            raise ValueError(f"{side}_claims has a blank claim")
+        if not {*matched} <= {*range(len(claims))}:
+            raise ValueError(f"matches: {side} is out of range: {len(claims)} {side}_claims, counted from 0")
+        if len({*matched}) < len(matched):
+            raise ValueError(f"matches: {side} repeats a position, but a claim matches at most one")
+    return found
 
 
-def _problems_of(side: str, claims: Sequence[str], used: Sequence[int]) -> Iterator[str]:
-    for position, claim in enumerate(claims):
-        if not claim.strip():
-            yield f"claim {position} of {side}_claims is blank"
-    for position, times in Counter(used).items():
-        if not 0 <= position < len(claims):
-            yield f"matches: {side} {position} is out of range: {len(claims)} {side}_claims, counted from 0"
-        elif times > 1:
-            yield f"matches: {side} {position} occurs in {times} pairs, but a claim matches at most one"
-
-
-def _scores(claims: AnswerClaims) -> dict[str, Any]:
+def _scores(claims: AnswerClaims) -> Keys:
     reference, actual = len(claims.reference_claims), len(claims.actual_claims)
     matching = len(claims.matches)
-    scores: dict[str, Any] = {
+    return {
         "answer_reference_claims_count": reference,
         "answer_actual_claims_count": actual,
         "answer_matching_claims_count": matching,
         "answer_correctness_reason": claims.reason,
         "answer_recall": matching / reference,
+        **({"answer_precision": matching / actual} if actual else {}),
+        # The harmonic mean of recall and precision if both exist, without their rounding errors.
+        "answer_f1": 2 * matching / (reference + actual),
     }
-    if actual:
-        scores["answer_precision"] = matching / actual
-    # Equals the harmonic mean of recall and precision if both exist, without their rounding errors.
-    return scores | {"answer_f1": 2 * matching / (reference + actual)}

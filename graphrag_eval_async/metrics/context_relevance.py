@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.judge.protocol import format_of
-from graphrag_eval_async.metrics.joint_retrieval import NO_TEXT, ask_about
-from graphrag_eval_async.metrics.metric import has_text, metric_of_one_call, prompts_of
-from graphrag_eval_async.metrics.retrieval import retrieved_texts
+from graphrag_eval_async.metrics.documents import NO_TEXT, ask_about, retrieved_texts
+from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, has_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from graphrag_eval_async.config.model import ContextRelevanceConfig
-    from graphrag_eval_async.judge.calls import MetricCalls
-    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "context_relevance"
 
@@ -43,7 +36,7 @@ class RatedDocuments(Struct, frozen=True):
     documents: list[RatedDocument]
 
 
-FORM = format_of(RatedDocuments)
+PROMPT = Prompt.of(INSTRUCTIONS, RatedDocuments)
 
 
 def context_relevance(config: ContextRelevanceConfig) -> Metric:
@@ -52,29 +45,22 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
     A document without text is rated 0; a response that retrieved no text scores 0.
     """
 
-    def call_for(case: Case) -> Call | None:
-        texts = retrieved_texts(case, blank=True)
-        if texts is None or not has_text(case.question):
-            return None
-        return partial(_relevance, config.seed, case.question, texts)
+    def applies(case: Case) -> bool:
+        return has_text(case.question) and retrieved_texts(case) is not None
 
-    prompts = [f"seed {config.seed}", *prompts_of(INSTRUCTIONS, FORM)]
-    return metric_of_one_call(NAME, prompts, call_for)
+    async def score(case: Case, calls: Calls) -> Keys:
+        texts = retrieved_texts(case, blank=True) or []
+        if not any(texts):
+            return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
+        found, ranks = await ask_about(calls, PROMPT, texts, config.seed, _check, question=case.question)
+        rated = dict(zip(ranks, ((each.rating, each.reason) for each in found.documents), strict=True))
+        each = [rated.get(rank, (0, "no text")) for rank in range(len(texts))]
+        lines = [f"{rank}: {rating} ({reason})" for rank, (rating, reason) in enumerate(each, 1)]
+        return {NAME: sum(rating for rating, _ in each) / (2 * len(each)), f"{NAME}_reason": "\n".join(lines)}
 
-
-async def _relevance(seed: int, question: str, texts: Sequence[str], judge: MetricCalls) -> dict[str, Any]:
-    ranks = [rank for rank, text in enumerate(texts) if text]
-    if not ranks:
-        return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
-    blocks = {"question": question}
-    found = await ask_about(texts, ranks, judge, seed, INSTRUCTIONS, blocks, FORM, _check_ratings)
-    rated = {ranks[each.id - 1]: (each.rating, each.reason) for each in found.documents}
-    each = [rated.get(rank, (0, "no text")) for rank in range(len(texts))]
-    lines = [f"{rank}: {rating} ({reason})" for rank, (rating, reason) in enumerate(each, 1)]
-    score = sum(rating for rating, _ in each) / (2 * len(each))
-    return {NAME: score, f"{NAME}_reason": "\n".join(lines)}
+    return Metric.of_answer(NAME, [f"seed {config.seed}", *PROMPT.texts], applies, score)
 
 
-def _check_ratings(found: RatedDocuments) -> None:
+def _check(found: RatedDocuments) -> None:
     if ratings := [each.rating for each in found.documents if each.rating not in {0, 1, 2}]:
         raise ValueError(f"documents: expected ratings of 0, 1 or 2, got {ratings[0]}")

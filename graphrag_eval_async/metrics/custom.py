@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from functools import partial
+from contextlib import suppress
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +12,16 @@ import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
-from graphrag_eval_async.metrics.metric import dumps, fill, has_text, messages, metric_of_one_call, prompts_of
+from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, fill, has_text
 from graphrag_eval_async.records.metrics import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import CustomEvaluationConfig
-    from graphrag_eval_async.judge.calls import MetricCalls
-    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 _FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
+_WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
 
 
 def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
@@ -33,20 +32,20 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     type, the judge chooses.
     """
     outputs = {name: _Output(output) for name, output in config.outputs.items()}
-    form = _form(config.name, outputs)
-    instructions = f"{fill(config.instructions, config.inputs)}\n\n{_reply(outputs)}"
+    keys = [f"- {dumps(name)}, {output.wanted}: {output.description}" for name, output in outputs.items()]
+    # The reply in words: not every server shows the schema to the model.
+    reply = "\n".join(["Reply with a JSON object of exactly these keys:", *keys])
+    prompt = Prompt(f"{fill(config.instructions, config.inputs)}\n\n{reply}", _form(config.name, outputs))
 
-    def call_for(case: Case) -> Call | None:
-        async def call(judge: MetricCalls) -> Mapping[str, Any]:
-            blocks: dict[str, str] = {name: _block(case, name, config) for name in config.inputs}
-            return await judge.ask(partial(messages, instructions, blocks), form)
+    def applies(case: Case) -> bool:
+        given = {name: getattr(case, name) for name in config.inputs}
+        return None not in given.values() and has_text(given.get("question", "unused"))
 
-        missing = any(getattr(case, name) is None for name in config.inputs)
-        return None if missing or ("question" in config.inputs and not has_text(case.question)) else call
+    async def score(case: Case, calls: Calls) -> Keys:
+        return dict(await prompt.ask(calls, **{name: _block(case, name, config) for name in config.inputs}))
 
-    selection = (config.inputs, config.steps_name, config.steps_keys)
-    prompts = [*prompts_of(instructions, form), dumps(selection)]
-    return metric_of_one_call(config.name, prompts, call_for, nulls=tuple(outputs))
+    prompts = [*prompt.texts, dumps((config.inputs, config.steps_name, config.steps_keys))]
+    return Metric.of_answer(config.name, prompts, applies, score)
 
 
 def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str, list[str]]:
@@ -58,9 +57,6 @@ def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str,
         "texts": [name for name, output in outputs.items() if output.types == ["string"]],
     }
     return {kind: names for kind, names in kinds.items() if names}
-
-
-_WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
 
 
 class _Output:
@@ -76,42 +72,30 @@ class _Output:
         self.is_fraction = is_fraction and self.types == ["number"]
         wanted = " or ".join(_WANTED[name] for name in self.types)
         self.wanted = "a number from 0 to 1" if self.is_fraction else wanted
-
-    @property
-    def schema(self) -> dict[str, Any]:
         types = [{"type": name} for name in self.types]
-        return (types[0] if len(types) == 1 else {"anyOf": types}) | {"description": self.description}
+        self.schema: dict[str, Any] = types[0] if len(types) == 1 else {"anyOf": types}
+        self.schema |= {"description": self.description}
 
     def allows(self, value: Any) -> bool:
         if type(value) is str:
             return "string" in self.types
-        return "number" in self.types and _is_number(value) and (not self.is_fraction or 0 <= value <= 1)
-
-
-def _is_number(value: Any) -> bool:
-    return isfinite(value) if type(value) is float else type(value) is int and fits(value)
+        is_number = isfinite(value) if type(value) is float else type(value) is int and fits(value)
+        return "number" in self.types and is_number and (not self.is_fraction or 0 <= value <= 1)
 
 
 def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str, Any]]:
     def read(reply: Any) -> dict[str, Any]:
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
-        problems = [f"{name!r}: missing" for name in outputs if name not in reply]
         for name, output in outputs.items():
-            if name in reply and not output.allows(reply[name]):
-                problems.append(f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}")
-        if problems:
-            raise ValueError("; ".join(problems))
+            if name not in reply:
+                raise ValueError(f"{name!r}: missing")
+            if not output.allows(reply[name]):
+                raise ValueError(f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}")
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}
     return ResponseFormat(strict({"title": title, "type": "object", "properties": properties}), read)
-
-
-def _reply(outputs: Mapping[str, _Output]) -> str:
-    """Describe the reply in words: not every server shows the schema to the model."""
-    keys = [f"- {dumps(name)}, {output.wanted}: {output.description}" for name, output in outputs.items()]
-    return "\n".join(["Reply with a JSON object of exactly these keys:", *keys])
 
 
 def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
@@ -125,20 +109,16 @@ def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
 
 
 def _selected(steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig) -> list[dict[str, Any]]:
-    """Return the steps with the configured name, reduced to the configured keys."""
+    """Return the steps with the configured name, reduced to the configured keys.
+
+    Outputs that are JSON text are decoded: escaped JSON within JSON is hard to read.
+    """
     found = []
     for step in steps:
         if config.steps_name in (None, step.get("name")):
             kept = {key: step[key] for key in config.steps_keys or step if key in step}
-            if isinstance(kept.get("output"), str):
-                kept["output"] = _readable(kept["output"])
+            if isinstance(output := kept.get("output"), str):
+                with suppress(ValueError, RecursionError):
+                    kept["output"] = msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
             found.append(kept)
     return found
-
-
-def _readable(output: str) -> Any:
-    """Decode an output that is JSON text: escaped JSON within JSON is hard to read."""
-    try:
-        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
-    except (ValueError, RecursionError):
-        return output

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.judge.protocol import format_of
-from graphrag_eval_async.metrics.joint_retrieval import NO_TEXT
-from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
-from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas
-from graphrag_eval_async.metrics.retrieval import retrieved_texts
+from graphrag_eval_async.metrics.documents import NO_TEXT, retrieved_texts
+from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, has_text, lines_of
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from graphrag_eval_async.config.model import FaithfulnessConfig
-    from graphrag_eval_async.judge.calls import MetricCalls
-    from graphrag_eval_async.metrics.metric import Call, Case, Metric
 
 NAME = "faithfulness"
-NO_CLAIMS = "the answer makes no claims"
 
 INSTRUCTIONS = """\
 <answer> is an answer to <question>, and <documents> are what it should rest on. List the claims that \
@@ -46,51 +38,35 @@ class FaithfulnessClaims(Struct, frozen=True):
     claims: list[JudgedClaim]
 
 
-FORM = format_of(FaithfulnessClaims)
+PROMPT = Prompt.of(INSTRUCTIONS, FaithfulnessClaims)
 
 
 def faithfulness(config: FaithfulnessConfig) -> Metric:
-    """Return the metric `faithfulness`. No claim is supported if no text was retrieved."""
-    judge_claims = _with_ragas if config.mode == "ragas" else _jointly
+    """Return the metric `faithfulness`: the share of supported claims, from 0 to 1.
 
-    def call_for(case: Case) -> Call | None:
-        texts, answer = retrieved_texts(case), case.actual_answer or ""
-        if texts is None or not has_text(case.question, answer):
-            return None
-        return partial(judge_claims, case.question, answer, texts)
-
-    if config.mode == "ragas":
-        prompts = [f"ragas {require_ragas(NAME)} StatementGeneratorPrompt, NLIStatementPrompt"]
-    else:
-        prompts = prompts_of(INSTRUCTIONS, FORM)
-    return metric_of_one_call(NAME, prompts, call_for)
-
-
-async def _jointly(question: str, answer: str, texts: Sequence[str], judge: MetricCalls) -> dict[str, Any]:
-    blocks = {"question": question, "answer": answer, "documents": dumps(texts)}
-    found = await judge.ask(partial(messages, INSTRUCTIONS, blocks), FORM)
-    return _score((each.supported and bool(texts), each.claim, each.reason) for each in found.claims)
-
-
-async def _with_ragas(question: str, answer: str, texts: Sequence[str], judge: MetricCalls) -> dict[str, Any]:
-    from ragas.metrics.collections.faithfulness.util import NLIStatementPrompt, StatementGeneratorPrompt
-
-    split = await ask_ragas(judge, StatementGeneratorPrompt, question=question, answer=answer)
-    if not split.statements or not texts:
-        return _score((False, statement, NO_TEXT) for statement in split.statements)
-    context = "\n".join(texts)
-    verdicts = await ask_ragas(judge, NLIStatementPrompt, context=context, statements=split.statements)
-    return _score((bool(each.verdict), each.statement, each.reason) for each in verdicts.statements)
-
-
-def _score(claims: Iterable[tuple[bool, str, str]]) -> dict[str, Any]:
-    """Return the share of supported claims, from 0 to 1; no value for an answer without claims.
-
+    No value for an answer without claims. No claim is supported if no text was retrieved.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/faithfulness/
     """
-    claims = list(claims)
-    if not claims:
-        return {f"{NAME}_reason": NO_CLAIMS}
-    lines = [f"{'+' if supported else '-'} {claim} ({reason})" for supported, claim, reason in claims]
-    share = sum(supported for supported, *_ in claims) / len(claims)
-    return {NAME: share, f"{NAME}_reason": "\n".join(lines)}
+    is_joint, ragas = config.mode == "joint", ("StatementGeneratorPrompt", "NLIStatementPrompt")
+
+    def applies(case: Case) -> bool:
+        return has_text(case.question, case.actual_answer) and retrieved_texts(case) is not None
+
+    async def score(case: Case, calls: Calls) -> Keys:
+        texts, answer = retrieved_texts(case) or [], case.actual_answer or ""
+        if is_joint:
+            found = await PROMPT.ask(calls, question=case.question, answer=answer, documents=dumps(texts))
+            claims = [(each.supported and bool(texts), each.claim, each.reason) for each in found.claims]
+        else:
+            split = await ask_ragas(calls, NAME, ragas[0], question=case.question, answer=answer)
+            claims = [(False, statement, NO_TEXT) for statement in split.statements]
+            if claims and texts:
+                data = {"context": "\n".join(texts), "statements": split.statements}
+                found = await ask_ragas(calls, NAME, ragas[1], **data)
+                claims = [(each.verdict == 1, each.statement, each.reason) for each in found.statements]
+        if not claims:
+            return {f"{NAME}_reason": "the answer makes no claims"}
+        share = sum(supported for supported, *_ in claims) / len(claims)
+        return {NAME: share, f"{NAME}_reason": lines_of(claims)}
+
+    return Metric.of_answer(NAME, PROMPT.texts if is_joint else ragas_prompts(NAME, *ragas), applies, score)

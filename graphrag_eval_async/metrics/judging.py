@@ -14,8 +14,8 @@ import orjson
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.session import JudgeSession
 from graphrag_eval_async.judge.setup import judge_setup
+from graphrag_eval_async.judge.session import JudgeSession
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance
@@ -25,7 +25,7 @@ from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.retrieval import can_share, retrieval_answer, retrieval_context
+from graphrag_eval_async.metrics.retrieval import can_share, retrieval
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import OF_PENDING
@@ -34,18 +34,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.judge.protocol import Judge
-    from graphrag_eval_async.metrics.metric import Call, Metric, MetricTask
+    from graphrag_eval_async.metrics.metric import Keys, Metric, Task
+    from graphrag_eval_async.metrics.panel import Verdict
     from graphrag_eval_async.records import Question
 
 OnFatal = Literal["raise", "continue"]
 
-SECTIONS = [name for name in Config.__struct_fields__ if name not in {"llm", "aliases", "turned_on"}]
-
 METRICS: dict[str, Callable[[Any], Metric]] = {
     "answer_correctness": answer_correctness,
     "answer_relevance": answer_relevance,
-    "retrieval_answer": retrieval_answer,
-    "retrieval_context": retrieval_context,
+    "retrieval_answer": partial(retrieval, "retrieval_answer"),
+    "retrieval_context": partial(retrieval, "retrieval_context"),
     "ragas_answer_correctness": ragas_answer_correctness,
     "faithfulness": faithfulness,
     "context_relevance": context_relevance,
@@ -71,25 +70,22 @@ def configured(config: Config) -> list[Metric]:
     """Return the metrics that are on, in the order of their keys in results."""
     makers = METRICS
     if can_share(config.retrieval_answer, config.retrieval_context):
-        shared = {
-            make.__name__: partial(make, is_shared=True) for make in (retrieval_answer, retrieval_context)
-        }
-        makers = METRICS | shared
+        shared = ("retrieval_answer", "retrieval_context")
+        makers = METRICS | {name: partial(retrieval, name, is_shared=True) for name in shared}
     metrics = [makers[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
 
 
 def loader(config: Config) -> Callable[[], None]:
     """Return a function that imports the packages that the metrics need."""
-    sections = {name: section for name, section in config.metrics.items() if name != "answer_correctness"}
-    needs_ragas = any(getattr(section, "mode", "ragas") == "ragas" for section in sections.values())
+    needs_ragas = any(getattr(section, "mode", None) == "ragas" for section in config.metrics.values())
     return load_ragas if needs_ragas else lambda: None
 
 
 class Plan(NamedTuple):
     """The tasks to judge for a response, and the number of metrics skipped for a missing input."""
 
-    due: Sequence[MetricTask]
+    due: Sequence[Task]
     skipped: int
 
     @property
@@ -131,28 +127,46 @@ class Judging:
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
-        self._panels = _panels(config)
+        sections = config.metrics
+        self._panels = {
+            name: Panel(each.judges, each.vote, OF_PENDING[name]) for name, each in sections.items()
+        }
+        for each in config.custom_evaluations:
+            self._panels[each.name] = Panel(each.judges, each.vote, [*each.outputs], nulls=[*each.outputs])
         llm, prepare, embeds = config.llm or LLMConfig(), loader(config), bool(config.embedding_metrics)
         self._setups = [
             judge_setup(llm, name, _own(judge, name), prepare, embeds=embeds and not index)
             for index, name in enumerate(config.judges)
         ]
+        self._provenance = self._describe(config, is_own=judge is not None)
+        settings = msgspec.to_builtins(
+            {
+                name: getattr(config, name)
+                for name in Config.__struct_fields__
+                if name not in {"llm", "aliases", "turned_on"}
+            }
+        )
+        self.fingerprint = [self._provenance, [setup.identities for setup in self._setups], settings]
+
+    def _describe(self, config: Config, *, is_own: bool) -> dict[str, Any]:
+        """Return the part of the `judge` key that all results share."""
         first, *others = self._setups
         hashed: list[Any] = [[[metric.name, *metric.prompts] for metric in self._metrics]]
-        hashed.append(None if judge is not None else first.identities)
+        hashed.append(None if is_own else first.identities)
         if others:
             hashed.append({name: [panel.judges, panel.vote] for name, panel in self._panels.items()})
             hashed.append([setup.identities for setup in others])
-        digest = sha256(orjson.dumps(hashed)).hexdigest()[:16]
-        provenance: dict[str, Any] = {"model": first.model, "prompts": digest}
+        found: dict[str, Any] = {"model": first.model, "prompts": _hash(hashed)}
         if others:
-            provenance["judges"] = {setup.name: setup.model for setup in self._setups}
-        if embeds and judge is None and config.llm is not None and config.llm.embedding is not None:
-            provenance["embedding"] = str(config.llm.embedding.model)
-        provenance |= kinds_of_outputs(config.custom_evaluations)
-        self._provenance = provenance
-        sections = {name: msgspec.to_builtins(getattr(config, name)) for name in SECTIONS}
-        self.fingerprint = [provenance, [setup.identities for setup in self._setups], sections]
+            found["judges"] = {setup.name: setup.model for setup in self._setups}
+        if (
+            config.embedding_metrics
+            and not is_own
+            and config.llm is not None
+            and config.llm.embedding is not None
+        ):
+            found["embedding"] = str(config.llm.embedding.model)
+        return found | kinds_of_outputs(config.custom_evaluations)
 
     def provenance(self, used: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the `judge` key of a result.
@@ -167,8 +181,7 @@ class Judging:
         """
         provenance: dict[str, Any] = copy_json(self._provenance)
         if used:
-            text = orjson.dumps([provenance["prompts"], used])
-            provenance["prompts"] = sha256(text).hexdigest()[:16]
+            provenance["prompts"] = _hash([provenance["prompts"], used])
         return provenance
 
     def session(self) -> JudgeSession:
@@ -192,7 +205,7 @@ class Judging:
             matches={actual: groups[group][step] for group, step, actual in matches} if groups else {},
         )
         tasks = [task for metric in self._metrics for task in metric.tasks(case)]
-        due = [task for task in tasks if task.call is not None]
+        due = [task for task in tasks if task.score is not None]
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
     async def run(self, plan: Plan, session: JudgeSession) -> Judged | None:
@@ -209,22 +222,24 @@ class Judging:
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
         asked = [
-            (task, [MetricCalls(result, session.senders[name]) for name in self._panels[task.metric].judges])
+            (task, MetricCalls(result, session.senders[name]))
             for task in plan.due
+            for name in self._panels[task.metric].judges
         ]
-        calls = [(task, each) for task, panel in asked for each in panel]
-        await _ask(calls, result)
+        verdicts = iter(await _ask(asked, result))
         if result.is_dropped:
             return None
         judged = Judged({}, {}, self.provenance(session.used(result.written)))
-        for task, verdicts in asked:
+        for task in plan.due:
+            panel = self._panels[task.metric]
+            own = [next(verdicts) for _ in panel.judges]
             session.usage.asked[task.metric] += 1
-            errors = [each.outcome for each in verdicts if isinstance(each.outcome, JudgeError)]
+            errors = [outcome for outcome, _ in own if isinstance(outcome, JudgeError)]
             fatal = [error for error in errors if isinstance(error, JudgeUnavailable)]
             if fatal and self._on_fatal == "raise":
                 raise fatal[0]
             known = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
-            self._panels[task.metric].add(known, task, verdicts)
+            panel.add(known, task, own)
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             for error in errors:
                 session.usage.examples.setdefault(error.kind, error.message)
@@ -240,37 +255,28 @@ def _own(judge: Judge | Mapping[str, Judge] | None, name: str) -> Judge | None:
     return judge[name]
 
 
-def _panels(config: Config) -> dict[str, Panel]:
-    """Return the judges of each metric, by the metric's name."""
-    panels = {
-        name: Panel(section.judges, section.vote, OF_PENDING[name])
-        for name, section in config.metrics.items()
-    }
-    for section in config.custom_evaluations:
-        panels[section.name] = Panel(section.judges, section.vote, section.outputs)
-    return panels
+def _hash(value: Any) -> str:
+    return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-async def _ask(asked: Sequence[tuple[MetricTask, MetricCalls]], result: ResultCalls) -> None:
-    """Find the outcome of each task: a timeout error if it did not finish in the time of the result."""
+async def _ask(asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls) -> list[Verdict]:
+    """Return the verdict on each task: a timeout error if it did not finish in the time of the result."""
     seconds = result.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
+    outcomes: list[Keys | JudgeError] = [late] * len(asked)
 
-    async def find(call: Call, calls: MetricCalls) -> None:
+    async def find(index: int, task: Task, calls: MetricCalls) -> None:
+        assert task.score is not None  # noqa: S101  (others are not due)
         try:
-            calls.outcome = await call(calls)
+            outcomes[index] = await task.score(calls)
         except JudgeError as error:
-            calls.outcome = error
+            outcomes[index] = error
 
-    due = []
-    for task, calls in asked:
-        calls.outcome = late
-        if task.call is not None:
-            due.append((task.call, calls))
     with result:
-        if len(due) == 1:
-            await find(*due[0])
+        if len(asked) == 1:
+            await find(0, *asked[0])
         else:
             async with anyio.create_task_group() as tasks:
-                for each in due:
-                    tasks.start_soon(find, *each)
+                for index, each in enumerate(asked):
+                    tasks.start_soon(find, index, *each)
+    return [(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]

@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import cache, partial
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from math import fsum, hypot
 from operator import mul
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ConfigError, JudgeError
-from graphrag_eval_async.judge.protocol import ResponseFormat, strict
+from graphrag_eval_async.judge.protocol import Message, ResponseFormat, strict
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Sequence
 
-    from pydantic import BaseModel
-    from ragas.prompt.metrics.base_prompt import BasePrompt
-
-    from graphrag_eval_async.judge.calls import MetricCalls
-    from graphrag_eval_async.judge.protocol import Message
-
-T = TypeVar("T")
+    from graphrag_eval_async.metrics.metric import Calls
 
 INSTALL = "pip install 'graphrag-eval-async[ragas]'"
 
@@ -31,11 +26,11 @@ BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 """The fields of ragas' output models that must be 0 or 1, although their types allow any int."""
 
 
-def require_ragas(metric: str) -> str:
-    """Return the version of ragas, without importing it."""
+def ragas_prompts(metric: str, *names: str) -> list[str]:
+    """Return the `prompts` of a metric that uses prompts of ragas, without importing it."""
     if find_spec("ragas") is None:
         raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
-    return metadata.version("ragas")
+    return [f"ragas {metadata.version('ragas')} {', '.join(names)}"]
 
 
 @cache
@@ -51,46 +46,41 @@ def load_ragas() -> None:
     _analytics._analytics_batcher.shutdown()  # Ends its thread, which wakes up every second.
 
 
-async def ask_ragas(
-    judge: MetricCalls, prompt: type[BasePrompt[Any, Any]], *, repeat: int = 0, **data: Any
-) -> Any:
-    """Fill in a prompt of ragas and return the judge's reply as the prompt's output model."""
-    model: Any = prompt.output_model
-    return await judge.ask(partial(_messages, prompt, data), format_of_model(model), repeat=repeat)
+async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, **data: Any) -> Any:
+    """Fill in a prompt of one of ragas' metrics; return the judge's reply as the prompt's output model."""
+    kind = _kind(metric, prompt)
+    return await calls.ask(partial(_messages, kind, data), format_of_model(kind.output_model), repeat=repeat)
 
 
-def _messages(prompt: type[BasePrompt[Any, Any]], data: dict[str, Any]) -> list[Message]:
+@cache
+def _kind(metric: str, prompt: str) -> Any:
+    return getattr(import_module(f"ragas.metrics.collections.{metric}.util"), prompt)
+
+
+def _messages(kind: Any, data: dict[str, Any]) -> list[Message]:
     """Return a filled-in prompt of ragas as one user message."""
-    head, tail = _around_input(prompt)
+    head, tail = _around_input(kind)
     try:
-        filled = prompt.input_model(**data).model_dump_json(indent=4, exclude_none=True)
+        filled = kind.input_model(**data).model_dump_json(indent=4, exclude_none=True)
     except ValueError as error:  # A lone surrogate, which JSON cannot encode.
         raise JudgeError("invalid_request", f"the prompt cannot be encoded: {error}") from None
     return [{"role": "user", "content": f"{head}{filled}{tail}"}]
 
 
-class _Slot:
-    """A placeholder for the input of a prompt."""
-
-    TEXT = "\0"
-
-    def model_dump_json(self, **_: Any) -> str:
-        return self.TEXT
-
-
 @cache
-def _around_input(kind: type[BasePrompt[Any, Any]]) -> tuple[str, str]:
+def _around_input(kind: Any) -> tuple[str, str]:
     """Return a prompt's text before and after its input; cached, since ragas takes a millisecond."""
-    head, _, tail = kind().to_string(cast("Any", _Slot())).rpartition(_Slot.TEXT)
+    slot = SimpleNamespace(model_dump_json=lambda **_: "\0")
+    head, _, tail = kind().to_string(slot).rpartition("\0")
     return head, tail
 
 
 @cache
-def format_of_model(model: type[BaseModel]) -> ResponseFormat[Any]:
+def format_of_model(model: Any) -> ResponseFormat[Any]:
     """Return the format of replies that hold one of ragas' output models."""
     from pydantic import ValidationError
 
-    def read(reply: Any) -> BaseModel:
+    def read(reply: Any) -> Any:
         try:
             output = model.model_validate(reply)
         except ValidationError as error:
@@ -105,13 +95,13 @@ def format_of_model(model: type[BaseModel]) -> ResponseFormat[Any]:
     return ResponseFormat(strict(model.model_json_schema()), read)
 
 
-async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
+async def together(*calls: Awaitable[Any]) -> list[Any]:
     """Make all calls concurrently and return their results.
 
     If calls fail, raises the error of the first one listed, after all calls have ended: they are paid for in
     any case, so they are counted and cached.
     """
-    results = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+    results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -119,17 +109,10 @@ async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    """Return the cosine of the angle between two vectors, from -1 to 1.
-
-    Both must be finite, nonzero, and of the same length. Formula:
-    https://en.wikipedia.org/wiki/Cosine_similarity
-    """
-    left, right = _scaled(left), _scaled(right)
-    value = fsum(map(mul, left, right)) / (hypot(*left) * hypot(*right))
-    return max(-1.0, min(1.0, value))
+    """Return the cosine of the angle between two finite, nonzero vectors, from -1 to 1."""
+    return max(-1.0, min(1.0, fsum(map(mul, _unit(left), _unit(right)))))
 
 
-def _scaled(vector: Sequence[float]) -> list[float]:
-    """Scale a vector so that the square of its length neither overflows nor underflows."""
-    largest = max(map(abs, vector))
-    return [value / largest for value in vector]
+def _unit(vector: Sequence[float]) -> list[float]:
+    length = hypot(*vector)
+    return [value / length for value in vector]

@@ -3,44 +3,99 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from graphrag_eval_async.errors import JudgeError, MalformedStep
-from graphrag_eval_async.metrics.joint_retrieval import (
-    ANSWER,
-    CONTEXT,
-    NO_TEXT,
-    OTHER,
-    joint_prompts,
-    judge_jointly,
+from msgspec import Meta, Struct
+
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.metrics.documents import NO_TEXT, ask_about, is_retrieval, texts_of
+from graphrag_eval_async.metrics.metric import (
+    Calls,
+    Case,
+    Keys,
+    Metric,
+    Prompt,
+    Task,
+    has_text,
+    lines_of,
 )
-from graphrag_eval_async.metrics.metric import Metric, MetricTask, has_text
-from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, require_ragas, together
-from graphrag_eval_async.steps import average_precision, read_texts
-from graphrag_eval_async.steps.retrieval import read_documents
+from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts, together
+from graphrag_eval_async.steps import average_precision
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
-    from graphrag_eval_async.judge.calls import MetricCalls
-    from graphrag_eval_async.metrics.metric import Case
+
+ANSWER, CONTEXT = "retrieval_answer", "retrieval_context"
+
+INSTRUCTIONS = """\
+<documents> were retrieved to answer <question>; their order means nothing. <reference> is what a correct \
+answer rests on.
+
+1. For each document: is it useful, that is, does it help to arrive at <reference>?
+2. Split <reference> into statements, each one atomic fact, and list for each the ids of the documents \
+from which it can be concluded; an empty list if none.
+
+Reply with JSON: "documents", for each document {"id", "reason" in a few words, "useful"}; "statements", \
+for each statement {"statement", "documents": ids}."""
 
 
-def retrieval_answer(config: RetrievalAnswerConfig, *, is_shared: bool = False) -> Metric:
-    """Return the metric `retrieval_answer`: compares successful retrieval steps with the reference answer.
+class JudgedDocument(Struct, frozen=True):
+    """Whether a document is useful."""
 
-    With `is_shared`, it shares its calls with `retrieval_context`.
-    """
-    return _retrieval(ANSWER, config, is_shared=is_shared)
+    id: int
+    reason: Annotated[str, Meta(description="Why it is useful or not, in a few words.")]
+    useful: bool
 
 
-def retrieval_context(config: RetrievalContextConfig, *, is_shared: bool = False) -> Metric:
-    """Return the metric `retrieval_context`: compares matched steps with their reference steps' texts.
+class SupportedStatement(Struct, frozen=True):
+    """A statement of the reference, and the documents that support it."""
 
-    With `is_shared`, it shares its calls with `retrieval_answer`.
-    """
-    return _retrieval(CONTEXT, config, is_shared=is_shared)
+    statement: str
+    documents: Annotated[list[int], Meta(description="Ids of the documents that support it.")]
+
+
+class RetrievedDocuments(Struct, frozen=True):
+    """The verdict on the documents of a retrieval step."""
+
+    documents: list[JudgedDocument]
+    statements: list[SupportedStatement]
+
+
+PROMPT = Prompt.of(INSTRUCTIONS, RetrievedDocuments)
+
+INSTRUCTIONS_FOR_BOTH = """\
+<documents> were retrieved to answer <question>; their order means nothing. A correct answer is \
+<reference_answer>, and <reference_texts> are what it rests on. Judge <documents> by each of the two alone.
+
+1. For each document: does it help to arrive at <reference_answer>? And at <reference_texts>?
+2. Split each of the two into statements, each one atomic fact, and list for each statement the ids of the \
+documents from which it can be concluded; an empty list if none.
+
+Reply with JSON: "documents", for each document {"id", "reason" in a few words, "useful_for_answer", \
+"useful_for_texts"}; "answer_statements" and "texts_statements", for each statement {"statement", \
+"documents": ids}."""
+
+
+class TwiceJudgedDocument(Struct, frozen=True):
+    """Whether a document is useful, by each of two references."""
+
+    id: int
+    reason: Annotated[str, Meta(description="Why it is useful or not, in a few words.")]
+    useful_for_answer: bool
+    useful_for_texts: bool
+
+
+class RetrievedForBoth(Struct, frozen=True):
+    """The verdict on the documents of a retrieval step by two references."""
+
+    documents: list[TwiceJudgedDocument]
+    answer_statements: list[SupportedStatement]
+    texts_statements: list[SupportedStatement]
+
+
+PROMPT_FOR_BOTH = Prompt.of(INSTRUCTIONS_FOR_BOTH, RetrievedForBoth)
 
 
 def can_share(answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None) -> bool:
@@ -50,123 +105,113 @@ def can_share(answer: RetrievalAnswerConfig | None, context: RetrievalContextCon
     return (answer.seed, answer.judges) == (context.seed, context.judges)
 
 
-def _retrieval(
-    name: str, config: RetrievalAnswerConfig | RetrievalContextConfig, *, is_shared: bool
-) -> Metric:
-    """Return a metric of successful retrieval steps."""
-    judges: dict[str, Callable[..., Awaitable[Mapping[str, Any]]]]
-    if config.mode == "joint":
-        prompts = joint_prompts(config.seed, is_shared=is_shared)
-        judges = {name: partial(judge_jointly, name, config.seed)}
-    else:
-        prompts = [f"ragas {require_ragas(name)} ContextRecallPrompt, ContextPrecisionPrompt"]
-        keys = {f"{name}_recall": _recall, f"{name}_precision": _precision}
-        judges = {key: partial(ask, key) for key, ask in keys.items()}
+class _Retrieved(NamedTuple):
+    """A retrieval step to judge for the metric `name`."""
 
-    def tasks(case: Case) -> list[MetricTask]:
+    name: str
+    question: str
+    texts: Sequence[str]  # By rank, "" for a document without text.
+    references: Mapping[str, str]  # By name of metric; both if both metrics share a call.
+
+
+def retrieval(
+    name: str, config: RetrievalAnswerConfig | RetrievalContextConfig, *, is_shared: bool = False
+) -> Metric:
+    """Return a metric of successful retrieval steps; with `is_shared`, the other one shares its calls.
+
+    `retrieval_answer` compares steps with the reference answer, `retrieval_context` those that match a
+    reference step with the texts of that step. A document without text takes up a rank and is not useful.
+    """
+    if config.mode == "joint":
+        prompts = [f"joint, seed {config.seed}", *PROMPT.texts, *(PROMPT_FOR_BOTH.texts if is_shared else ())]
+        parts: dict[str, Any] = {"": partial(_jointly, config.seed)}
+    else:
+        prompts = ragas_prompts(name, "ContextRecallPrompt", "ContextPrecisionPrompt")
+        parts = {"_recall": _recall, "_precision": _precision}
+
+    def tasks(case: Case) -> list[Task]:
         found = []
-        for index, step in enumerate(case.actual_steps or []):
-            if _is_retrieval(step) and (reference := _reference(name, case, index)) is not None:
-                texts = _texts(step)
-                is_complete = has_text(case.question, reference) and texts is not None
-                other = _reference(OTHER[name], case, index) if is_shared else None
-                more = {"other": other} if has_text(other) else {}
-                for key, ask in judges.items():
-                    call = partial(ask, case.question, texts, reference, **more) if is_complete else None
-                    found.append(MetricTask(name, call, f"{key}_error", f"{key}_cost", index))
+        for index, step in enumerate(case.actual_steps or ()):
+            references = {ANSWER: case.reference_answer or ""}
+            if index in case.matches:
+                references[CONTEXT] = _joined(texts_of(case.matches[index]) or ())
+            if not is_retrieval(step) or name not in references:
+                continue
+            if not (is_shared and len(references) == 2 and has_text(*references.values())):
+                references = {name: references[name]}
+            texts = texts_of(step)
+            is_complete = texts is not None and has_text(case.question, references[name])
+            of_step = _Retrieved(name, case.question, texts or [], references)
+            for part, score in parts.items():
+                found.append(Task(name, partial(score, of_step) if is_complete else None, part, index))
         return found
 
     return Metric(name, prompts, tasks)
 
 
-def _reference(name: str, case: Case, index: int) -> str | None:
-    """Return what a metric compares a step with; None if it does not judge the step."""
-    if name == ANSWER:
-        return case.reference_answer or ""
-    return _joined(_texts(case.matches[index]) or []) if index in case.matches else None
-
-
-def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
-    """Return the texts that all successful retrieval steps of a response returned, each once.
-
-    With `blank`, also "" for each document without text. None if no such step tells texts.
-    """
-    of_steps = [_texts(step) for step in case.actual_steps or () if _is_retrieval(step)]
-    known = [texts for texts in of_steps if texts is not None]
-    if not known:
-        return None
-    texts = [text for each in known for text in each]
-    return [*{text or place: text for place, text in enumerate(texts) if text or blank}.values()]
-
-
-def _is_retrieval(step: Mapping[str, Any]) -> bool:
-    return step.get("name") == "retrieval" and step.get("status") == "success"
-
-
-def add_f1(keys: dict[str, Any], name: str) -> None:
-    """Add F1 and its cost to a step's keys if a metric's recall and precision have them."""
-    recall, precision = keys.get(f"{name}_recall"), keys.get(f"{name}_precision")
-    if recall is not None and precision is not None:
-        keys[f"{name}_f1"] = 2 * recall * precision / (recall + precision or 1)
-    costs = keys.get(f"{name}_recall_cost"), keys.get(f"{name}_precision_cost")
-    if None not in costs:
-        keys[f"{name}_f1_cost"] = sum(costs)
-
-
-def _joined(texts: Sequence[str]) -> str:
+def _joined(texts: Iterable[str]) -> str:
     return "\n".join(filter(None, texts))
 
 
-def _texts(step: Mapping[str, Any]) -> list[str] | None:
-    """Return the texts that a step returned by rank, "" for a document without text.
+async def _jointly(seed: int, step: _Retrieved, calls: Calls) -> Keys:
+    """Return the share of the reference's statements that a document supports, and the average precision."""
+    name, references = step.name, step.references
+    if not any(step.texts):
+        return {f"{name}_recall": 0.0, f"{name}_recall_reason": NO_TEXT, f"{name}_precision": 0.0}
+    prompt, blocks, fields = PROMPT, {"reference": references[name]}, ("statements", "useful")
+    if len(references) == 2:
+        prompt, which = PROMPT_FOR_BOTH, "answer" if name == ANSWER else "texts"
+        blocks = {"reference_answer": references[ANSWER], "reference_texts": references[CONTEXT]}
+        fields = f"{which}_statements", f"useful_for_{which}"
+    found, ranks = await ask_about(calls, prompt, step.texts, seed, _check, question=step.question, **blocks)
+    statements: list[SupportedStatement] = getattr(found, fields[0])
+    if not statements:
+        raise JudgeError("invalid_reply", "the judge found no statement in the reference")
+    useful = [rank for rank, each in zip(ranks, found.documents, strict=True) if getattr(each, fields[1])]
+    lines = [f"{'+' if each.documents else '-'} {each.statement}" for each in statements]
+    return {
+        f"{name}_recall": sum(bool(each.documents) for each in statements) / len(statements),
+        f"{name}_recall_reason": "\n".join(lines),
+        f"{name}_precision": average_precision(useful, range(len(step.texts))) if useful else 0.0,
+    }
 
-    None if they are not known: the output cannot be read, or it has documents, but none with the key `text`.
-    """
-    try:
-        texts = read_texts(step.get("output"))
-        is_known = not texts or any("text" in document for document in read_documents(step.get("output")))
-    except MalformedStep:
-        return None
-    return texts if is_known else None
+
+def _check(found: RetrievedDocuments | RetrievedForBoth) -> None:
+    ids = {*range(1, len(found.documents) + 1)}
+    for statement in [each for field in found.__struct_fields__[1:] for each in getattr(found, field)]:
+        if not ids.issuperset(statement.documents):
+            raise ValueError(f"statements: expected ids from 1 to {len(ids)}, got {statement.documents}")
 
 
-async def _recall(
-    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricCalls
-) -> dict[str, Any]:
+async def _recall(step: _Retrieved, calls: Calls) -> Keys:
     """Return the share of the reference's statements that the judge attributes to the texts, from 0 to 1.
 
     0 without any text. Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
-    if not any(texts):
-        return {key: 0.0} | ({f"{key}_reason": NO_TEXT} if key.startswith(ANSWER) else {})
-    from ragas.metrics.collections.context_recall.util import ContextRecallPrompt
-
-    context = _joined(texts)
-    output = await ask_ragas(judge, ContextRecallPrompt, question=question, context=context, answer=reference)
-    rows = output.classifications
-    if not rows:
-        raise JudgeError("invalid_reply", "the judge found no statement in the reference")
-    result: dict[str, Any] = {key: sum(row.attributed for row in rows) / len(rows)}
-    if key.startswith(ANSWER):
-        result[f"{key}_reason"] = "\n".join(
-            f"{'+' if row.attributed else '-'} {row.statement} ({row.reason})" for row in rows
+    score, reason = 0.0, NO_TEXT
+    if any(step.texts):
+        data = {"context": _joined(step.texts), "answer": step.references[step.name]}
+        found = await ask_ragas(
+            calls, "context_recall", "ContextRecallPrompt", question=step.question, **data
         )
-    return result
+        rows = found.classifications
+        if not rows:
+            raise JudgeError("invalid_reply", "the judge found no statement in the reference")
+        score = sum(row.attributed for row in rows) / len(rows)
+        reason = lines_of((row.attributed, row.statement, row.reason) for row in rows)
+    return {f"{step.name}_recall": score} | (
+        {f"{ANSWER}_recall_reason": reason} if step.name == ANSWER else {}
+    )
 
 
-async def _precision(
-    key: str, question: str, texts: Sequence[str], reference: str, judge: MetricCalls
-) -> dict[str, float]:
+async def _precision(step: _Retrieved, calls: Calls) -> Keys:
     """Return the average precision of the texts that the judge finds useful, from 0 to 1; 0 if none is.
-
-    A document without text takes up a rank.
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
-    from ragas.metrics.collections.context_precision.util import ContextPrecisionPrompt
-
-    ask = partial(ask_ragas, judge, ContextPrecisionPrompt, question=question, answer=reference)
-    ranks = [rank for rank, text in enumerate(texts) if text]
-    outputs = await together(*(partial(ask, context=texts[rank]) for rank in ranks))
+    data = {"question": step.question, "answer": step.references[step.name]}
+    ask = partial(ask_ragas, calls, "context_precision", "ContextPrecisionPrompt", **data)
+    ranks = [rank for rank, text in enumerate(step.texts) if text]
+    outputs = await together(*(ask(context=step.texts[rank]) for rank in ranks))
     useful = [rank for rank, output in zip(ranks, outputs, strict=True) if output.verdict]
-    return {key: average_precision(useful, range(len(texts))) if useful else 0.0}
+    return {f"{step.name}_precision": average_precision(useful, range(len(step.texts))) if useful else 0.0}

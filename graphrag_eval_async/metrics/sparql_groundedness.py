@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.judge.protocol import format_of
-from graphrag_eval_async.metrics.metric import dumps, has_text, messages, metric_of_one_call, prompts_of
+from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, has_text, lines_of
 from graphrag_eval_async.steps.actual import ActualStep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.config.model import SparqlGroundednessConfig
-    from graphrag_eval_async.judge.calls import MetricCalls
-    from graphrag_eval_async.metrics.metric import Call, Case, Metric
     from graphrag_eval_async.steps.formats.results import SparqlResults
 
 NAME = "sparql_groundedness"
@@ -66,109 +62,86 @@ class AnswerValues(Struct, frozen=True):
     values: list[JudgedValue]
 
 
-FORM = format_of(AnswerValues)
+PROMPT = Prompt.of(INSTRUCTIONS, AnswerValues)
+
+
+WITH_UNIT = re.compile(rf"[\W_]*({NUMBER.pattern})\s*[^\s\d]*\s*")
+"""A number with nothing else but a unit."""
 
 
 def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
-    """Return the metric `sparql_groundedness`, from 0 to 1."""
+    """Return the metric `sparql_groundedness`: the share of the answer's values that the rows support."""
 
-    def call_for(case: Case) -> Call | None:
-        answer = case.actual_answer or ""
-        succeeded = (step for step in case.actual_steps or () if step.get("status") == "success")
-        steps = [step for step in succeeded if step.get("name") == "sparql_query"]
-        is_complete = has_text(case.question, answer) and steps
-        return partial(_groundedness, case.question, answer, steps) if is_complete else None
+    def applies(case: Case) -> bool:
+        return has_text(case.question, case.actual_answer) and bool(_queries(case))
 
-    return metric_of_one_call(NAME, prompts_of(INSTRUCTIONS, FORM), call_for)
+    return Metric.of_answer(NAME, PROMPT.texts, applies, _score)
 
 
-async def _groundedness(
-    question: str, answer: str, steps: Sequence[Mapping[str, Any]], judge: MetricCalls
-) -> dict[str, Any]:
-    """Return the share of the answer's values and entities that the rows support."""
-    rows = await asyncio.to_thread(_read, question, answer, steps)
-    blocks = {
-        "question": question,
-        "answer": answer,
-        "rows": rows.shown,
-        "found": dumps(rows.found),
-        "missing": dumps(rows.missing),
-    }
-    judged = (await judge.ask(partial(messages, INSTRUCTIONS, blocks), FORM)).values
-    verdicts = _verdicts(rows, judged)
-    cut = [f"({rows.hidden} rows were not shown to the judge)"] if rows.hidden else []
-    if not verdicts:
-        return {f"{NAME}_reason": "\n".join(["the answer states no values or entities", *cut])}
-    lines = [f"{'+' if grounded else '-'} {value} ({reason})" for value, reason, grounded in verdicts]
-    score = sum(grounded for *_, grounded in verdicts) / len(verdicts)
-    return {NAME: score, f"{NAME}_reason": "\n".join(lines + cut)}
+def _queries(case: Case) -> list[Mapping[str, Any]]:
+    steps = case.actual_steps or ()
+    return [step for step in steps if (step.get("name"), step.get("status")) == ("sparql_query", "success")]
 
 
-class _Rows(NamedTuple):
-    """What the queries returned.
-
-    Attributes:
-        shown: the rows as the judge sees them.
-        hidden: how many rows it does not see, or not whole.
-        found: values of the answer that stand in the rows.
-        missing: numbers of the answer that do not; none if any rows cannot be read.
-    """
-
-    shown: str
-    hidden: int
-    found: list[str]
-    missing: list[str]
+async def _score(case: Case, calls: Calls) -> Keys:
+    answer = case.actual_answer or ""
+    read = await asyncio.to_thread(_read, case.question, answer, _queries(case))
+    values = {"found": dumps(read.found), "missing": dumps(read.missing)}
+    judged = await PROMPT.ask(calls, question=case.question, answer=answer, rows=read.rows, **values)
+    verdicts = _verdicts(read, judged.values)
+    reason = lines_of(verdicts) or "the answer states no values or entities"
+    if read.hidden:
+        reason += f"\n({read.hidden} rows were not shown to the judge)"
+    score = {NAME: sum(grounded for grounded, *_ in verdicts) / len(verdicts)} if verdicts else {}
+    return score | {f"{NAME}_reason": reason}
 
 
-def _verdicts(rows: _Rows, judged: Sequence[JudgedValue]) -> list[tuple[str, str, bool]]:
-    """Return each value of the answer once: itself, the reason, and whether the rows support it."""
-    found = {*map(str.casefold, rows.found)}
+class _Read(NamedTuple):
+    rows: str  # As the judge sees them.
+    hidden: int  # How many rows it does not see, or not whole.
+    found: list[str]  # Values of the answer that stand in the rows.
+    missing: list[str]  # Numbers of the answer that do not; none if any rows cannot be read.
+
+
+def _verdicts(read: _Read, judged: Sequence[JudgedValue]) -> list[tuple[bool, str, str]]:
+    """Return each value of the answer once: whether the rows support it, itself, and the reason."""
+    found = {*map(str.casefold, read.found)}
     others: dict[str, JudgedValue] = {}
     for each in judged:
         key = each.value.strip().casefold()
-        if key in found or _number_with_unit(key) in found:
-            continue
-        if key not in others or not each.grounded:  # If in doubt, it is not supported.
+        number = WITH_UNIT.fullmatch(key)
+        is_found = key in found or (number is not None and number[1] in found)
+        if not is_found and (key not in others or not each.grounded):  # If in doubt, it is not supported.
             others[key] = each
     told = {number for key in others for number in NUMBER.findall(key)}
     return [
-        *((value, "in the rows", True) for value in rows.found),
-        *((each.value, each.reason, each.grounded) for each in others.values()),
-        *((number, "not in the rows", False) for number in rows.missing if number not in told),
+        *((True, value, "in the rows") for value in read.found),
+        *((each.grounded, each.value, each.reason) for each in others.values()),
+        *((False, number, "not in the rows") for number in read.missing if number not in told),
     ]
 
 
-def _number_with_unit(text: str) -> str | None:
-    """Return the number of a text that has nothing else but a unit."""
-    number = NUMBER.search(text)
-    if number is None or any(map(str.isalnum, text[: number.start()])):
-        return None
-    unit = text[number.end() :].strip()
-    return None if " " in unit or any(map(str.isdigit, unit)) else number[0]
-
-
-def _read(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> _Rows:
-    """Read the results of all queries."""
-    tables = [*map(_results, steps)]
+def _read(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> _Read:
+    """Look for the values of the answer in the results of all queries."""
+    tables = [*map(_table, steps)]
     columns = [column for table in tables if table for column in table.columns]
     cells = [*{text: None for each in columns for text in islice(filter(None, each.texts), MAX_CELLS)}]
-    lowered, lowered_question = _without_markers(answer).casefold(), question.casefold()
-    names = []
-    for name in dict.fromkeys(map(_name, cells)):
-        plain = name.casefold()
-        is_name = len(name) >= MIN_CHARACTERS and not NUMBER.fullmatch(name)
-        if is_name and _occurs(plain, lowered) and not _occurs(plain, lowered_question):
-            names.append(name)
-    rest = lowered
+    rest, asked_text = _without_markers(answer).casefold(), question.casefold()
+    is_name = {name: len(name) >= MIN_CHARACTERS and not NUMBER.fullmatch(name) for name in map(_name, cells)}
+    names = [
+        name
+        for name, is_one in is_name.items()
+        if is_one and _occurs(name.casefold(), rest) and not _occurs(name.casefold(), asked_text)
+    ]
     for name in sorted(names, key=len, reverse=True):  # Numbers in names are no values of their own.
         rest = rest.replace(name.casefold(), " ")
-    asked, known = {*map(_value, NUMBER.findall(question))}, _numbers(cells)
+    asked = {*map(_value, NUMBER.findall(question))}
     numbers = {_value(text): text for text in reversed(NUMBER.findall(rest))}
     texts = [text for value, text in reversed(numbers.items()) if value not in asked]
+    known = [*_numbers(cells)]
     found = [text for text in texts if _stands_in(text, known)]
-    shown, hidden = _shown(tables, [*map(_text, steps)])
     missing = [text for text in texts if text not in found] if all(tables) else []
-    return _Rows(shown, hidden, found + names, missing)
+    return _Read(*_shown([*map(_text, tables, steps)]), found + names, missing)
 
 
 def _without_markers(answer: str) -> str:
@@ -177,16 +150,15 @@ def _without_markers(answer: str) -> str:
 
     def removed(marker: re.Match[str]) -> str:
         nonlocal expected
-        number = int(marker[1])
-        if number not in {1, expected}:
+        if int(marker[1]) not in {1, expected}:
             return marker[0]
-        expected = number + 1
+        expected = int(marker[1]) + 1
         return ""
 
     return MARKER.sub(removed, answer)
 
 
-def _results(step: Mapping[str, Any]) -> SparqlResults | None:
+def _table(step: Mapping[str, Any]) -> SparqlResults | None:
     with suppress(MalformedStep, ComparisonBudgetExceeded):
         return ActualStep(step).results()
     return None
@@ -201,22 +173,19 @@ def _name(cell: str) -> str:
 
 def _occurs(name: str, text: str) -> bool:
     """Whether a name stands in a text as whole words."""
-    start = text.find(name)
-    while start >= 0:
-        end = start + len(name)
-        before, after = text[start - 1 : start], text[end : end + 1]
-        if not (before.isalnum() and name[0].isalnum()) and not (after.isalnum() and name[-1].isalnum()):
-            return True
-        start = text.find(name, start + 1)
-    return False
+    if name not in text:
+        return False
+    before, after = (
+        ("(?<![^\\W_])" if name[0].isalnum() else ""),
+        ("(?![^\\W_])" if name[-1].isalnum() else ""),
+    )
+    return re.search(f"{before}{re.escape(name)}{after}", text) is not None
 
 
-def _numbers(cells: Sequence[str]) -> list[float]:
-    found = []
+def _numbers(cells: Iterable[str]) -> Iterator[float]:
     for cell in cells:
         with suppress(ValueError):
-            found.append(float(cell))
-    return found
+            yield float(cell)
 
 
 def _value(text: str) -> float:
@@ -237,55 +206,32 @@ def _stands_in(text: str, numbers: Sequence[float]) -> bool:
     )
 
 
-def _text(step: Mapping[str, Any]) -> str:
-    output = step.get("output")
-    return output.strip() if isinstance(output, str) else dumps(output)
-
-
-def _shown(tables: Sequence[SparqlResults | None], texts: Sequence[str]) -> tuple[str, int]:
-    """Return all tables, and how many rows are cut off; each table has a share of `MAX_SHOWN` characters.
-
-    What is no table, such as a graph, is shown as its text. What a short table leaves of its share goes to
-    longer ones.
-    """
-    lines = [*map(_lines, tables, texts)]
-    sizes = [sum(len(line) + 1 for line in each) for each in lines]
-    parts, left, hidden = [""] * len(tables), MAX_SHOWN, 0
-    for rank, index in enumerate(sorted(range(len(tables)), key=sizes.__getitem__)):
-        table = tables[index]
-        rows = texts[index].count("\n") if table is None else table.row_count if table.columns else 0
-        parts[index], cut = _cut(lines[index], rows, left // (len(tables) - rank))
-        left -= min(left, len(parts[index]))
-        hidden += cut
-    return "\n\n".join(parts), hidden
-
-
-def _lines(table: SparqlResults | None, text: str) -> list[str]:
-    """Return the head and the rows of a table, up to `MAX_SHOWN` characters and the row that exceeds them."""
+def _text(table: SparqlResults | None, step: Mapping[str, Any]) -> tuple[str, int]:
+    """Return results as text, and how many lines it has besides the first; what is no table as it is."""
     if table is None:
-        return text[: MAX_SHOWN + 1].split("\n")
+        output = step.get("output")
+        text = output.strip() if isinstance(output, str) else dumps(output)
+        return text, text.count("\n")
     if table.boolean is not None:
-        return [str(table.boolean).lower()]
+        return str(table.boolean).lower(), 0
+    rows = zip(*(column.texts for column in table.columns), strict=True)
     lines = ["\t".join(column.name for column in table.columns)]
-    size = len(lines[0])
-    for row in zip(*(column.texts for column in table.columns), strict=True):
-        lines.append("\t".join(text or "" for text in row))
-        size += len(lines[-1]) + 1
-        if size > MAX_SHOWN:
-            break
-    return lines
+    lines += ("\t".join(text or "" for text in row) for row in islice(rows, MAX_SHOWN))
+    return "\n".join(lines), table.row_count if table.columns else 0
 
 
-def _cut(lines: Sequence[str], rows: int, limit: int) -> tuple[str, int]:
-    """Return at most `limit` characters of a table with so many rows, and how many rows that cuts off."""
-    size, shown = 0, 0
-    for line in lines:
-        size += len(line) + 1
-        if size > limit:
-            break
-        shown += 1
-    else:
-        return "\n".join(lines), 0
-    hidden = rows + 1 - max(shown, 1)
-    room = limit - (size - len(lines[shown]) - 1)
-    return "\n".join([*lines[:shown], f"{lines[shown][:room]}...", f"({hidden} more rows)"]), hidden
+def _shown(results: Sequence[tuple[str, int]]) -> tuple[str, int]:
+    """Return all results, and how many rows are cut off; each has a share of `MAX_SHOWN` characters.
+
+    What a short one leaves of its share goes to longer ones.
+    """
+    parts, left, hidden = [text for text, _ in results], MAX_SHOWN, 0
+    for rank, index in enumerate(sorted(range(len(parts)), key=lambda index: len(parts[index]))):
+        limit = left // (len(parts) - rank)
+        if len(parts[index]) > limit:
+            shown = parts[index][:limit]
+            cut = results[index][1] - max(shown.count("\n") - 1, 0)
+            parts[index] = f"{shown}...\n({cut} more rows)"
+            hidden += cut
+        left -= min(left, len(parts[index]))
+    return "\n\n".join(parts), hidden
