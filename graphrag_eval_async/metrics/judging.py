@@ -14,15 +14,15 @@ import orjson
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.setup import judge_setup
 from graphrag_eval_async.judge.session import JudgeSession
+from graphrag_eval_async.judge.setup import judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance
 from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
 from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
-from graphrag_eval_async.metrics.panel import Panel
+from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import can_share, retrieval
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.metrics.metric import Keys, Metric, Task
-    from graphrag_eval_async.metrics.panel import Verdict
     from graphrag_eval_async.records import Question
 
 OnFatal = Literal["raise", "continue"]
@@ -279,4 +278,4 @@ async def _ask(asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls) -
             async with anyio.create_task_group() as tasks:
                 for index, each in enumerate(asked):
                     tasks.start_soon(find, index, *each)
-    return [(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
+    return [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]

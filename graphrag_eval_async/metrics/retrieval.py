@@ -190,7 +190,7 @@ async def _recall(step: _Retrieved, calls: Calls) -> Keys:
     """
     score, reason = 0.0, NO_TEXT
     if any(step.texts):
-        data = {"context": _joined(step.texts), "answer": step.references[step.name]}
+        data: Keys = {"context": _joined(step.texts), "answer": step.references[step.name]}
         found = await ask_ragas(
             calls, "context_recall", "ContextRecallPrompt", question=step.question, **data
         )
@@ -209,7 +209,7 @@ async def _precision(step: _Retrieved, calls: Calls) -> Keys:
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
-    data = {"question": step.question, "answer": step.references[step.name]}
+    data: Keys = {"question": step.question, "answer": step.references[step.name]}
     ask = partial(ask_ragas, calls, "context_precision", "ContextPrecisionPrompt", **data)
     ranks = [rank for rank, text in enumerate(step.texts) if text]
     outputs = await together(*(ask(context=step.texts[rank]) for rank in ranks))

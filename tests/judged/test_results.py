@@ -20,7 +20,7 @@ from graphrag_eval_async import (
     run_evaluation,
 )
 from graphrag_eval_async.metrics import judging
-from graphrag_eval_async.metrics.metric import Metric, MetricTask
+from graphrag_eval_async.metrics.metric import Metric, Task
 from tests.judge.support import ScriptedJudge
 from tests.judge_server import FAULTS
 from tests.judged.support import (
@@ -411,8 +411,8 @@ async def test_metrics_start_when_all_that_they_import_is_there(monkeypatch: pyt
     async def call(_: object) -> dict[str, Any]:
         return {"loaded": len(loaded)}
 
-    def evaluations(_: object) -> list[MetricTask]:
-        return [MetricTask("answer_correctness", call, "metric_error", "metric_cost")] * 2
+    def evaluations(_: object) -> list[Task]:
+        return [Task("answer_correctness", call)] * 2
 
     monkeypatch.setattr(judging, "configured", lambda _: [Metric("answer_correctness", (), evaluations)])
     monkeypatch.setattr(judging, "loader", lambda _: lambda: loaded.append(threading.current_thread()))

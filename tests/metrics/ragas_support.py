@@ -19,38 +19,14 @@ load_ragas()  # Without its telemetry, whichever test module comes first.
 
 from ragas.embeddings.base import BaseRagasEmbedding  # noqa: E402
 from ragas.llms.base import InstructorBaseRagasLLM  # noqa: E402
-from ragas.metrics.collections import (  # noqa: E402
-    AnswerCorrectness,
-    AnswerRelevancy,
-    ContextPrecision,
-    ContextRecall,
-)
-from ragas.metrics.collections.answer_correctness.util import (  # noqa: E402
-    CorrectnessClassifierPrompt,
-    StatementGeneratorPrompt,
-)
-from ragas.metrics.collections.answer_relevancy.util import AnswerRelevancePrompt  # noqa: E402
-from ragas.metrics.collections.context_precision.util import ContextPrecisionPrompt  # noqa: E402
-from ragas.metrics.collections.context_recall.util import ContextRecallPrompt  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.judge.protocol import Message, ResponseFormat
     from graphrag_eval_async.metrics.metric import Case, Metric
 
-__all__ = ["AnswerCorrectness", "AnswerRelevancy", "ContextPrecision", "ContextRecall"]
-
 T = TypeVar("T")
-
-PROMPTS = [
-    (AnswerRelevancePrompt, {"response": "R {b} é"}),
-    (StatementGeneratorPrompt, {"question": "Q", "answer": "A"}),
-    (CorrectnessClassifierPrompt, {"question": "Q", "answer": ["S"], "ground_truth": []}),
-    (ContextRecallPrompt, {"question": "Q", "context": "C\n\0", "answer": "A"}),
-    (ContextPrecisionPrompt, {"question": "Q", "context": "C", "answer": "A"}),
-]
-"""The prompts that our metrics use, and what fills them."""
 
 
 class Script(NamedTuple):
@@ -70,21 +46,24 @@ def data_of(prompt: str) -> dict[str, Any]:
 
 
 class ScriptedMetricJudge(MetricCalls):
-    """Stands for `MetricCalls`; keeps what it was asked."""
+    """Stands for `MetricCalls`; keeps what it was asked. Until `open` is set, no call returns."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, is_open: bool = True) -> None:
         self.script = script
         self.asked: list[tuple[str, dict[str, Any], int]] = []
         self.messages: list[Sequence[Message]] = []
         self.embedded: list[list[str]] = []
+        self.open = anyio.Event()
+        if is_open:
+            self.open.set()
 
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        messages = prompt()
+        self.messages.append(messages := prompt())
         title, data = form.schema["title"], data_of(messages[-1]["content"])
-        self.messages.append(messages)
         self.asked.append((title, data, repeat))
+        await self.open.wait()
         try:
             return form.read(self.script.reply(title, data, repeat))
         except ValueError as error:
@@ -92,35 +71,8 @@ class ScriptedMetricJudge(MetricCalls):
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         self.embedded.append(texts)
+        await self.open.wait()
         return [list(self.script.vector(text)) for text in texts]
-
-
-class WaitingMetricJudge(ScriptedMetricJudge):
-    """The same, but no call returns before `open` is set."""
-
-    def __init__(self, script: Script) -> None:
-        super().__init__(script)
-        self.open = anyio.Event()
-        self.waiting: list[str] = []
-        self.cancelled = 0
-
-    async def ask(
-        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
-    ) -> T:
-        await self._wait(form.schema["title"])
-        return await super().ask(prompt, form, repeat=repeat)
-
-    async def embed(self, texts: list[str]) -> list[list[float]]:
-        await self._wait("embed")
-        return await super().embed(texts)
-
-    async def _wait(self, call: str) -> None:
-        self.waiting.append(call)
-        try:
-            await self.open.wait()
-        except anyio.get_cancelled_exc_class():
-            self.cancelled += 1
-            raise
 
 
 class ScriptedLLM(InstructorBaseRagasLLM, BaseRagasEmbedding):
@@ -149,20 +101,19 @@ async def outcome(metric: Metric, case: Case, script: Script | ScriptedMetricJud
     """All keys of a metric, errors under their keys."""
     asking = script if isinstance(script, ScriptedMetricJudge) else ScriptedMetricJudge(script)
     keys: dict[str, Any] = {}
-    for evaluation in metric.tasks(case):
-        if evaluation.call is None:
-            continue
-        try:
-            keys |= await evaluation.call(asking)
-        except JudgeError as error:
-            keys[evaluation.error_key] = str(error)
+    for task in metric.tasks(case):
+        if task.score is not None:
+            try:
+                keys |= await task.score(asking)
+            except JudgeError as error:
+                keys[task.error_key] = str(error)
     return keys
 
 
 def fixed(**replies: Any) -> Script:
     """A script that knows one reply for each output model, or a list of them, one a repeat."""
 
-    def reply(title: str, _data: Mapping[str, Any], repeat: int) -> Any:
+    def reply(title: str, _data: Any, repeat: int) -> Any:
         value = replies[title]
         return value[repeat] if isinstance(value, list) else value
 

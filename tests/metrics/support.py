@@ -21,10 +21,7 @@ T = TypeVar("T")
 class ScriptedMetricJudge(MetricCalls):
     """Stands for `MetricCalls`: gives `replies` in turn; one that does not fit is followed by the next.
 
-    Attributes:
-        messages: of each call.
-        forms: of each call.
-        corrections: what was wrong with the replies that did not fit.
+    A reply may be a function of the blocks of data.
     """
 
     def __init__(self, *replies: Any) -> None:
@@ -39,28 +36,33 @@ class ScriptedMetricJudge(MetricCalls):
         assert repeat == 0
         self.messages.append(prompt())
         self.forms.append(form)
-        try:
-            return form.read(self._replies.pop(0))
-        except ValueError as error:
-            self.corrections.append(str(error))
-        try:
-            return form.read(self._replies.pop(0))
-        except ValueError as error:
-            self.corrections.append(str(error))
-            raise JudgeError("invalid_reply", str(error)) from None
+        for _ in range(2):
+            reply = self._replies.pop(0)
+            try:
+                return form.read(reply(self.blocks) if callable(reply) else reply)
+            except ValueError as error:
+                self.corrections.append(str(error))
+        raise JudgeError("invalid_reply", self.corrections[-1])
 
-    async def embed(self, texts: list[str]) -> list[list[float]]:
-        raise AssertionError(texts)
+    @property
+    def blocks(self) -> dict[str, str]:
+        """The data of the last call."""
+        return read_blocks(self.messages[-1][1]["content"])
 
 
 CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")
 
 
 async def evaluate(metric: Metric, asking: ScriptedMetricJudge, case: Case = CASE) -> Mapping[str, Any]:
-    """What the only evaluation of a case returns."""
-    (evaluation,) = metric.tasks(case)
-    assert evaluation.call is not None
-    return await evaluation.call(asking)
+    """What the only task of a case returns."""
+    (task,) = metric.tasks(case)
+    assert task.score is not None
+    return await task.score(asking)
+
+
+def applies(metric: Metric, case: Case) -> list[bool]:
+    """Which tasks of a case are not skipped."""
+    return [task.score is not None for task in metric.tasks(case)]
 
 
 def read_blocks(text: str) -> dict[str, str]:

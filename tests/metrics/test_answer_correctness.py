@@ -12,18 +12,18 @@ from graphrag_eval_async.config.model import AnswerCorrectnessConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.metric import Case
-from tests.metrics.support import ScriptedMetricJudge, evaluate, read_blocks
+from tests.metrics.support import ScriptedMetricJudge, applies, evaluate
 
 METRIC = answer_correctness(AnswerCorrectnessConfig())
 
 
-def reply(reference: Any = ("r1",), actual: Any = ("a1",), *matches: tuple[Any, Any], **more: Any) -> Any:
+def reply(reference: Any = ("r1",), actual: Any = ("a1",), *matches: tuple[Any, Any]) -> dict[str, Any]:
     return {
         "reference_claims": list(reference),
         "actual_claims": list(actual),
         "reason": "because",
         "matches": [{"reference": r, "actual": a} for r, a in matches],
-    } | more
+    }
 
 
 async def test_scores() -> None:
@@ -37,24 +37,6 @@ async def test_scores() -> None:
         ("answer_precision", 0.5),
         ("answer_f1", 0.4),
     ]
-    assert not asking.corrections
-
-
-async def test_a_refusal_has_no_precision() -> None:
-    scores = await evaluate(METRIC, ScriptedMetricJudge(reply(["r1", "r2"], [])))
-    assert scores == {
-        "answer_reference_claims_count": 2,
-        "answer_actual_claims_count": 0,
-        "answer_matching_claims_count": 0,
-        "answer_correctness_reason": "because",
-        "answer_recall": 0.0,
-        "answer_f1": 0.0,
-    }
-
-
-async def test_without_a_match_all_scores_are_0() -> None:
-    scores = await evaluate(METRIC, ScriptedMetricJudge(reply()))
-    assert [scores[f"answer_{key}"] for key in ("recall", "precision", "f1")] == [0.0, 0.0, 0.0]
 
 
 @st.composite
@@ -90,45 +72,27 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
     f1 = 2 * recall * precision / (recall + precision) if precision else Fraction(0)
     assert scores["answer_recall"] == float(recall)
     assert scores["answer_f1"] == float(f1)
+    # A refusal makes no claim, and has no precision.
     assert scores.get("answer_precision") == (None if precision is None else float(precision))
-    assert scores["answer_reference_claims_count"] == reference
-    assert scores["answer_actual_claims_count"] == actual
-    assert scores["answer_matching_claims_count"] == len(pairs)
+    counts = [scores[f"answer_{name}_claims_count"] for name in ("reference", "actual", "matching")]
+    assert counts == [reference, actual, len(pairs)]
 
 
 @pytest.mark.parametrize(
     ("wrong", "correction"),
     [
         (reply([], []), "reference_claims is empty, but the reference answer makes at least one claim"),
-        (reply(["r1", " \n"]), "claim 1 of reference_claims is blank"),
-        (reply(["r1"], [""]), "claim 0 of actual_claims is blank"),
-        (
-            reply(["r1"], ["a1"], (-1, 0)),
-            "matches: reference -1 is out of range: 1 reference_claims, counted from 0",
-        ),
+        (reply(["r1", " \n"]), "reference_claims has a blank claim"),
         (
             reply(["r1"], ["a1"], (0, 1)),
-            "matches: actual 1 is out of range: 1 actual_claims, counted from 0",
+            "matches: actual is out of range: 1 actual_claims, counted from 0",
         ),
         (
             reply(["r1", "r2"], ["a1"], (0, 0), (1, 0)),
-            "matches: actual 0 occurs in 2 pairs, but a claim matches at most one",
-        ),
-        (
-            reply(["r1"], [], (0, 0), (0, 0)),
-            (
-                "matches: reference 0 occurs in 2 pairs, but a claim matches at most one; "
-                "matches: actual 0 is out of range: 0 actual_claims, counted from 0"
-            ),
+            "matches: actual repeats a position, but a claim matches at most one",
         ),
         (reply(["r1"], ["a1"], (True, 0)), "Expected `int`, got `bool` - at `$.matches[0].reference`"),
-        (reply(["r1"], ["a1"], (0, "1")), "Expected `int`, got `str` - at `$.matches[0].actual`"),
-        (reply(["r1"], [None]), "Expected `str`, got `null` - at `$.actual_claims[0]`"),
-        (reply(reason=None), "Expected `str`, got `null` - at `$.reason`"),
         ({"reference_claims": ["r1"]}, "Object missing required field `actual_claims`"),
-        ([], "Expected `object`, got `array`"),
-        (None, "Expected `object`, got `null`"),
-        ("text", "Expected `object`, got `str`"),
     ],
 )
 async def test_a_reply_that_does_not_fit_is_asked_for_once_more_and_then_an_error(
@@ -141,78 +105,42 @@ async def test_a_reply_that_does_not_fit_is_asked_for_once_more_and_then_an_erro
         await evaluate(METRIC, ScriptedMetricJudge(wrong, wrong))
 
 
-async def test_one_call_with_the_data_in_blocks() -> None:
+async def test_what_the_judge_is_told() -> None:
     asking = ScriptedMetricJudge(reply())
     await evaluate(METRIC, asking, Case("Q {question}?", reference_answer="R</x>", actual_answer=" "))
-    ((system, user),) = asking.messages
-    assert read_blocks(user["content"]) == {
-        "question": "Q {question}?",
-        "reference_answer": "R</x>",
-        "actual_answer": " ",
-    }
+    system, _ = asking.messages[0]
+    assert asking.blocks == {"question": "Q {question}?", "reference_answer": "R</x>", "actual_answer": " "}
     assert "{question}" not in system["content"]
-
-
-async def test_the_schema_is_strict() -> None:
-    asking = ScriptedMetricJudge(reply())
-    await evaluate(METRIC, asking)
     schema = asking.forms[0].schema
+    assert METRIC.prompts[0] == system["content"]
+    assert json.loads(METRIC.prompts[1]) == schema
     assert schema["title"] == "AnswerClaims"
     assert schema["required"] == ["reference_claims", "actual_claims", "reason", "matches"]
-    match = schema["$defs"]["Match"]
-    assert match["required"] == ["reference", "actual"]
-    assert schema["additionalProperties"] is match["additionalProperties"] is False
+    assert schema["additionalProperties"] is schema["$defs"]["Match"]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize(
-    ("case", "applies"),
+    ("case", "expected"),
     [
-        (Case("Q"), False),
         (Case("Q", reference_answer="R"), False),
         (Case("Q", actual_answer="A"), False),
-        (Case("Q", reference_answer="", actual_answer="A"), False),
         (Case("Q", reference_answer=" \n\u00a0", actual_answer="A"), False),
         (Case("Q", reference_answer="R", actual_answer=""), True),
-        (Case("Q", reference_answer="R", actual_answer="\t"), True),
-        (Case("", reference_answer="R", actual_answer="A"), False),
         (Case(" \n", reference_answer="R", actual_answer="A"), False),
     ],
 )
-def test_both_answers_are_needed(case: Case, applies: bool) -> None:
-    (evaluation,) = METRIC.tasks(case)
-    assert (evaluation.call is not None) is applies
-    assert evaluation._replace(call=None) == (
-        "answer_correctness",
-        None,
-        "answer_eval_error",
-        "answer_correctness_cost",
-        None,
-        (),
-    )
+def test_both_answers_are_needed(case: Case, expected: bool) -> None:
+    assert applies(METRIC, case) == [expected]
 
 
 async def test_a_prompt_of_the_users_takes_the_place_of_the_instructions_but_not_of_the_layout() -> None:
-    metric = answer_correctness(
-        AnswerCorrectnessConfig(prompt='Is {actual_answer} like {reference_answer}? {"a": 1}')
-    )
+    config = AnswerCorrectnessConfig(prompt='Is {actual_answer} like {reference_answer}? {"a": 1}')
+    metric = answer_correctness(config)
     asking = ScriptedMetricJudge(reply())
     await evaluate(metric, asking)
     system = asking.messages[0][0]["content"]
     assert system.startswith('Is <actual_answer> like <reference_answer>? {"a": 1}\n\nReply with JSON: ')
     assert '{"reference": i, "actual": j}' in system
     assert "atomic" not in system
-    assert set(read_blocks(asking.messages[0][1]["content"])) == {
-        "question",
-        "reference_answer",
-        "actual_answer",
-    }
-
-
-async def test_prompts_are_all_that_the_judge_is_told_besides_the_data() -> None:
-    asking = ScriptedMetricJudge(reply())
-    await evaluate(METRIC, asking)
-    assert METRIC.prompts[0] == asking.messages[0][0]["content"]
-    assert json.loads(METRIC.prompts[1]) == asking.forms[0].schema
-    assert METRIC.name == "answer_correctness"
-    other = answer_correctness(AnswerCorrectnessConfig(prompt="Other."))
-    assert other.prompts != METRIC.prompts == answer_correctness(AnswerCorrectnessConfig()).prompts
+    assert {*asking.blocks} == {"question", "reference_answer", "actual_answer"}
+    assert metric.prompts != METRIC.prompts

@@ -5,8 +5,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.metrics.metric import fill, messages, system
-from tests.cases import each
+from graphrag_eval_async.metrics.metric import fill, messages
 from tests.metrics.support import read_blocks
 
 NAMES = ("question", "reference_answer", "actual_answer")
@@ -39,53 +38,22 @@ def test_data_cannot_close_its_block(blocks: dict[str, str], rounds: list[str]) 
     user = user_message(blocks)
     assert list(read_blocks(user).items()) == list(blocks.items())
     assert user.count(boundary_of(user)) == 1 + 2 * len(blocks)
-
-
-@given(st.dictionaries(st.sampled_from(NAMES), data, min_size=1))
-def test_messages_are_the_same_each_time_and_data_stays_out_of_the_system_message(
-    blocks: dict[str, str],
-) -> None:
-    first, again = messages("Judge.", blocks), messages("Judge.", dict(blocks))
-    assert first == again
-    assert [message["role"] for message in first] == ["system", "user"]
-    assert first[0]["content"] == system("Judge.") == messages("Judge.", {"other": "text"})[0]["content"]
+    assert messages("Judge.", dict(blocks)) == messages("Judge.", blocks)  # Equal calls are made once.
 
 
 def test_layout() -> None:
-    user = user_message({"question": "Which?", "actual_answer": "T1\nT2"})
-    assert re.sub("[0-9a-f]{16}", "B", user) == (
+    system, user = messages("Judge.", {"question": "Which?", "actual_answer": "T1\nT2"})
+    assert system["content"].startswith("Judge.\n\n")
+    assert "never an instruction" in system["content"]
+    assert re.sub("[0-9a-f]{16}", "B", user["content"]) == (
         "Boundary: B\n\n<question B>\nWhich?\n</question B>\n\n<actual_answer B>\nT1\nT2\n</actual_answer B>"
     )
-    assert system("Judge.").startswith("Judge.\n\n")
-    assert "never an instruction" in system("Judge.")
-
-
-def test_which_block_holds_what_decides_on_the_boundary() -> None:
     users = [user_message(blocks) for blocks in ({"a": "xy", "b": ""}, {"a": "x", "b": "y"}, {"a": "xyb"})]
     assert len(set(map(boundary_of, users))) == 3
 
 
-@each(
-    ("template", "filled"),
-    [
-        ("Compare {actual_answer} to {reference_answer}.", "Compare <actual_answer> to <reference_answer>."),
-        ("{question}{question}", "<question><question>"),
-        ('{"a": 1} {} {0} {other} {question', '{"a": 1} {} {0} {other} {question'),
-        ("{{question}}", "{<question>}"),
-        ("{ question }{question!r}{question:>3}", "{ question }{question!r}{question:>3}"),
-        ("{Question} {questions} \\1 %s $question", "{Question} {questions} \\1 %s $question"),
-        ('{"q": {question}}', '{"q": <question>}'),
-        ("{actual_steps}", "{actual_steps}"),
-        ("", ""),
-    ],
-)
-def test_only_the_names_of_blocks_are_filled_in(template: str, filled: str) -> None:
-    assert fill(template, NAMES) == filled
-
-
-@given(
-    st.lists(st.sampled_from(["{", "}", "question", "a", "{question}", "\\g<1>"]), max_size=12).map("".join)
-)
-def test_filling_is_replacing(template: str) -> None:
+@given(st.lists(st.sampled_from(["{", "}", "question", "a", "{question}", "\\g<1>"]), max_size=12))
+def test_only_the_names_of_blocks_are_filled_in(parts: list[str]) -> None:
+    template = "".join(parts)
     assert fill(template, ["question"]) == template.replace("{question}", "<question>")
     assert fill(template, []) == template

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphrag_eval_async import evaluate_stream
-from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
+from graphrag_eval_async.config import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.dry import fitting
 from graphrag_eval_async.metrics import ragas_bridge
-from graphrag_eval_async.metrics.retrieval import can_share
+from graphrag_eval_async.metrics.metric import Case
+from graphrag_eval_async.metrics.retrieval import retrieval
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judged.support import response, templates
-from tests.metrics.support import read_blocks
+from tests.metrics.support import ScriptedMetricJudge, applies, evaluate, read_blocks
 
 JOINT = {"mode": "joint"}
+BOTH = {"retrieval_answer": JOINT, "retrieval_context": JOINT}
 RAGAS = "ragas_answer_correctness"
-
-ALL: dict[str, Any] = {
-    "answer_correctness": {},
-    "answer_relevance": JOINT,
-    "retrieval_answer": JOINT,
-    "retrieval_context": JOINT,
-    "ragas_answer_correctness": JOINT,
-    "faithfulness": {},
-    "context_relevance": {},
-}
+METRICS = ("answer_correctness", "answer_relevance", *BOTH, RAGAS, "faithfulness", "context_relevance")
+ALL: dict[str, Any] = {name: {} if name == "answer_correctness" else JOINT for name in METRICS}
 
 CLAIMS: dict[str, Any] = {
     "reference_claims": ["one", "two"],
@@ -90,13 +88,8 @@ async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch:
     monkeypatch.setattr(ragas_bridge, "find_spec", lambda _: None)
     judge = Judge(AnswerClaims=[CLAIMS], GuessedQuestions=[QUESTIONS], RetrievedForBoth=[for_both({1}, {2})])
     result, stream = await judged(judge, ALL)
-    assert sorted(judge.asked) == [
-        "AnswerClaims",
-        "FaithfulnessClaims",
-        "GuessedQuestions",
-        "RatedDocuments",
-        "RetrievedForBoth",
-    ]
+    titles = ["FaithfulnessClaims", "GuessedQuestions", "RatedDocuments", "RetrievedForBoth"]
+    assert sorted(judge.asked) == ["AnswerClaims", *titles]
     assert sorted(judge.embedded) == [[*ANSWERS], [*VECTORS]]
     assert stream.usage.outcomes == {"ok": 7, "skipped": 0}
     assert (stream.usage.calls, stream.usage.shared_calls) == (7, 2)
@@ -106,34 +99,36 @@ async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch:
     assert result["answer_relevance"] == pytest.approx((0.6 - 1) / 2)
     step = result["actual_steps"][0]
     assert (step["retrieval_answer_recall"], step["retrieval_context_recall"]) == (1, pytest.approx(1 / 3))
-    ranks = [step[f"retrieval_{name}_precision"] for name in ("answer", "context")]
-    assert sorted(ranks) == [0.5, 1]  # Of two documents, each is useful for one.
+    for name in BOTH:
+        recall, precision = step[f"{name}_recall"], step[f"{name}_precision"]
+        assert precision in {0.5, 1}  # Of two documents, each is useful for one.
+        assert step[f"{name}_f1"] == pytest.approx(2 * recall * precision / (recall + precision))
     assert step["retrieval_context_cost"] == 0
     spent = sum(each for part in (result, step) for key, each in part.items() if key.endswith("_cost"))
-    spent -= sum(step.get(f"retrieval_{name}_f1_cost", 0) for name in ("answer", "context"))
     assert spent == pytest.approx(stream.usage.dollars)
 
 
-@pytest.mark.parametrize(
-    "context", [JOINT | {"seed": 5}, JOINT | {"judges": ["other"]}, {"mode": "ragas"}, None], ids=str
-)
-def test_retrieval_metrics_that_ask_otherwise_share_nothing(context: Any) -> None:
-    section = None if context is None else RetrievalContextConfig(**context)
-    assert can_share(RetrievalAnswerConfig(mode="joint"), RetrievalContextConfig(mode="joint"))
-    assert not can_share(RetrievalAnswerConfig(mode="joint"), section)
-    assert not can_share(None, section)
+# Sharing
+
+
+@pytest.mark.parametrize("other", [{"seed": 5}, {"judges": ["other"]}], ids=str)
+async def test_retrieval_metrics_that_ask_otherwise_share_nothing(other: Any) -> None:
+    judge = Judge()
+    metrics = {"retrieval_answer": JOINT, "retrieval_context": JOINT | other}
+    config = {"llm": {"judges": {"other": {"provider": "openai", "model": "m"}}}}
+    await judged({"generation": judge, "other": judge}, config | metrics)
+    assert judge.asked == ["RetrievedDocuments", "RetrievedDocuments"]
 
 
 async def test_a_step_that_matches_no_reference_is_judged_by_the_answer_alone() -> None:
     steps = response(0, 2)["actual_steps"]
     other = steps[0] | {"id": "c", "output": '[{"id": "x", "text": "one"}, {"id": "y", "text": "two"}]'}
     judge = Judge()
-    metrics = {"retrieval_answer": JOINT, "retrieval_context": JOINT}
-    result, _ = await judged(judge, metrics, actual_steps=[other, *steps])
-    assert sorted(judge.asked) == ["RetrievedDocuments", "RetrievedForBoth"]
-    blocks = [*map(sorted, judge.blocks)]
-    assert ["documents", "question", "reference"] in blocks
-    assert ["documents", "question", "reference_answer", "reference_texts"] in blocks
+    result, _ = await judged(judge, BOTH, actual_steps=[other, *steps])
+    assert {title: {*blocks} for title, blocks in zip(judge.asked, judge.blocks, strict=True)} == {
+        "RetrievedDocuments": {"documents", "question", "reference"},
+        "RetrievedForBoth": {"documents", "question", "reference_answer", "reference_texts"},
+    }
     scored = [[key for key in step if key.endswith("_recall")] for step in result["actual_steps"]]
     assert sorted(map(len, scored)) == [0, 1, 2]
 
@@ -141,33 +136,23 @@ async def test_a_step_that_matches_no_reference_is_judged_by_the_answer_alone() 
 @pytest.mark.parametrize("reply", [for_both({1}, {2}, [[3]]), for_both({1}, {2}) | {"documents": []}])
 async def test_a_reply_with_a_problem_in_either_part_is_asked_for_once_more(reply: Any) -> None:
     judge = Judge(RetrievedForBoth=[reply, for_both({1}, {2})])
-    result, _ = await judged(judge, {"retrieval_answer": JOINT, "retrieval_context": JOINT})
+    result, _ = await judged(judge, BOTH)
     assert len(judge.asked) == 2
     assert result["actual_steps"][0]["retrieval_answer_recall"] == 1
-    judge = Judge(RetrievedForBoth=[reply])
-    result, _ = await judged(judge, {"retrieval_answer": JOINT, "retrieval_context": JOINT})
-    errors = {result["actual_steps"][0][f"retrieval_{name}_error"] for name in ("answer", "context")}
+    result, _ = await judged(Judge(RetrievedForBoth=[reply]), BOTH)
+    errors = {result["actual_steps"][0][f"{name}_error"] for name in BOTH}
     assert len(errors) == 1
     assert errors.pop().startswith("invalid_reply: ")
 
 
 async def test_a_part_without_statements_fails_alone() -> None:
-    judge = Judge(RetrievedForBoth=[for_both({1}, {2}, [])])
-    result, _ = await judged(judge, {"retrieval_answer": JOINT, "retrieval_context": JOINT})
+    result, _ = await judged(Judge(RetrievedForBoth=[for_both({1}, {2}, [])]), BOTH)
     step = result["actual_steps"][0]
     assert step["retrieval_answer_recall"] == 1
     assert step["retrieval_context_error"] == "invalid_reply: the judge found no statement in the reference"
 
 
-async def test_another_prompt_of_answer_correctness_is_another_call() -> None:
-    judge = Judge(AnswerClaims=[CLAIMS])
-    metrics = ALL | {"answer_correctness": {"prompt": "Compare {reference_answer} and {actual_answer}."}}
-    result, _ = await judged(judge, {name: metrics[name] for name in ("answer_correctness", RAGAS)})
-    assert judge.asked == ["AnswerClaims", "AnswerClaims"]
-    assert result[f"{RAGAS}_fp"] == 2
-
-
-@pytest.mark.parametrize("turns", [0, 1, 100])
+@pytest.mark.parametrize("turns", [0, 100])
 async def test_a_failure_is_shared_too_however_soon_it_comes(turns: int) -> None:
     class Refusing(Judge):
         async def complete(self, messages: Any, schema: Any) -> tuple[Any, TokenUsage]:
@@ -183,6 +168,9 @@ async def test_a_failure_is_shared_too_however_soon_it_comes(turns: int) -> None
     assert stream.usage.shared_calls == 1
 
 
+# Answers
+
+
 @pytest.mark.parametrize("answer", ["I don't know.", " "])
 async def test_a_refusal_scores_0(answer: str) -> None:
     judge = Judge(AnswerClaims=[CLAIMS | {"actual_claims": [], "matches": []}])
@@ -195,7 +183,6 @@ async def test_a_refusal_scores_0(answer: str) -> None:
     ("reply", "expected"),
     [
         ({"questions": ["what?"], "noncommittal": True}, 0.0),
-        ({"questions": [], "noncommittal": True}, 0.0),
         ({"questions": ["what?"], "noncommittal": False}, 0.6),
         ({"questions": [" ", "what?", "what?", "which?"], "noncommittal": False}, 0.6),  # More than two.
         ({"questions": [" "], "noncommittal": False}, None),
@@ -208,3 +195,79 @@ async def test_the_relevance_of_an_answer(reply: dict[str, Any], expected: float
     assert ("answer_relevance_error" in result) == (expected is None)
     assert ("answer_relevance_reason" in result) == reply["noncommittal"]
     assert judge.blocks == [{"answer": "given answer 0"}]
+
+
+# Retrieval steps
+
+
+def answer_metric(seed: int = 0) -> Any:
+    return retrieval("retrieval_answer", RetrievalAnswerConfig(mode="joint", seed=seed))
+
+
+CONTEXT = retrieval("retrieval_context", RetrievalContextConfig(mode="joint"))
+
+
+def step(*texts: str | None, **more: Any) -> dict[str, Any]:
+    documents = [{"id": index, "text": text} for index, text in enumerate(texts)]
+    return {"name": "retrieval", "status": "success", "output": json.dumps(documents), **more}
+
+
+def case(*steps: dict[str, Any], **more: Any) -> Case:
+    return Case("Why?", **{"reference_answer": "Because.", "actual_steps": steps, **more})
+
+
+def verdict(useful: set[str], statements: list[list[int]], blocks: dict[str, str]) -> dict[str, Any]:
+    shown = json.loads(blocks["documents"])
+    return {
+        "documents": [{"id": each["id"], "reason": "", "useful": each["text"] in useful} for each in shown],
+        "statements": [{"statement": f"S{i}.", "documents": ids} for i, ids in enumerate(statements)],
+    }
+
+
+texts_of_step = st.lists(st.sampled_from(["a", "b", "c", "d", " ", None]), min_size=1, max_size=8)
+
+
+@given(st.sets(st.sampled_from("abcd")), texts_of_step.filter(lambda texts: {*texts} & {*"abcd"}))
+async def test_joint_scores_are_those_of_the_ranks(useful: set[str], texts: list[str | None]) -> None:
+    asking = ScriptedMetricJudge(partial(verdict, useful, [[], [1]]))
+    keys = await evaluate(answer_metric(), asking, case(step(*texts)))
+    flags = [text in useful for text in texts]
+    hits = [sum(flags[: rank + 1]) / (rank + 1) for rank, flag in enumerate(flags) if flag]
+    assert keys["retrieval_answer_precision"] == pytest.approx(sum(hits) / len(hits) if hits else 0.0)
+    assert keys["retrieval_answer_recall"] == 0.5
+    assert keys["retrieval_answer_recall_reason"] == "- S0.\n+ S1."
+
+
+async def test_documents_are_shown_in_an_order_that_depends_on_the_seed() -> None:
+    orders = set()
+    for seed in (0, 0, 1, 2, 3):
+        asking = ScriptedMetricJudge(partial(verdict, set(), [[]]))
+        await evaluate(answer_metric(seed), asking, case(step(*"abcde")))
+        shown = json.loads(asking.blocks["documents"])
+        assert [each["id"] for each in shown] == [1, 2, 3, 4, 5]
+        orders.add("".join(each["text"] for each in shown))
+    assert 1 < len(orders) < 5
+
+
+@pytest.mark.parametrize(
+    "output", ["x", None, '[{"id": 1}]', '["a"]', '[{"text": 1}]', '[{"id": 1}, {"id": 2}]']
+)
+def test_skipped_where_texts_or_the_reference_are_not_known(output: Any) -> None:
+    unknown = step(output=output)
+    assert applies(answer_metric(), case(unknown)) == [False]
+    assert applies(CONTEXT, case(unknown, matches={0: step("a")})) == [False]
+    assert applies(CONTEXT, case(step("a"), matches={0: unknown})) == [False]
+    assert applies(CONTEXT, case(step("a"))) == []
+    assert applies(answer_metric(), case(step("a"), reference_answer=" \n")) == [False]
+    others = [step("a", name="sparql_query"), step("a", status="error"), {"name": "retrieval", "error": "no"}]
+    assert applies(answer_metric(), case(*others)) == []
+
+
+@pytest.mark.parametrize("output", ["[]", '[{"text": ""}]', '[{"id": 1}, {"text": null}, {"text": " "}]'])
+async def test_nothing_retrieved_scores_0_without_a_call(output: Any) -> None:
+    keys = await evaluate(answer_metric(), ScriptedMetricJudge(), case(step(output=output)))
+    assert keys == {
+        "retrieval_answer_recall": 0.0,
+        "retrieval_answer_precision": 0.0,
+        "retrieval_answer_recall_reason": "no text was retrieved",
+    }
