@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.records.shapes import CSV, plain_type
 from graphrag_eval_async.steps.formats.reading import Table, read_table, steps_to_read
@@ -17,10 +17,11 @@ from graphrag_eval_async.steps.sparql.budget import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
+    from graphrag_eval_async.steps.differences import Agreement
     from graphrag_eval_async.steps.formats.results import SparqlResults
 
-    Score: TypeAlias = Callable[["ActualStep"], float]
-    """The match score, from 0 to 1, of an actual step against one reference step read beforehand."""
+    Compare: TypeAlias = Callable[["ActualStep"], Agreement]
+    """Compares an actual step with one reference step read beforehand."""
 
 T = TypeVar("T")
 
@@ -133,19 +134,12 @@ class ActualStep:
 
     def kind(self) -> str | None:
         """Return what the output is, for errors; None if it is neither a graph nor SPARQL results."""
-        with suppress(MalformedStep):
+        with suppress(MalformedStep, ComparisonBudgetExceeded):
+            return kind_of(self.results())
+        with suppress(MalformedStep, ComparisonBudgetExceeded):
             if self.graph(read_dataset).statements:
                 return GRAPH
-        with suppress(MalformedStep):
-            return kind_of(self.results())
         return None
-
-    def unlike(self, expected: str, error: MalformedStep) -> MalformedStep:
-        """Return the error to raise: what was expected and what came or, if that is not known, this one."""
-        found = self.kind()
-        if found in (None, expected):
-            return error
-        return MalformedStep(f"output: expected {expected}, got {found}")
 
     def is_empty(self) -> bool:
         """Whether the output was read as a table without rows, or as a graph without statements."""

@@ -21,6 +21,7 @@ from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
+from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import results_in
 from graphrag_eval_async.steps.graphs.step import GraphStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
@@ -34,23 +35,10 @@ from graphrag_eval_async.steps.time_series import data_points_comparator, time_s
 from graphrag_eval_async.steps.tokens import FORMS, form_of
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.steps.actual import ActualStep, Score
-    from graphrag_eval_async.steps.differences import Difference
-
-    Explain: TypeAlias = Callable[[ActualStep], str | None]
-    Diff: TypeAlias = Callable[[ActualStep], list[Difference]]
-    Build: TypeAlias = Callable[[Mapping[str, Any]], Score]
+    from graphrag_eval_async.steps.actual import ActualStep, Compare
 
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
 """A user's comparator: takes copies of a reference and an actual step, returns a match score from 0 to 1."""
-
-
-def _nothing_more(_actual: ActualStep) -> None:
-    return None
-
-
-def _no_differences(_actual: ActualStep) -> list[Difference]:
-    return []
 
 
 class PreparedStep(msgspec.Struct, frozen=True):
@@ -58,23 +46,19 @@ class PreparedStep(msgspec.Struct, frozen=True):
 
     Attributes:
         step: the step itself; with its media type and its output decoded, if that is SPARQL results in JSON.
-        names: names of the actual steps that `score` accepts.
-        score: raises `MalformedStep` if it cannot read the actual step, `ComparisonBudgetExceeded`, or
+        names: names of the actual steps that `compare` accepts.
+        compare: raises `MalformedStep` if it cannot read the actual step, `ComparisonBudgetExceeded`, or
             `ComparatorError`.
-        explain: of an actual step that scored below 1, why, one of `steps.failure.CLASSES`, if the comparator
-            knows; raises the first two.
-        diff: of an actual step that scored above 0 and below 1, the differences that results list; raises
-            `ComparisonBudgetExceeded`.
         partial: whether a score is partial credit: the actual step that scores most is taken, and only 1 is
             a full match.
+        kind: returns what the output is, as `ActualStep.kind` has it, if it is a graph or SPARQL results.
     """
 
     step: Mapping[str, Any]
     names: frozenset[str]
-    score: Score
-    explain: Explain = _nothing_more
-    diff: Diff = _no_differences
+    compare: Compare
     partial: bool = False
+    kind: Callable[[], str] | None = None
 
 
 def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
@@ -98,7 +82,7 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
         if needs_execution(step):
             check_required(required)
         elif (media_type := step.get("output_media_type")) in _BY_CONTENTS:
-            _BY_CONTENTS[media_type](step).reference()
+            _BY_CONTENTS[media_type](step, partial=False).kind()
 
 
 def compares_by_name(name: str) -> bool:
@@ -139,17 +123,11 @@ def prepare_step(
         media_type = SPARQL_RESULTS
         step = {**step, "output": document, "output_media_type": media_type}
     names, is_partial = accepted_names(name), _is_partial(step, media_type)
-    if name in _BY_NAME:
-        explain: Explain = (lambda _: "missed_retrieval") if name == "retrieval" else _nothing_more
-        return PreparedStep(step, names, _BY_NAME[name](step), explain)
-    if media_type in _BY_CONTENTS:
-        data = _BY_CONTENTS[media_type](step)
-        if is_partial:
-            in_part = data.score_in_part, data.explain_in_part, data.diff
-            return PreparedStep(step, names, *in_part, partial=True)
-        return PreparedStep(step, names, data.score, data.explain)
+    if name not in _BY_NAME and media_type in _BY_CONTENTS:
+        output = _BY_CONTENTS[media_type](step, partial=is_partial)
+        return PreparedStep(step, names, output.compare, partial=is_partial, kind=output.kind)
     build = json_comparator if media_type == "application/json" else same_output_comparator
-    return PreparedStep(step, names, build(step))
+    return PreparedStep(step, names, _BY_NAME.get(name, build)(step))
 
 
 def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
@@ -171,23 +149,23 @@ def accepted_names(name: str) -> frozenset[str]:
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
 
-def _not_fetched(_actual: ActualStep) -> float:
+def _not_fetched(_actual: ActualStep) -> Agreement:
     raise MalformedStep("output: missing; its reference_query has not been run")
 
 
-def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Score:
+def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Compare:
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
     cost = _count_values(step) * STEPS_PER_COPIED_VALUE
 
-    def score(actual: ActualStep) -> float:
+    def compare(actual: ActualStep) -> Agreement:
         actual.budget.pay(cost)
         try:
-            return _checked(comparator(copy_json(step), copy_json(actual.step)))
+            return Agreement(_checked(comparator(copy_json(step), copy_json(actual.step))))
         except Exception as error:
             raise ComparatorError(describe_exception(error)) from error
 
-    return score
+    return compare
 
 
 def _count_values(value: Any) -> int:
@@ -203,7 +181,7 @@ def _checked(value: object) -> float:
     return score
 
 
-_BY_NAME: Mapping[str, Build] = {
+_BY_NAME: Mapping[str, Callable[[Mapping[str, Any]], Compare]] = {
     "retrieval": retrieval_comparator,
     "retrieve_time_series": time_series_comparator,
     "retrieve_data_points": data_points_comparator,

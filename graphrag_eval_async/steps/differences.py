@@ -1,25 +1,18 @@
-"""Differences between an expected and an actual output, listed in results for steps with partial credit."""
+"""What a comparison returns, and the differences in it that results list for steps with partial credit."""
 
 from __future__ import annotations
 
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Difference: TypeAlias = dict[str, Any]
 """A JSON object; its `kind` is one of `KINDS`."""
 
-KINDS = (
-    "missing_column",
-    "missing_row",
-    "extra_row",
-    "wrong_value",
-    "missing_triple",
-    "extra_triple",
-)
+KINDS = ("missing_column", "missing_row", "extra_row", "wrong_value", "missing_triple", "extra_triple")
 
 MAX_DIFFERENCES = 10
 """Maximum number of differences in the `diff` of a step."""
@@ -29,6 +22,20 @@ MAX_TEXT = 200
 
 MAX_CELLS = 20
 """Maximum number of cells kept of a row."""
+
+
+class Agreement(NamedTuple):
+    """How far an actual output agrees with the reference.
+
+    Attributes:
+        score: from 0 to 1.
+        reason: why it is below 1, one of `failure.CLASSES`; None if the comparator does not know.
+        differences: with partial credit, what differs.
+    """
+
+    score: float
+    reason: str | None = None
+    differences: Sequence[Difference] = ()
 
 
 def first_of_each(*kinds: Iterable[Difference]) -> list[Difference]:

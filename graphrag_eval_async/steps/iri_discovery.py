@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import read_output
+from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.json_values import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.steps.actual import ActualStep, Score
-    from graphrag_eval_async.steps.formats.reading import Table
+    from graphrag_eval_async.steps.actual import ActualStep, Compare
 
 # Characters that no IRI contains: https://www.w3.org/TR/turtle/#grammar-production-IRIREF
 _OUTSIDE = r'\s\x00-\x20<>"{}|\\^`'
-_IRI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[^{_OUTSIDE}]+")
-_END = re.compile(rf"[{_OUTSIDE}]|\Z")
-# Outside brackets and quotes, punctuation belongs to the text, and a comma may separate CSV fields.
-_BARE_START = re.compile(rf"[{_OUTSIDE}(\[,;']")
-_BARE_END = re.compile(rf"[.;:!?)\]']*(?:[{_OUTSIDE},]|\Z)")
+_is_iri = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[^{_OUTSIDE}]+").fullmatch
 
 
-def iri_discovery_comparator(step: Mapping[str, Any]) -> Score:
+def iri_discovery_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a comparator: 1 if the IRI is a URI binding of a search or in the output of a query."""
     iri = read_output(step, _read_iri)
 
-    def score(actual: ActualStep) -> float:
+    def compare(actual: ActualStep) -> Agreement:
         if actual.step.get("name") == "autocomplete_search":
-            return float(iri in _discovered(actual))
-        return float(_stands_in(iri, actual.output(_read_text)))
+            found = iri in actual.remember(_discovered, lambda: _discovered(actual))
+        else:
+            found = _stands_in(iri, actual.output(_read_text))
+        return Agreement(float(found))
 
-    return score
+    return compare
 
 
 def _read_iri(output: Any) -> str:
@@ -43,38 +40,23 @@ def _read_iri(output: Any) -> str:
         text = str(read_json(text)).strip()
     if text.startswith("<") and text.endswith(">"):
         text = text[1:-1]
-    if not _IRI.fullmatch(text):
+    if not _is_iri(text):
         raise MalformedStep("must be an IRI")
     return text
 
 
 def _discovered(actual: ActualStep) -> frozenset[str]:
     """The IRIs in the results of a search, in whichever format; of untyped cells, the texts of all."""
-    with suppress(MalformedStep):
-        return actual.output(_read_uri_bindings)
     table = actual.table(strict=True)
-    return actual.remember(_discovered, lambda: read_output({"output": table}, _read_cells))
-
-
-def _read_uri_bindings(output: Any) -> frozenset[str]:
-    return _values(read_json(output), "uri")
-
-
-def _read_cells(table: Table) -> frozenset[str]:
-    return _values(table.document, "uri" if table.typed else None)
-
-
-def _values(document: Any, kind: str | None) -> frozenset[str]:
-    """The values of all terms of this type, in SPARQL results JSON; of all terms if it is None."""
     try:
         return frozenset(
             term["value"]
-            for row in document["results"]["bindings"]
+            for row in table.document["results"]["bindings"]
             for term in row.values()
-            if kind is None or term["type"] == kind
+            if not table.typed or term["type"] == "uri"
         )
     except (AttributeError, KeyError, TypeError) as error:
-        raise MalformedStep(f"not SPARQL JSON: {error!r}") from None
+        raise MalformedStep(f"output: not SPARQL JSON: {error!r}") from None
 
 
 def _read_text(output: Any) -> str:
@@ -103,17 +85,13 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _stands_in(iri: str, text: str) -> bool:
-    """Whether the text contains the whole IRI, not as part of another IRI."""
-    start = text.find(iri)
-    while start >= 0:
-        before, end = text[max(0, start - 1) : start], start + len(iri)
-        if before == "<":
-            is_whole = text.startswith(">", end)
-        elif before == '"':
-            is_whole = _END.match(text, end) is not None
-        else:
-            is_whole = bool((not before or _BARE_START.match(before)) and _BARE_END.match(text, end))
-        if is_whole:
-            return True
-        start = text.find(iri, start + 1)
-    return False
+    """Whether the text contains the whole IRI, not as part of another IRI.
+
+    In brackets or quotes, it ends with them. Elsewhere, punctuation around it belongs to the text, and a
+    comma may separate fields of CSV.
+    """
+    if iri not in text:
+        return False
+    own, out = re.escape(iri), _OUTSIDE
+    bare = rf"(?<![^{out}(\[,;'])(?<![<\"]){own}(?=[.;:!?)\]']*(?:[{out},]|\Z))"
+    return re.search(rf"(?<=<){own}(?=>)|(?<=\"){own}(?=[{out}]|\Z)|{bare}", text) is not None

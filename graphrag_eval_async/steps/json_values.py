@@ -9,11 +9,12 @@ import msgspec
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.steps.actual import read_output
+from graphrag_eval_async.steps.differences import Agreement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.steps.actual import Score
+    from graphrag_eval_async.steps.actual import Compare
 
 
 def read_json(output: Any) -> Any:
@@ -59,13 +60,13 @@ def _same_booleans(left: Any, right: Any) -> bool:
     return True
 
 
-def json_comparator(step: Mapping[str, Any]) -> Score:
+def json_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a comparator: 1 if the outputs are equal as JSON, ignoring white space and key order."""
     expected = read_output(step, read_json)
-    return lambda actual: float(json_equal(expected, actual.output(read_json)))
+    return lambda actual: Agreement(float(json_equal(expected, actual.output(read_json))))
 
 
-def same_output_comparator(step: Mapping[str, Any]) -> Score:
+def same_output_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a comparator: 1 if the outputs are equal, texts exactly and decoded values as JSON."""
     expected = read_output(step, lambda output: output)
-    return lambda actual: float(json_equal(expected, actual.step.get("output")))
+    return lambda actual: Agreement(float(json_equal(expected, actual.step.get("output"))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from math import fsum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
-from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
+from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement
 from graphrag_eval_async.steps.failure import Facts, other_form
 from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COMPARISON, Budget
 
@@ -79,20 +79,18 @@ def score_steps(
     usable = usable_names(actual_steps) if usable is None else usable
     budget = budget or Budget()
     budget.quick = quick
-    matcher = _Matcher(actual_steps, usable, budget, quick, invalid)
+    matcher = _Matcher(actual_steps, usable, budget)
     shares = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
-        group = groups[index]
-        taken, scores, matched = matcher.match(index, group, end)
-        shares.append(_sum(scores) / (len(group) or 1))
-        if mode == "last" or not matched:
+        scores, end, is_whole = matcher.match(index, groups[index], end)
+        shares.append(_sum(scores) / (len(groups[index]) or 1))
+        if mode == "last" or not is_whole:
             break
-        end = min([end, *taken])
     score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
-    facts = Facts() if score == 1 else matcher.facts(groups)
-    errors = tuple(matcher.errors.values())[:MAX_ERRORS]
-    return StepsScore(score, tuple(sorted(matcher.matches)), errors, facts, matcher.diffs)
+    facts = Facts() if score == 1 else matcher.facts(groups, invalid)
+    matches, errors = tuple(sorted(matcher.matches)), tuple(matcher.errors)
+    return StepsScore(score, matches, errors, facts, tuple(matcher.diffs))
 
 
 def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
@@ -107,152 +105,127 @@ def _sum(scores: Sequence[float]) -> float:
     return scores[0] if len(scores) == 1 else fsum(scores)  # As most often, at a tenth of the cost.
 
 
-class _Short(NamedTuple):
-    """A reference step that is not fully matched, its place, and the actual steps that may be to blame.
-
-    These are the step that it took, or all that no step of its group took.
-    """
-
-    step: PreparedStep
-    place: tuple[int, int]
-    blamable: list[int]
-
-
 @dataclass(slots=True)
 class _Matcher:
-    """The actual steps of one response, each wrapped once, and the outcomes of comparisons."""
+    """The actual steps of one response, each wrapped once, and the outcomes of comparisons.
+
+    `unmatched` is the earliest reference step, in the groups seen, that is not fully matched, its place, and
+    the actual steps that may be to blame: the one that it took, or all that no step of its group took.
+    `unreadable` says of a reference and an actual step why they cannot be compared.
+    """
 
     actual_steps: Sequence[Mapping[str, Any]]
     usable: Sequence[str | None]
     budget: Budget
-    quick: bool
-    invalid: Container[int]
-    compared: dict[int, ActualStep] = field(default_factory=dict)
+    actual: dict[int, ActualStep] = field(default_factory=dict)
+    agreements: dict[tuple[int, int, int], Agreement] = field(default_factory=dict)
+    unreadable: dict[tuple[int, int, int], str] = field(default_factory=dict)
     matches: list[tuple[int, int, int]] = field(default_factory=list)
-    errors: dict[tuple[int, int, int], str] = field(default_factory=dict)
-    diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
-    short: _Short | None = None
-    detail: str | None = None
+    errors: list[str] = field(default_factory=list)
+    diffs: list[tuple[int, int, list[Difference]]] = field(default_factory=list)
+    unmatched: tuple[PreparedStep, tuple[int, int], list[int]] | None = None
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
-    ) -> tuple[list[int], list[float], bool]:
-        """Return the actual steps before `end` that the steps of the group take, and their scores.
+    ) -> tuple[list[float], int, bool]:
+        """Let the steps of a group take actual steps before `end`.
 
-        Also return whether the group is fully matched.
+        Return their scores, the earliest that one took (`end` if none did), and whether all are matched.
         """
-        taken, scores, short = [], [], None
+        scores, earliest, unmatched, whole = [], end, None, True
         free = list(range(end - 1, -1, -1))
-        whole = True
         for step_index, step in enumerate(group):
-            index, score = self._best(step, group_index, step_index, free)
+            place = group_index, step_index
+            index, score = self._best(step, place, free)
             whole = whole and (score == 1 if step.partial else score > 0)
             if score > 0:
                 free.remove(index)
-                taken.append(index)
+                earliest = min(earliest, index)
                 scores.append(score)
-                self.matches.append((group_index, step_index, index))
-            if score < 1 and short is None:
-                short = _Short(step, (group_index, step_index), [index] if score > 0 else free)
-        self.short = short or self.short
-        return taken, scores, whole
+                self.matches.append((*place, index))
+            if score < 1 and unmatched is None:
+                unmatched = step, place, [index] if score > 0 else free
+        self.unmatched = unmatched or self.unmatched
+        return scores, earliest, whole
 
-    def _best(
-        self, step: PreparedStep, group_index: int, step_index: int, free: Sequence[int]
-    ) -> tuple[int, float]:
+    def _best(self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]) -> tuple[int, float]:
         """Return the free actual step that a reference step takes, if any, and its score."""
-        best, taken = 0.0, -1
+        best, taken = Agreement(0.0), -1
         for index in free:
             if self.usable[index] in step.names:
-                score = self._score(step, (group_index, step_index, index))
-                if score > best:
-                    best, taken = score, index
-                if best == 1 or (score and not step.partial):
+                found = self._compare(step, place, index)
+                if found.score > best.score:
+                    best, taken = found, index
+                if best.score == 1 or (found.score and not step.partial):
                     break
-        if step.partial and 0 < best < 1:
-            self._add_diff(step, (group_index, step_index, taken))
-        return taken, best
+        if best.differences:
+            self.diffs.append((*place, [*best.differences[:MAX_DIFFERENCES]]))
+        return taken, best.score
 
-    def _add_diff(self, step: PreparedStep, place: tuple[int, int, int]) -> None:
+    def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:
+        budget, key = self.budget, (*place, index)
+        found = Agreement(0.0)
         try:
-            diff = step.diff(self.compared[place[2]])
-        except ComparisonBudgetExceeded:
-            if self.quick:
+            budget.free -= 1
+            if budget.free < 0 or budget.stopped:
+                budget.spend(STEPS_PER_COMPARISON)
+            actual = self.actual.get(index)
+            if actual is None:
+                actual = self.actual[index] = ActualStep(self.actual_steps[index], budget)
+            found = step.compare(actual)
+        except MalformedStep as error:
+            self.unreadable[key] = str(error)
+        except (ComparisonBudgetExceeded, ComparatorError) as error:
+            if budget.quick and isinstance(error, ComparisonBudgetExceeded):
                 raise
-            return
-        if diff:
-            self.diffs += ((place[0], place[1], diff[:MAX_DIFFERENCES]),)
-
-    def facts(self, groups: Sequence[Sequence[PreparedStep]]) -> Facts:
-        """Return why the steps are wrong."""
-        reason = self.reason()
-        if self.short is not None and reason == "no_steps":
-            expected = frozenset().union(*(step.names for group in groups for step in group))
-            if any(step.get("name") in expected for step in self.actual_steps):
-                return Facts("missing_step", detail=f"no step {self.short.step.step['name']}")
-        return Facts(reason, detail=self.detail)
-
-    def reason(self) -> str:
-        """Return why the earliest reference step, in the groups seen, that is not fully matched is not."""
-        if self.short is None:
-            return "no_steps"
-        steps, names = self.actual_steps, self.short.step.names
-        named = [index for index in self.short.blamable if steps[index].get("name") in names]
-        if not named:
-            return "no_steps"
-        blamed = next((index for index in named if self.usable[index] in names), named[0])
-        if blamed in self.invalid:
-            return "query_invalid"
-        if steps[blamed].get("status") != "success":
-            return "step_error"
-        actual = self.compared.get(blamed)
-        wanted = self.short.step.step
-        is_nothing = _is_nothing(steps[blamed].get("output")) or (actual is not None and actual.is_empty())
-        if is_nothing and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
-            return "empty_result"
-        found = "wrong_query_result"
-        if actual is not None and (*self.short.place, blamed) not in self.errors:
-            try:
-                found = self.short.step.explain(actual) or found
-                self.detail = other_form(self.short.step.step, actual.step)
-            except MalformedStep as error:
-                self._note(self.short.step, (*self.short.place, blamed), error)
-            except ComparisonBudgetExceeded:
-                if self.quick:
-                    raise
+            self._note(step, key, error)
+            return found
+        self.agreements[key] = found
         return found
 
-    def _score(self, step: PreparedStep, place: tuple[int, int, int]) -> float:
-        """Return the score of a pair; -1 if the budget is spent, for this pair and all later ones."""
-        index, budget = place[2], self.budget
-        budget.free -= 1
-        if budget.free < 0 or budget.stopped:
-            try:
-                budget.spend(STEPS_PER_COMPARISON)
-            except ComparisonBudgetExceeded as error:
-                if self.quick:
-                    raise
-                self._note(step, place, error)
-                return -1.0
-        actual = self.compared.get(index)
-        if actual is None:
-            actual = self.compared[index] = ActualStep(self.actual_steps[index], budget)
-        try:
-            return step.score(actual)
-        except MalformedStep:
-            return 0.0
-        except (ComparisonBudgetExceeded, ComparatorError) as error:
-            if self.quick and isinstance(error, ComparisonBudgetExceeded):
-                raise
-            self._note(step, place, error)
-            return 0.0
+    def facts(self, groups: Sequence[Sequence[PreparedStep]], invalid: Container[int]) -> Facts:
+        """Return why the steps are wrong."""
+        if self.unmatched is None:
+            return Facts("no_steps")
+        step, place, candidates = self.unmatched
+        steps, wanted = self.actual_steps, step.step
+        named = [index for index in candidates if steps[index].get("name") in step.names]
+        if not named:
+            expected = frozenset().union(*(step.names for group in groups for step in group))
+            if any(step.get("name") in expected for step in steps):
+                return Facts("missing_step", detail=f"no step {wanted['name']}")
+            return Facts("no_steps")
+        blamed = next((index for index in named if self.usable[index] in step.names), named[0])
+        if blamed in invalid:
+            return Facts("query_invalid")
+        if steps[blamed].get("status") != "success":
+            return Facts("step_error")
+        actual = self.actual.get(blamed)
+        returned = _is_nothing(steps[blamed].get("output")) or (actual is not None and actual.is_empty())
+        if returned and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
+            return Facts("empty_result")
+        found = self.agreements.get((*place, blamed))
+        if found is None or actual is None:
+            return Facts("wrong_query_result")
+        if found.reason is None and found.score == 0 and step.kind is not None:
+            self._note_kinds(step, (*place, blamed), step.kind(), actual.kind())
+        return Facts(found.reason or "wrong_query_result", detail=other_form(wanted, actual.step))
 
-    def _note(self, step: PreparedStep, place: tuple[int, int, int], error: Exception) -> None:
-        message = ""
-        if len(self.errors) < MAX_ERRORS:
-            reference = f"reference_steps[{place[0]}][{place[1]}] ({step.step['name']})"
-            message = f"{reference} against actual_steps[{place[2]}]: {in_utf8(str(error)[:MAX_MESSAGE])}"
-        self.errors[place] = message
+    def _note_kinds(
+        self, step: PreparedStep, key: tuple[int, int, int], expected: str, found: str | None
+    ) -> None:
+        """Note that outputs cannot be compared, if so: of other kinds, or one that cannot be read."""
+        if found not in (None, expected):
+            self._note(step, key, f"output: expected {expected}, got {found}")
+        elif key in self.unreadable:
+            self._note(step, key, self.unreadable[key])
+
+    def _note(self, step: PreparedStep, key: tuple[int, int, int], error: object) -> None:
+        if len(self.errors) == MAX_ERRORS:
+            return
+        group, index, actual = key
+        places = f"reference_steps[{group}][{index}] ({step.step['name']}) against actual_steps[{actual}]"
+        self.errors.append(f"{places}: {in_utf8(str(error)[:MAX_MESSAGE])}")
 
 
 def _is_nothing(output: Any) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep, UsageError
 from graphrag_eval_async.steps.actual import read_args, read_output, read_whole_number
+from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.json_values import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from graphrag_eval_async.steps.actual import ActualStep, Score
+    from graphrag_eval_async.steps.actual import ActualStep, Compare
 
 
 def recall_at_k(
@@ -63,20 +65,21 @@ def average_precision(relevant_docs: Iterable[Hashable], retrieved_docs: Iterabl
     return math.fsum(precisions) / total
 
 
-def retrieval_comparator(step: Mapping[str, Any]) -> Score:
+def retrieval_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a comparator: recall of the document ids at the actual step's `k`."""
     relevant = read_output(step, _read_ids)
     if not relevant or None in relevant:
         raise MalformedStep("output: must be a list of one or more documents, each with an id")
 
-    def score(actual: ActualStep) -> float:
-        k = read_whole_number(read_args(actual.step), "k")
-        if k is not None and k < 1:
-            raise MalformedStep("args.k: must be positive")
+    def compare(actual: ActualStep) -> Agreement:
         actual.budget.pay(len(relevant))
-        return recall_at_k(relevant, actual.output(_read_ids), k)
+        score = 0.0
+        with suppress(MalformedStep, UsageError):
+            k = read_whole_number(read_args(actual.step), "k")
+            score = recall_at_k(relevant, actual.output(_read_ids), k)
+        return Agreement(score, None if score == 1 else "missed_retrieval")
 
-    return score
+    return compare
 
 
 def read_texts(output: Any) -> list[str]:

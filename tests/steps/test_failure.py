@@ -15,41 +15,21 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.records import Line, read_record
 from graphrag_eval_async.records.response import Response
 from graphrag_eval_async.steps import (
-    Facts,
+    Budget,
     failure_of,
     prepare_step,
     right_answer,
     score_steps,
 )
-from graphrag_eval_async.steps.comparators import PreparedStep
 from graphrag_eval_async.steps.failure import CLASSES, RIGHT_ANSWER
 from tests.cases import each
 from tests.conftest import HEAVY_BYTES
-from tests.steps.test_sparql_oracle import encode, literal, oracle
+from tests.steps.test_sparql_oracle import encode, literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-REASONS = {
-    "none",
-    "no_answer",
-    "no_steps",
-    "missing_step",
-    "query_invalid",
-    "step_error",
-    "wrong_query_result",
-    "empty_result",
-    "missing_columns",
-    "wrong_order",
-    "missed_retrieval",
-    "missing_rows",
-    "extra_rows",
-    "wrong_values",
-    "missing_triples",
-    "extra_triples",
-    "right_steps_wrong_answer",
-    "wrong_steps_right_answer",
-}
+REASONS = {*CLASSES}
 SPARQL = "application/sparql-results+json"
 
 
@@ -147,44 +127,30 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("none", [STATIONS], [took(STATIONS, status="error"), took(STATIONS)]),
     # Nothing was done that could have been right.
     ("no_steps", [STATIONS], []),
-    ("no_steps", [STATIONS], {}),
     ("no_steps", [STATIONS], None),
     ("no_steps", [STATIONS], [took(REPORTS)]),
-    ("no_steps", [STATIONS], {"error": "rate limit"}),
     ("no_steps", [STATIONS], {"status": "error", "actual_steps": []}),
     ("missing_step", [STATIONS, STATIONS], [took(STATIONS)]),
     ("missing_step", [STATIONS, REPORTS], [took(REPORTS)]),
-    ("no_steps", [STATIONS, STATIONS], [took(REPORTS)]),
     ("no_steps", [STATIONS], [{}, {"name": None}]),
     # It was done, and failed.
     ("step_error", [STATIONS], [took(STATIONS, "syntax error", status="error")]),
-    ("step_error", [STATIONS], [{"name": "sparql_query"}]),
     ("step_error", [STATIONS], {"error": "timeout", "actual_steps": [took(STATIONS)]}),
     ("step_error", [IRI], [{"name": "autocomplete_search", "status": "error"}]),
     # It returned something else.
     ("wrong_query_result", [STATIONS], [took(STATIONS, WRONG)]),
     ("wrong_query_result", [STATIONS], [took(STATIONS, WRONG), took(STATIONS, status="error")]),
-    ("wrong_query_result", [STATIONS], [took(STATIONS, table(*ROWS, ROWS[0]))]),
     ("wrong_query_result", [STATIONS], [took(STATIONS, "not JSON")]),
     ("wrong_query_result", [STATIONS], [took(STATIONS, '{"head": {}, "boolean": true}')]),
     ("wrong_query_result", [STATIONS | {"ordered": False}], [took(STATIONS, WRONG)]),
     ("wrong_query_result", [LOAD], [took(LOAD, '{"mw": 6}')]),
     ("wrong_query_result", [SERIES], [took(SERIES, args={"mrid": "m2"})]),
-    ("wrong_query_result", [SERIES | {"output": None}], [took(SERIES, "[]", args={"mrid": "m2"})]),
     ("wrong_query_result", [SERIES | {"output": None}], [{**took(SERIES), "output": None}]),
     ("wrong_query_result", [IRI], [took(STATIONS)]),
     ("wrong_query_result", [QUERY | {"output": table(names="ab")}], [took(STATIONS)]),
     ("wrong_query_result", [LOAD | {"output": "[]"}], [took(LOAD, table(names="ab"))]),
-    ("wrong_query_result", [LOAD | {"output": "[]"}], [took(LOAD, "null")]),
-    ("wrong_query_result", [LOAD | {"output": "{}"}], [took(LOAD, "null")]),
-    ("wrong_query_result", [LOAD | {"output": "null"}], [took(LOAD, "{}")]),
-    ("wrong_query_result", [LOAD | {"output": {}}], [took(LOAD, [])]),
-    ("wrong_query_result", [LOAD], [took(LOAD, '"null"')]),
-    ("wrong_query_result", [LOAD], [took(LOAD, '{"": {}}')]),
-    ("wrong_query_result", [LOAD], [took(LOAD, "{}{}")]),
     # It returned nothing.
     ("empty_result", [STATIONS], [took(STATIONS, table(names="ab"))]),
-    ("empty_result", [STATIONS], [took(STATIONS, table(names="a"))]),
     ("empty_result", [STATIONS], [{**took(STATIONS), "output": None}]),
     ("empty_result", [STATIONS], [{**took(STATIONS), "output": " \n"}]),
     ("empty_result", [REPORTS], [took(REPORTS, "[]")]),
@@ -192,25 +158,20 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})]),
     ("empty_result", [IRI], [took(STATIONS, table(names="i"))]),
     ("empty_result", [STATIONS], [took(STATIONS, " null\n")]),
-    ("empty_result", [STATIONS], [took(STATIONS, "\t{ \n} ")]),
     ("empty_result", [LOAD], [took(LOAD, {})]),
     # It returned too few columns.
     ("missing_columns", [STATIONS], [took(STATIONS, table(("T1",), ("T2",), ("T3",)))]),
-    ("missing_columns", [STATIONS], [took(STATIONS, table(("T1",)))]),
     ("missing_columns", [STATIONS], [took(STATIONS, HEADS_ONLY)]),
     ("missing_columns", [QUERY | {"output": table(names="ab")}], [took(QUERY, table(names="a"))]),
     # It returned the right rows, in another order.
     ("wrong_order", [STATIONS], [took(STATIONS, SWAPPED)]),
-    ("wrong_order", [STATIONS | {"required_columns": ["a"]}], [took(STATIONS, SWAPPED)]),
     ("wrong_order", [STATIONS], [took(STATIONS, table(*(("x", *row[::-1]) for row in ROWS[::-1])))]),
     # With partial credit, what explains most of the cells that do not agree.
     ("missing_rows", [PARTIAL], [took(PARTIAL, table(*ROWS[:2]))]),
     ("missing_rows", [PARTIAL], [took(PARTIAL, table(ROWS[0], ("T2", "221")))]),
-    ("wrong_values", [PARTIAL], [took(PARTIAL, WRONG), took(PARTIAL, table(ROWS[1]))]),
     ("extra_rows", [PARTIAL], [took(PARTIAL, table(*ROWS, ("T9", "10")))]),
     ("extra_rows", [PARTIAL | {"ignore_duplicates": False}], [took(PARTIAL, table(*ROWS, ROWS[1]))]),
     ("wrong_values", [PARTIAL], [took(PARTIAL, WRONG)]),
-    ("wrong_values", [PARTIAL | {"ordered": True}], [took(PARTIAL, WRONG)]),
     ("wrong_order", [PARTIAL | {"ordered": True}], [took(PARTIAL, SWAPPED)]),
     ("missing_columns", [PARTIAL], [took(PARTIAL, table(("T1",), ("T2",)))]),
     ("wrong_query_result", [PARTIAL], [took(PARTIAL, table(("x", "y")))]),
@@ -221,7 +182,6 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     # It returned not all of the relevant documents.
     ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9"))]),
     ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9", "r1"))]),
-    ("missed_retrieval", [REPORTS], [took(REPORTS), took(REPORTS, docs("r2"))]),
 ]
 
 
@@ -234,13 +194,10 @@ async def test_failures_by_steps_alone(expected: str, group: list[dict[str, Any]
 
 JUDGED = [
     ("none", [took(STATIONS)], "4 4"),
-    ("none", [took(STATIONS)], "?"),
     ("right_steps_wrong_answer", [took(STATIONS)], "4 1"),
-    ("right_steps_wrong_answer", [took(STATIONS)], "0 0"),
     ("wrong_steps_right_answer", [took(STATIONS, WRONG)], "4 3"),
     ("wrong_steps_right_answer", [took(STATIONS, status="error")], "4 4"),
     ("wrong_steps_right_answer", [], "4 4"),
-    ("wrong_steps_right_answer", None, "4 4"),
     ("wrong_query_result", [took(STATIONS, WRONG)], "4 1"),
     ("wrong_order", [took(STATIONS, SWAPPED)], "?"),
     ("no_steps", None, "4 0"),
@@ -254,9 +211,12 @@ async def test_failures_by_the_judged_answer(expected: str, steps: Any, answer: 
     assert ("answer_f1" in result) == (answer != "?")
 
 
-async def test_a_response_that_failed_is_not_judged() -> None:
-    steps = {"error": "timeout", "actual_steps": [took(STATIONS)]}
-    assert await failure([[STATIONS]], steps, "4 4") == "step_error"
+def test_an_order_undecided_within_the_budget_is_not_reported() -> None:
+    reference, actual = lookalikes()
+    scored = score_steps([[prepare_step(reference)]], [actual], Budget(0), mode="last")
+    assert failure_of(scored.facts) == "wrong_query_result"
+    with pytest.raises(ComparisonBudgetExceeded):
+        score_steps([[prepare_step(reference)]], [actual], Budget(0), mode="last", quick=True)
 
 
 def test_every_reason_has_its_case() -> None:
@@ -268,22 +228,14 @@ def test_every_reason_has_its_case() -> None:
     }
 
 
-def test_classes() -> None:
-    assert {*CLASSES} == REASONS
-
-
 @each(
     ("metrics", "right"),
     [
         ({}, None),
-        ({"answer_eval_error": "refused: no", "answer_relevance": 0.9}, None),
         ({"answer_f1": RIGHT_ANSWER}, True),
         ({"answer_f1": 0.49, "ragas_answer_correctness": 0.9}, False),
         ({"ragas_answer_correctness": 0.5}, True),
-        ({"answer_f1": None, "ragas_answer_correctness": 0.4}, False),
-        ({"ragas_answer_correctness": None}, None),
         ({"answer_eval_error": "refused: no", "ragas_answer_correctness": 0.9}, None),
-        ({"answer_f1": 0.0}, False),
     ],
 )
 def test_right_answers(metrics: dict[str, Any], right: bool | None) -> None:
@@ -388,38 +340,7 @@ async def test_work_too_long_for_the_loop_runs_in_a_thread() -> None:
     assert await failure([[reference]], [actual]) == "wrong_order"
 
 
-def test_an_order_undecided_within_the_budget_is_not_reported() -> None:
-    def exceeded(_: object) -> Any:
-        raise ComparisonBudgetExceeded("too ambiguous")
-
-    actual = [took(STATIONS, SWAPPED)]
-    names = frozenset(["sparql_query"])
-    scored = score_steps([[PreparedStep(STATIONS, names, lambda _: 0.0, exceeded)]], actual, mode="last")
-    assert (failure_of(scored.facts), scored.errors) == ("wrong_query_result", ())
-    with pytest.raises(ComparisonBudgetExceeded):
-        score_steps(
-            [[PreparedStep(STATIONS, names, lambda _: 0.0, exceeded)]], actual, mode="last", quick=True
-        )
-    # Whether they agree in order is not known, and so nothing of their order is.
-    unknown = PreparedStep(STATIONS, names, exceeded, prepare_step(STATIONS).explain)
-    scored = score_steps([[unknown]], actual, mode="last")
-    assert failure_of(scored.facts) == "wrong_query_result"
-    assert len(scored.errors) == 1
-
-
 # Results
-
-
-async def test_position_of_the_key() -> None:
-    def broken(_reference: Any, _actual: Any) -> float:
-        raise KeyError("x")
-
-    steps = {"actual_steps": [took(STATIONS)], "input_tokens": 5}
-    end = ["steps_score", "steps_score_error", "failure", "input_tokens", "sample"]
-    options: dict[str, Any] = {"comparators": {"sparql_query": broken}}
-    assert [*await result_of([[STATIONS]], steps, **options)][-5:] == end
-    judged = await result_of([[STATIONS]], steps, "4 4", **options)
-    assert [*judged][-6:] == [*end, "judge"]
 
 
 async def test_no_failure_without_reference_steps() -> None:
@@ -450,48 +371,6 @@ async def test_it_is_reported_only_after_judging() -> None:
 
 
 # Properties
-
-CELLS = st.sampled_from([literal("x"), literal("y"), literal("z"), None])
-
-
-@st.composite
-def tables(draw: st.DrawFn, width: int) -> list[list[Any]]:
-    return draw(st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=3))
-
-
-@given(st.data(), st.booleans())
-def test_sparql_results_against_every_pairing(data: st.DataObject, ordered: bool) -> None:
-    width = data.draw(st.integers(1, 3))
-    expected = data.draw(tables(width))
-    if data.draw(st.booleans()):
-        actual_width, actual = width, data.draw(st.permutations(expected))
-    else:
-        actual_width = data.draw(st.integers(1, 3))
-        actual = data.draw(tables(actual_width))
-    step = QUERY | {"output": encode(expected, "abc"[:width]), "ordered": ordered}
-    step["ignore_duplicates"] = False
-    every = list(range(width))
-
-    def agree(*, ordered: bool) -> bool:
-        return oracle(expected, every, actual, actual_width, ordered=ordered, ignore_duplicates=False) == 1
-
-    def bound(rows: list[list[Any]]) -> int:
-        return len({index for row in rows for index, cell in enumerate(row) if cell is not None})
-
-    wanted = "wrong_query_result"
-    if agree(ordered=ordered):
-        wanted = "none"
-    elif expected and not actual:
-        wanted = "empty_result"
-    elif actual_width < width or bound(actual) < bound(expected):
-        wanted = "missing_columns"
-    elif agree(ordered=False):
-        wanted = "wrong_order"
-    scored = score_steps(
-        [[prepare_step(step)]], [took(step, encode(actual, "bca"[:actual_width]))], mode="last"
-    )
-    assert failure_of(scored.facts) == wanted
-
 
 REFERENCES = [STATIONS, REPORTS, LOAD, SERIES, IRI, STATIONS | {"ordered": False}, SERIES | {"output": None}]
 OUTPUTS = [
@@ -528,14 +407,6 @@ def test_none_is_right_steps_whose_answer_is_not_wrong(
     assert (reason == "none") == (scored.score == 1 and answer is not False)
     assert (reason == "right_steps_wrong_answer") == (scored.score == 1 and answer is False)
     assert (reason == "wrong_steps_right_answer") == (scored.score != 1 and answer is True)
-
-
-@each("right", [None, False, True])
-def test_facts_decide_in_their_order(right: bool | None) -> None:
-    wrong = "wrong_steps_right_answer" if right else "step_error"
-    assert failure_of(Facts("step_error", unanswered=True, right_answer=right)) == wrong
-    assert failure_of(Facts(unanswered=True, right_answer=right)) == "no_answer"
-    assert failure_of(Facts(right_answer=right)) == ("right_steps_wrong_answer" if right is False else "none")
 
 
 # What the class alone does not say

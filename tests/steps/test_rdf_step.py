@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,9 @@ from tests.conftest import settle
 from tests.deadlines import wait
 from tests.steps.graphs import PREFIXES, read, turtle
 
+if TYPE_CHECKING:
+    from graphrag_eval_async.steps.differences import Agreement
+
 EXPECTED = turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 2 ; :r 'x' ]")
 EMPTY = PREFIXES
 
@@ -34,7 +37,7 @@ def actual(output: Any, **more: Any) -> dict[str, Any]:
 
 
 def scored(output: Any, **more: Any) -> float:
-    return prepare_step(reference(**more)).score(ActualStep(actual(output)))
+    return prepare_step(reference(**more)).compare(ActualStep(actual(output))).score
 
 
 def test_a_graph_scores_1_or_0() -> None:
@@ -49,7 +52,7 @@ def test_f1_counts_the_statements_that_agree() -> None:
     assert scored(EXPECTED, score="f1") == 1
     assert scored(EMPTY, score="f1") == 0
     empty = prepare_step(reference(EMPTY, score="f1"))
-    assert empty.score(ActualStep(actual(EMPTY))) == 1
+    assert empty.compare(ActualStep(actual(EMPTY))).score == 1
 
 
 async def test_results_list_what_differs() -> None:
@@ -70,7 +73,7 @@ async def test_results_list_what_differs() -> None:
 
 
 def test_precision_and_recall() -> None:
-    found = GraphStep(reference()).overlap(ActualStep(actual(turtle(":a :p [ :q 1 ; :r 'x' ; :s 5 ]"))))
+    found = overlap(read(EXPECTED), read(turtle(":a :p [ :q 1 ; :r 'x' ; :s 5 ]")), Budget())
     assert (found.precision, found.recall) == (3 / 4, 3 / 6)
     assert len(found.missing) == 3
     assert found.extra == ['_:b0 <http://example.org/s> "5"^^<http://www.w3.org/2001/XMLSchema#integer>']
@@ -104,9 +107,9 @@ def test_near_numbers_agree_in_overlaps_too() -> None:
 
 
 def test_differences_name_nodes_of_the_reference() -> None:
-    step = GraphStep(reference())
+    step = prepare_step(reference(score="f1"))
     nearly = turtle(":b :p _:own", "_:own :q 3 ; :r 'x'", ":a :p [ :q 1 ; :r 'x' ]")
-    missing, extra = step.diff(ActualStep(actual(nearly)))
+    missing, extra = step.compare(ActualStep(actual(nearly))).differences
     assert missing["kind"] == "missing_triple"
     assert extra["kind"] == "extra_triple"
     label = missing["triple"].split()[0]
@@ -114,8 +117,7 @@ def test_differences_name_nodes_of_the_reference() -> None:
     assert (
         extra["triple"] == f'{label} <http://example.org/q> "3"^^<http://www.w3.org/2001/XMLSchema#integer> .'
     )
-    assert step.diff(ActualStep(actual("prose"))) == []
-    assert step.diff(ActualStep(actual(EXPECTED))) == []
+    assert step.compare(ActualStep(actual(EXPECTED))).differences == ()
 
 
 def test_at_most_ten_differences_of_both_kinds() -> None:
@@ -171,12 +173,12 @@ async def test_large_graphs_are_compared_without_holding_up_the_loop(monkeypatch
     nodes = [f":a :p _:n{index} . _:n{index} :q 'value {index}'" for index in range(40_000)]
     evaluator = Evaluator(templates(reference(turtle(*nodes))))
     response = {"question_id": "q", "actual_steps": [actual(turtle(*nodes[::-1]))]}
-    score, comparing, turned = GraphStep.score, threading.Event(), threading.Event()
+    compare, comparing, turned = GraphStep.compare, threading.Event(), threading.Event()
 
-    def held(step: GraphStep, other: ActualStep) -> float:
+    def held(step: GraphStep, other: ActualStep) -> Agreement:
         comparing.set()
         wait(turned, "turns of the event loop")
-        return score(step, other)
+        return compare(step, other)
 
     async def turn() -> None:
         await asyncio.to_thread(wait, comparing, "the comparison")
@@ -184,7 +186,7 @@ async def test_large_graphs_are_compared_without_holding_up_the_loop(monkeypatch
             await asyncio.sleep(0.001)
         turned.set()
 
-    monkeypatch.setattr(GraphStep, "score", held)
+    monkeypatch.setattr(GraphStep, "compare", held)
     result, _ = await asyncio.gather(evaluator.evaluate(response), turn())
     assert result["steps_score"] == 1
 

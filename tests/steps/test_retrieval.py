@@ -107,7 +107,7 @@ def docs(*ids: Any) -> str:
 
 
 def score(reference: Any, actual: Any, **step: Any) -> float:
-    return retrieval_comparator({"output": reference})(ActualStep({"output": actual, **step}))
+    return retrieval_comparator({"output": reference})(ActualStep({"output": actual, **step})).score
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,6 @@ def test_k_comes_from_the_actual_step(args: dict[str, Any], expected: float) -> 
     assert score(docs(1, 3, 5, 6), docs(1, 4, 3, 5, 7), **args) == expected
 
 
-@pytest.mark.parametrize("k", [0, -1, True, 1.5, "2", [2], math.inf])
-def test_a_k_that_is_not_a_positive_integer_is_malformed(k: Any) -> None:
-    with pytest.raises(MalformedStep, match=r"^args\.k: "):
-        score(docs(1), docs(1), args={"k": k})
-
-
-def test_args_that_are_not_an_object_are_malformed() -> None:
-    with pytest.raises(MalformedStep, match=r"^args: "):
-        score(docs(1), docs(1), args=[2])
-
-
 def test_a_document_without_an_id_takes_its_rank() -> None:
     assert score(docs(1), '[{"text": "no id"}, {"id": 1}]', args={"k": 1}) == 0.0
     assert score(docs(1), '[{"id": null}, {"id": 1}]', args={"k": 2}) == 1.0
@@ -149,19 +138,15 @@ def test_ids_compare_as_json_values() -> None:
     assert score(docs(2**64 - 1), docs(2**64 - 2)) == score(docs(2**53), docs(2**53 + 1)) == 0.0
 
 
+@each("actual", ["[]", "{}", "[1]", '[{"id": []}]', 1])
+def test_what_cannot_be_read_is_missed(actual: Any) -> None:
+    found = retrieval_comparator({"output": docs(1)})(ActualStep({"output": actual}))
+    assert (found.score, found.reason) == (0.0, "missed_retrieval")
+    assert score(docs(1), docs(1), args={"k": 0}) == score(docs(1), docs(1), args=[2]) == 0.0
+
+
 def test_decoded_outputs() -> None:
     assert score([{"id": "a"}], docs("a")) == score(docs("a"), [{"id": "a"}]) == 1.0
-
-
-def test_nothing_retrieved() -> None:
-    assert score(docs(1), "[]") == 0.0
-
-
-@each("output", ["", "{}", "null", "[1]", '["a"]', "[[]]", '[{"id": []}]', '[{"id": true}]', 1])
-def test_unreadable_documents(output: Any) -> None:
-    for reference, actual in [(output, docs(1)), (docs(1), output)]:
-        with pytest.raises(MalformedStep, match=r"^output: "):
-            score(reference, actual)
 
 
 @pytest.mark.parametrize("output", [None, "[]", [], "[{}]", '[{"id": 1}, {"id": null}]'])
@@ -175,10 +160,6 @@ def test_texts_by_rank() -> None:
     for output in (documents, json.dumps(documents)):
         assert read_texts(output) == ["b", "", "", "", " a ", "b"]
     assert read_texts([]) == read_texts("[]") == []
-
-
-def test_a_text_needs_no_usable_id() -> None:
-    assert read_texts([{"id": [], "text": "a"}]) == ["a"]
 
 
 @each("output", [None, "", "x", "{}", {}, "null", 1, [1], ["a"], "[[]]", [{"text": 1}], '[{"text": ["a"]}]'])

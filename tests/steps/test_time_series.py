@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,12 +17,12 @@ NOW = "2025-03-01T12:00:00Z"
 
 
 def series(reference: Any, actual: Any) -> float:
-    return time_series_comparator({"args": reference})(ActualStep({"args": actual}))
+    return time_series_comparator({"args": reference})(ActualStep({"args": actual})).score
 
 
 def points(reference: Any, actual: Any, executed: Any = NOW) -> float:
     step = {"args": actual, "execution_timestamp": executed}
-    return data_points_comparator({"args": reference})(ActualStep(step))
+    return data_points_comparator({"args": reference})(ActualStep(step)).score
 
 
 @each(
@@ -53,25 +54,6 @@ def test_time_series(reference: Any, actual: Any, expected: float) -> None:
     assert series(reference, actual) == expected
 
 
-@pytest.mark.parametrize(
-    ("args", "key"),
-    [
-        ([], "args: "),
-        ("mrid", "args: "),
-        ({"mrid": 1}, r"args\.mrid: "),
-        ({"mrid": ["a", []]}, r"args\.mrid: "),
-        ({"mrid": {"a": 1}}, r"args\.mrid: "),
-        ({"mrid": "a", "limit": True}, r"args\.limit: "),
-        ({"mrid": "a", "limit": "3"}, r"args\.limit: "),
-    ],
-)
-def test_malformed_time_series(args: Any, key: str) -> None:
-    with pytest.raises(MalformedStep, match=f"^{key}"):
-        time_series_comparator({"args": args})
-    with pytest.raises(MalformedStep, match=f"^{key}"):
-        series({"mrid": "a", "limit": 1}, args)
-
-
 def test_every_problem_of_a_reference_is_reported() -> None:
     with pytest.raises(MalformedStep) as caught:
         time_series_comparator({"args": {"mrid": 1, "limit": 1.5}})
@@ -91,85 +73,30 @@ def test_external_ids_and_aggregates_have_no_order(key: str) -> None:
     assert points({key: "a"}, {}) == points({}, {key: "a"}) == 0
 
 
-def test_limits_of_data_points() -> None:
-    assert points({"limit": 1}, {"limit": 1.0}) == 1
-    assert points({"limit": 1}, {"limit": 2}) == points({"limit": 1}, {}) == points({}, {"limit": 1}) == 0
-
-
-def test_other_args_are_not_compared() -> None:
-    assert points({"external_id": "a"}, {"external_id": "a", "why": "because"}) == 1
-    assert points(None, {}) == 1
-
-
-SPELLINGS = [
-    ["s", "1s", "sec", "second", "1 seconds", "01s"],
-    ["15m", "15min", "15minute", "15minutes", "15 minutes"],
-    ["h", "1h", "hr", "1hour", "hours"],
-    ["60m", "60minutes"],
-    ["1d", "day", "1 days"],
-    ["7d", "7days"],
-    ["w", "week", "1weeks"],
-    ["2mo", "2month", "2months"],
-    ["2m", "2minutes", "2MINUTES", "2Min"],
-    ["q", "1q", "quarter", "1quarters"],
-    ["3mo", "3months"],
-    ["y", "1year", "years"],
-]
-
-
 def test_granularities_are_equal_in_any_spelling_and_never_converted() -> None:
-    spelled = [(unit, spelling) for unit, spellings in enumerate(SPELLINGS) for spelling in spellings]
-    for left_unit, left in spelled:
-        for right_unit, right in spelled:
-            score = points({"granularity": left}, {"granularity": right})
-            assert score == (left_unit == right_unit), (left, right)
+    spellings = [["h", "1h", "hr", "1hour", "1 Hours"], ["60m", "60MINUTES"], ["2mo", "2months"], ["2m"]]
+    spelled = [(unit, text) for unit, texts in enumerate(spellings) for text in texts]
+    for (unit, left), (other, right) in product(spelled, spelled):
+        assert points({"granularity": left}, {"granularity": right}) == (unit == other), (left, right)
     assert points({"granularity": "h"}, {}) == points({}, {"granularity": "h"}) == 0
-
-
-@each("value", ["", "15", "15x", "1.5h", "-1h", "1  h", "h1", "1h ", "٣h", "9" * 5_000 + "h", 15, ["1h"]])
-def test_malformed_granularities(value: Any) -> None:
-    with pytest.raises(MalformedStep, match=r"^args\.granularity: "):
-        data_points_comparator({"args": {"granularity": value}})
-    with pytest.raises(MalformedStep, match=r"^args\.granularity: "):
-        points({}, {"granularity": value})
 
 
 TIMES = [
     ("2025-01-01T00:00:00Z", "2025-01-01", 1),
-    ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00", 1),
     ("2025-01-01T00:00:00Z", "2025-01-01T01:00:00+01:00", 1),
     ("2025-01-01T00:00:00Z", "20250101T000000.000Z", 1),
-    ("2025-01-01T00:00:00Z", "2025-W01-3", 1),
     ("2025-01-01T00:00:00Z", datetime(2025, 1, 1, tzinfo=UTC), 1),
     ("2025-01-01T00:00:00Z", date(2025, 1, 1), 1),
-    ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00.000001Z", 0),
     ("2025-01-01T00:00:00Z", "2025-01-01T00:00:01Z", 0),
-    ("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00+14:00", 1),
     ("9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+14:00", 0),
-    ("now", "now", 1),
     ("now", "0s-ago", 1),
-    ("0d-ahead", "0w-ago", 1),
-    ("60s-ago", "1m-ago", 1),
     ("7d-ahead", "1w-ahead", 1),
-    ("24h-ago", "1d-ago", 1),
-    ("1h-ago", "1h-ahead", 0),
     ("1h-ago", "3601s-ago", 0),
-    ("now", NOW, 1),
-    ("now", "2025-03-01T11:59:00Z", 1),
     ("now", "2025-03-01T12:01:00Z", 1),
     ("now", "2025-03-01T12:01:00.000001Z", 0),
-    ("now", "2025-03-01T11:58:59.999999Z", 0),
-    ("2h-ago", "2025-03-01T10:00:30Z", 1),
     ("2h-ago", "2025-03-01T12:00:00+02:00", 1),
-    ("1w-ahead", "2025-03-08T12:00:00", 1),
-    ("1w-ahead", "2025-03-01T12:00:00", 0),
     (NOW, "now", 0),
-    ("2025-03-01T10:00:00Z", "2h-ago", 0),
-    ("99999999999w-ago", "99999999999w-ago", 1),
-    ("99999999999w-ago", "2025-03-01T12:00:00", 0),
-    ("999999999999999999w-ahead", "9999-12-31T23:59:59.999999Z", 0),
     ("now", None, 0),
-    (None, "now", 0),
     (None, None, 1),
 ]
 
@@ -184,54 +111,28 @@ def test_times(key: str, reference: Any, actual: Any, expected: float) -> None:
     )
 
 
-@pytest.mark.parametrize("executed", [None, "", "now", "yesterday", 1740830400, [], {}])
-def test_a_relative_time_needs_a_readable_execution_timestamp(executed: Any) -> None:
+MALFORMED = {
+    "mrid": [1, ["a", []]],
+    "limit": [True, "3"],
+    "granularity": ["", "15", "15x", "1.5h", "٣h", "9" * 5_000 + "h", 15],
+    "start": ["", "yesterday", "2025-13-01", "1mo-ago", "1h-later", "9" * 18 + "w-ago", "\ud800", 5, []],
+}
+
+
+@each(("key", "value"), [(key, value) for key, values in MALFORMED.items() for value in values])
+def test_malformed_arguments(key: str, value: Any) -> None:
+    comparator = time_series_comparator if key == "mrid" else data_points_comparator
+    step = {"args": {key: value}, "execution_timestamp": NOW}
+    with pytest.raises(MalformedStep, match=rf"^args\.{key}: "):
+        comparator(step)
+    with pytest.raises(MalformedStep, match=rf"^args\.{key}: "):
+        comparator({"args": {}})(ActualStep(step))
+
+
+def test_a_relative_time_needs_a_readable_execution_timestamp() -> None:
     with pytest.raises(MalformedStep, match=r"^execution_timestamp: "):
-        points({"start": "now"}, {"start": NOW}, executed)
-    assert points({"start": "now"}, {"start": "0s-ago"}, executed) == 1
-    assert points({"start": NOW}, {"start": NOW}, executed) == 1
-    assert points({"start": NOW}, {"start": "now"}, executed) == 0
-
-
-HOSTILE_TIMES = [
-    "",
-    "Now",
-    "now ",
-    "yesterday",
-    "2025-13-01",
-    "2025-02-29",
-    "2025-01-01T25:00:00",
-    "2025-01-01T00:00:00+25:00",
-    "10000-01-01",
-    "-1s-ago",
-    "1.5h-ago",
-    "1mo-ago",
-    "1h ago",
-    "h-ago",
-    "1h-later",
-    "٣h-ago",
-    "9" * 5_000 + "s-ago",
-    "2025-01-01T00:00:00\x00",
-    "2025-01-01x00:00:00",
-    "2025-01-01T00:00:00 UTC",
-    "\ud800",
-    "2025-01-01\ud800",
-    "2" * 1_000_000,
-    1740830400,
-    1740830400.5,
-    True,
-    [],
-    {},
-]
-
-
-@each("value", HOSTILE_TIMES)
-@each("key", ["start", "end"])
-def test_malformed_times(key: str, value: Any) -> None:
-    with pytest.raises(MalformedStep, match=rf"^args\.{key}: "):
-        data_points_comparator({"args": {key: value}})
-    with pytest.raises(MalformedStep, match=rf"^args\.{key}: "):
-        points({key: "now"}, {key: value})
+        points({"start": "now"}, {"start": NOW}, "yesterday")
+    assert points({"start": NOW}, {"start": NOW}, None) == 1
 
 
 @given(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
+from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import is_same_table, results_of
 from graphrag_eval_async.steps.sparql.comparison import (
@@ -15,12 +16,11 @@ from graphrag_eval_async.steps.sparql.comparison import (
     prepare_reference,
 )
 from graphrag_eval_async.steps.sparql.differences import Differences
-from graphrag_eval_async.steps.sparql.partial import Partial, compare_in_part
+from graphrag_eval_async.steps.sparql.partial import compare_in_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.formats.reading import Table
     from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.sparql.comparison import SparqlReference
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 class SparqlStep:
     """Compares with reference results, which are decoded and laid out as columns on first use."""
 
-    __slots__ = ("_blanked", "_reference", "_step", "_table")
+    __slots__ = ("_blanked", "_is_partial", "_reference", "_step", "_table")
 
-    def __init__(self, step: Mapping[str, Any]) -> None:
+    def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
         self._step = step
+        self._is_partial = partial
         self._table: Table | None = None
         self._reference: SparqlReference | None = None
         self._blanked: SparqlReference | None = None
@@ -73,38 +74,33 @@ class SparqlStep:
             self._blanked = reference if blanked is reference.results else self._prepared(blanked)
         return self._blanked, results.blanked()
 
-    def is_same(self, actual: ActualStep) -> bool:
-        """Whether both are the same table, read from whichever formats."""
+    def kind(self) -> str:
+        """What the output is; raises what `reference` raises."""
+        return kind_of(self.reference().results)
+
+    def compare(self, actual: ActualStep) -> Agreement:
+        """How far an actual output agrees; raises what comparators raise."""
         table = self.table()
-        return is_same_table(table.document, actual.table(strict=table.typed).document)
-
-    def score(self, actual: ActualStep) -> float:
-        if self.is_same(actual):
-            return 1.0
-        return compare(*self.sides(actual), actual.budget)
-
-    def explain(self, actual: ActualStep) -> str | None:
-        expected = kind_of(self.reference().results)
-        try:
-            reference, results = self.sides(actual)
-        except MalformedStep as error:
-            raise actual.unlike(expected, error) from None
-        if (found := kind_of(results)) != expected:
-            raise MalformedStep(f"output: expected {expected}, got {found}")
+        if is_same_table(table.document, actual.table(strict=table.typed).document):
+            return Agreement(1.0)
+        reference, results = self.sides(actual)
+        if self._is_partial:
+            agreement = compare_in_part(reference, results, actual.budget)
+            score = agreement.f1
+        else:
+            score = compare(reference, results, actual.budget)
+        if score == 1 or reference.results.boolean is not None or results.boolean is not None:
+            return Agreement(score)
+        reason = None
         if lacks_columns(reference, results):
-            return "missing_columns"
-        return "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
-
-    def partial(self, actual: ActualStep) -> Partial:
-        """What agrees, computed once for each actual step."""
-        return actual.remember(self, lambda: compare_in_part(*self.sides(actual), actual.budget))
-
-    def score_in_part(self, actual: ActualStep) -> float:
-        return 1.0 if self.is_same(actual) else self.partial(actual).f1
-
-    def explain_in_part(self, actual: ActualStep) -> str | None:
-        reason, partial = self.explain(actual), self.partial(actual)
-        return reason or (Differences(partial).reason() if partial.f1 else None)
-
-    def diff(self, actual: ActualStep) -> list[Difference]:
-        return Differences(self.partial(actual)).listed()
+            reason = "missing_columns"
+        else:
+            try:
+                reason = "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
+            except ComparisonBudgetExceeded:
+                if actual.budget.quick:
+                    raise
+        if not (self._is_partial and score):
+            return Agreement(score, reason)
+        differences = Differences(agreement)
+        return Agreement(score, reason or differences.reason(), differences.listed())
