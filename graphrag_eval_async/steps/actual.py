@@ -108,14 +108,16 @@ class ActualStep:
             strict: whether an untyped table is refused if types must be strict, as they must if the reference
                 has types.
         """
-        if self.budget.quick and Table not in self._known:
-            self.budget.spend(steps_to_read(self.step.get("output")))
-        is_csv = plain_type(self.step.get("output_media_type")) == CSV
-        read = partial(read_table, as_csv=is_csv)
-        table = self.remember(Table, lambda: read_output(self.step, read))
+        table = self.remember(Table, self._read_table)
         if strict and self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")
         return table
+
+    def _read_table(self) -> Table:
+        if self.budget.quick:
+            self.budget.spend(steps_to_read(self.step.get("output")))
+        is_csv = plain_type(self.step.get("output_media_type")) == CSV
+        return read_output(self.step, partial(read_table, as_csv=True) if is_csv else read_table)
 
     def results(self, *, strict: bool = False) -> SparqlResults:
         """Return the output as SPARQL results; cached. See `table`."""

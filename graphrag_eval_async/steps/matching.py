@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MAX_MESSAGE = 500
 """Maximum characters kept of an error's text; a comparator's text may hold everything it compared."""
 
+_NONE = Agreement(0.0)
+
 _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 
 
@@ -150,7 +152,7 @@ class _Matcher:
 
     def _best(self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]) -> tuple[int, float]:
         """Return the free actual step that a reference step takes, if any, and its score."""
-        best, taken = Agreement(0.0), -1
+        best, taken = _NONE, -1
         for index in free:
             if self.usable[index] in step.names:
                 found = self._compare(step, place, index)
@@ -164,7 +166,7 @@ class _Matcher:
 
     def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:
         budget, key = self.budget, (*place, index)
-        found = Agreement(0.0)
+        found = _NONE
         try:
             budget.free -= 1
             if budget.free < 0 or budget.stopped:

@@ -113,9 +113,10 @@ def _value(output: Any, *, may_wrap: bool = True) -> Any:
     It may be wrapped: as the text of a JSON string, and once under the only key of an object.
     """
     if isinstance(output, str):
-        text = without_fence(output.lstrip("\ufeff \t\r\n"))
-        value = _decoded(text)
-        return value if value is text else _value(value, may_wrap=may_wrap)
+        text = output if output[:1] == "{" else without_fence(output.lstrip("\ufeff \t\r\n"))
+        output = _decoded(text)
+        if isinstance(output, str) and output is not text:
+            return _value(output, may_wrap=may_wrap)
     if may_wrap and isinstance(output, dict) and len(output) == 1 and not {"head", "boolean"} & output.keys():
         inner = _value(next(iter(output.values())), may_wrap=False)
         return inner if not isinstance(inner, dict) or "head" in inner else output
