@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -17,11 +17,9 @@ from bench.judge_process import serving
 from bench.report import Row, show
 from graphrag_eval_async import Evaluator
 from graphrag_eval_async.config import load_config
-from graphrag_eval_async.judge.openai_client import open_judge
+from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
+from graphrag_eval_async.metrics import Judging
 from graphrag_eval_async.metrics.ragas_bridge import format_of_model, load_ragas
-
-if TYPE_CHECKING:
-    from graphrag_eval_async.judge import Judge
 
 LATENCY = 0.1
 RECORDS = 5
@@ -54,7 +52,7 @@ def _check(result: dict[str, Any]) -> None:
     assert all(f"retrieval_{name}_f1" in step for name in ("answer", "context")), step  # noqa: S101
 
 
-def bridge(judge: Judge) -> Any:
+def bridge(calls: MetricCalls) -> Any:
     """A judge as the LLM and the embedder of ragas' metrics, without limits and one call after the other."""
     from ragas.embeddings.base import BaseRagasEmbedding
     from ragas.llms.base import InstructorBaseRagasLLM
@@ -62,13 +60,13 @@ def bridge(judge: Judge) -> Any:
     class Bridge(InstructorBaseRagasLLM, BaseRagasEmbedding):
         async def agenerate(self, prompt: str, response_model: Any) -> Any:
             form = format_of_model(response_model)
-            return form.read((await judge.complete([{"role": "user", "content": prompt}], form.schema))[0])
+            return await calls.ask(lambda: [{"role": "user", "content": prompt}], form)
 
         async def aembed_texts(self, texts: list[str], **_: Any) -> Any:
-            return (await judge.embed(texts))[0]
+            return await calls.embed(texts)
 
         async def aembed_text(self, text: str, **_: Any) -> Any:
-            return (await judge.embed([text]))[0][0]
+            return (await calls.embed([text]))[0]
 
         def generate(self, prompt: str, response_model: Any) -> Any:
             raise NotImplementedError
@@ -84,10 +82,8 @@ async def theirs(settings: dict[str, Any]) -> float:
     load_ragas()
     from ragas.metrics import collections as ragas
 
-    llm = load_config(settings).llm
-    assert llm is not None  # noqa: S101
-    judge = open_judge(llm)
-    own = bridge(judge)
+    session = Judging(load_config(settings), judge=None, on_fatal="raise").session()
+    own = bridge(MetricCalls(ResultCalls(session)))
     question = reference()[0]["questions"][0]
     asked, expected = question["question_text"], question["reference_answer"]
     contexts = [_texts(step) for step in (retrieval("response", 0), retrieval("reference", 0))]
@@ -99,7 +95,7 @@ async def theirs(settings: dict[str, Any]) -> float:
         await ragas.ContextRecall(own).ascore(asked, contexts[0], against)
         await ragas.ContextPrecision(own).ascore(asked, against, contexts[0])
     seconds = perf_counter() - started
-    await judge.aclose()
+    await session.aclose()
     return seconds
 
 

@@ -19,7 +19,7 @@ from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
-from graphrag_eval_async.judge.openai_endpoint import Endpoint, Sdk
+from graphrag_eval_async.judge.endpoint import Endpoint, http_of, import_sdk, open_client
 from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INSTRUCTIONS, REPLY, AnswerClaims
 from graphrag_eval_async.metrics.metric import fill, messages
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Times = list[tuple[float, float]]
 
 ROUNDS = 5
-HTTP_RESPONSE = Sdk().response
+HTTP_RESPONSE = http_of(import_sdk()).Response
 WARM_UP, COOL_DOWN = 4, 1
 """How many of the calls at a time end before it counts, while connections are opened, and after it does."""
 
@@ -148,10 +148,10 @@ def on_default_transport(base_url: str, load: Load) -> Any:
 
 def rows_of(load: Load) -> list[Row]:
     """Rounds of all in turn; the medians stand for them."""
-    requests, sdk = requests_like_ours(load.calls), Sdk()
+    requests = requests_like_ours(load.calls)
     with serving("--latency", str(load.latency)) as base_url:
         same = partial(
-            sdk.client,
+            open_client,
             Endpoint("openai", base_url, "none", ""),
             LimitsConfig(max_concurrency=load.concurrency),
         )

@@ -9,8 +9,8 @@ from graphrag_eval_async.config import config_for, load_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
-from graphrag_eval_async.judge.openai_endpoint import Sdk
-from graphrag_eval_async.judge.retry import ADVICE, advice
+from graphrag_eval_async.judge.endpoint import import_sdk
+from graphrag_eval_async.judge.sender import ADVICE, advice
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.metrics.judging import loader
 from graphrag_eval_async.records.metrics import COST, JUDGED, counts_of, is_counted_cost
@@ -90,7 +90,7 @@ def load_for(config: Config | None) -> None:
     """
     if judge_of(config) is not None and config is not None:
         loader(config)()
-        Sdk()
+        import_sdk()
         gc.collect()
         gc.freeze()
 

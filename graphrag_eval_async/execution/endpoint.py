@@ -14,7 +14,7 @@ import orjson
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
-from graphrag_eval_async.judge.openai_response import retry_after
+from graphrag_eval_async.judge.refusals import retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.graphs.reading import Source, read_dataset

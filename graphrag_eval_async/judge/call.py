@@ -1,64 +1,122 @@
-"""A call to the judge: what to send, how to check the reply, and which results wait for it."""
+"""A call to a model: what to send, how to check the reply, and how its requests are written."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import hypot, inf
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
+from graphrag_eval_async.judge.protocol import check_size
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from anyio import CancelScope
+    from graphrag_eval_async.judge.limits import Clock
+    from graphrag_eval_async.judge.protocol import ResponseFormat
 
-    from graphrag_eval_async.errors import JudgeError
-    from graphrag_eval_async.judge.protocol import Message, Send
-    from graphrag_eval_async.judge.rate_limiter import Deadlines
+MAX_QUOTED = 2000
+"""Maximum characters of an invalid reply that are quoted to the judge."""
+
+MAX_DIMENSIONS = 20_000
+"""Maximum length of a vector; embedding models use a few thousand."""
+
+
+class Rewritten(JudgeError):  # noqa: N818
+    """A request failed, but its `Way` has changed: sent once more, it may succeed. Counts as no attempt."""
+
+
+@dataclass(slots=True)
+class Way:
+    """How the requests of a call are written, one step down for each refusal.
+
+    Attributes:
+        place: that of the format in `LADDER`.
+        names: names under which default parameters are sent if it is not their own; None for omitted ones.
+        reasons: what the server said of a parameter, by its name, and of the "format".
+        is_guess: whether the server did not say that it refuses the formats before.
+        errors: how often it answered this format with an internal error.
+        is_reopened: whether the request was repeated because its connection had been closed.
+        is_repaired: whether other text had to be removed from the reply.
+    """
+
+    place: int = 0
+    names: dict[str, str | None] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    is_guess: bool = False
+    errors: int = 0
+    is_reopened: bool = False
+    is_repaired: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """A call to the judge; its first request starts the clocks of all results that wait for it.
+    """A call to a model.
 
     Attributes:
-        kind: "completion" or "embedding".
         key: equal for equal calls.
-        request: given messages that correct an earlier reply, returns a function that sends the request once,
-            and the estimated tokens.
+        asked: the messages of a completion, or the texts to embed.
+        schema: that of the reply; None for embeddings.
         check: returns the reply if it is usable, else raises `JudgeError`.
-        written: is filled with how the request was written that was answered; see `OpenAIJudge.complete`.
-        order: order of the result; the lowest goes first.
+        clock: that of the result, which the first request starts.
         costs: gets the cost of each reply in US dollars; None if unknown.
-        deadlines: those of the results.
-        outcome: the value or the error, once `SingleFlight` has it.
+        repeat: above 0 for another reply to the same messages.
+        way: how its requests are written.
+        epoch: see `Breaker.enter`.
     """
 
-    kind: str
     key: bytes
-    request: Callable[[Sequence[Message]], tuple[Send, int]]
+    asked: Sequence[Any]
+    schema: Mapping[str, Any] | None
     check: Callable[[Any], Any]
-    written: dict[str, Any]
-    order: int
+    clock: Clock
     costs: list[float | None]
-    deadlines: Deadlines
-    outcome: asyncio.Future[tuple[Any, JudgeError | None]] = field(default_factory=asyncio.Future)
-    _scopes: list[CancelScope] = field(default_factory=list)
-    _is_sent: bool = False
+    repeat: int = 0
+    way: Way = field(default_factory=Way)
+    epoch: int | None = None
 
-    @contextmanager
-    def joined(self, scope: CancelScope) -> Iterator[None]:
-        """Add the result with this scope while the context lasts."""
-        self._scopes.append(scope)
-        if self._is_sent:
-            self.deadlines.start(scope)
-        try:
-            yield
-        finally:
-            self._scopes.remove(scope)
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of a request."""
+        if self.schema is None:
+            return sum(map(estimate_tokens, self.asked))
+        return estimate_prompt(self.asked, self.schema)
 
-    def sent(self) -> None:
-        """Start the clocks: a request is being sent."""
-        self._is_sent = True
-        for scope in self._scopes:
-            self.deadlines.start(scope)
+    def correct(self, problem: JudgeError) -> None:
+        """Quote a reply that cannot be used, and ask for a better one."""
+        if problem.reply and self.schema is not None:
+            mend = f"This reply cannot be used: {problem.message}. Reply once more, whole and mended."
+            reply = {"role": "assistant", "content": problem.reply[:MAX_QUOTED]}
+            self.asked = [*self.asked, reply, {"role": "user", "content": mend}]
+
+
+def checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:
+    """Return the reply if it fits the format, else raise `JudgeError`."""
+    try:
+        text = orjson.dumps(reply)
+    except TypeError as error:
+        raise JudgeError("invalid_reply", f"the reply is not JSON: {error}") from None
+    try:
+        check_size(text)
+        form.read(reply)
+    except ValueError as error:
+        raise JudgeError("invalid_reply", str(error), reply=text.decode()) from None
+    return reply
+
+
+def checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the vectors if there is one per text, all finite, nonzero, and of one valid length."""
+    try:
+        lengths = {len(vector) for vector in vectors}
+        if len(vectors) != count or len(lengths) != 1 or max(lengths) > MAX_DIMENSIONS:
+            problem = f"expected {count} vectors of the same length, at most {MAX_DIMENSIONS}"
+            raise JudgeError("invalid_reply", problem)
+        checked = [[float(x) for x in vector] for vector in vectors]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise JudgeError("invalid_reply", f"the reply has no vectors: {error}") from None
+    if not all(0 < hypot(*vector) < inf for vector in checked):
+        raise JudgeError("invalid_reply", "a vector is zero or has a number that is not finite")
+    return checked

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 
 import msgspec
 
-from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.records.decoding import count_values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
-
-Send: TypeAlias = "Callable[[], Awaitable[tuple[Any, TokenUsage | None]]]"
-"""Sends a request once; returns the reply and the tokens used."""
 
 MAX_VALUES = 20_000
 """Maximum values in a reply, counting objects, arrays, members and items; most have a few hundred."""
@@ -60,30 +54,6 @@ class Judge(Protocol):
             JudgeError: as for `complete`.
         """
         ...
-
-
-class TryAgain(JudgeError):  # noqa: N818
-    """A request failed as `error` says, and may succeed if it is sent in another way.
-
-    Attributes:
-        again: sends it in that way.
-        counts: whether the failure counts as an attempt; otherwise `again` is called at once.
-    """
-
-    def __init__(self, error: JudgeError, again: Send, *, counts: bool = False) -> None:
-        super().__init__(
-            error.kind, error.message, retry_after=error.retry_after, reply=error.reply, usage=error.usage
-        )
-        self.again = again
-        self.counts = counts
-
-
-class Denied(JudgeError):  # noqa: N818
-    """The server refuses the key or does not know the model, of all requests or of this one."""
-
-
-class ConnectionLost(JudgeError):  # noqa: N818
-    """A connection was closed while a request was answered, which may be billed."""
 
 
 def check_size(text: bytes) -> None:

@@ -1,24 +1,28 @@
-"""The judges of a stream, and what they share: counts, the cache, the budget, and the order of calls."""
+"""The judges of a stream, and what they share: counts, cache, budget, clocks and the order of calls."""
 
 from __future__ import annotations
 
 import asyncio
-from itertools import count, product
+from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.config import secrets
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.cache import CallCache
-from graphrag_eval_async.judge.client import JudgeClient
-from graphrag_eval_async.judge.dialect import used
+from graphrag_eval_async.judge.endpoint import endpoint_of, open_client
+from graphrag_eval_async.judge.limits import Clocks, RateLimiter, Throttle
 from graphrag_eval_async.judge.pricing import prices_of
-from graphrag_eval_async.judge.rate_limiter import Deadlines
-from graphrag_eval_async.judge.retry import KINDS, Retry
-from graphrag_eval_async.judge.scheduling import SingleFlight, Throttle
+from graphrag_eval_async.judge.refusals import Scrubber
+from graphrag_eval_async.judge.sender import Sender
+from graphrag_eval_async.judge.server import Server, used
+from graphrag_eval_async.judge.shared_limits import SharedLimits
 from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig
     from graphrag_eval_async.judge.setup import JudgeSetup
 
 STARTS = 2
@@ -27,17 +31,15 @@ STARTS = 2
 CALLS = 16
 """Calls to prepare per iteration; each takes a fraction of a millisecond."""
 
-PREPARED = 1024
-"""Minimum limit on calls prepared at a time: each holds its prompt in memory."""
-
 
 class JudgeSession:
     """The judges shared by the results of one stream, opened on the first call.
 
     Attributes:
         usage: counts of all calls.
-        senders: the judges, by their names in the configuration.
-        orders: the order of each new result.
+        senders: those of completions, by the judges' names in the configuration; `first` is one of them.
+        embedder: that of embeddings.
+        clocks: those of the results in progress.
         is_dropping: whether new results are no longer started.
     """
 
@@ -46,25 +48,37 @@ class JudgeSession:
 
         With `is_ended_by_one`, a judge or an embedding model that does not work ends all calls.
         """
-        llm = setups[0].llm
-        self.limits = llm.limits
+        self._llm = llm = setups[0].llm
+        self.limits = limits = llm.limits
         self.usage = JudgeUsage(prices_of(llm, setups[0].name))
-        self.deadlines = Deadlines(self.limits.result_timeout_sec)
-        self.starts = Throttle(STARTS)
-        self.throttle = Throttle(CALLS, max(PREPARED, 4 * self.limits.max_concurrency))
-        self.single_flight = SingleFlight(self.usage)
-        self.orders = count(1)
-        self.cache: CallCache | None = None
+        self.clocks = Clocks(limits.result_timeout_sec)
+        self.starts, self.throttle = Throttle(STARTS), Throttle(CALLS)
         self.is_dropping = False
-        worker, peers = token_hex(8), list[Retry]()
-        self.senders = {}
-        for setup in setups:
-            retry = Retry(llm, setup.name, worker, self.usage, self.deadlines, peers, is_ended_by_one)
-            self.senders[setup.name] = JudgeClient(setup, retry)
-        self.first = self.senders[setups[0].name]
-        self._cache_path = llm.cache
+        self.senders: dict[str, Sender] = {}
+        self._setups, self._is_ended_by_one = setups, is_ended_by_one
+        self._limiters: list[RateLimiter] = []
+        self._shared: list[SharedLimits] = []
+        self._clients: dict[Any, Any] = {}
+        self._cache: CallCache | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_open = False
+        worker = token_hex(8)
+        for setup in setups:
+            name, shared = setup.name, None
+            limiter = RateLimiter(limits, self.usage, self.clocks)
+            self._limiters.append(limiter)
+            if limits.shared is not None:
+                shared = SharedLimits(llm, name, worker, self.usage, limiter, self.clocks, self._broke)
+                self._shared.append(shared)
+            more: dict[str, Any] = {"prices": prices_of(llm, name), "usage": self.usage, "limiter": limiter}
+            more |= {"shared": shared, "broke": self._broke, "end": self._end}
+            if not self.senders:
+                self.embedder = Sender(llm, name, "embedding", setup.identities["embed"], needs=None, **more)
+            needs = self.embedder if is_ended_by_one else None
+            own = setup.identities["complete"]
+            self.senders[name] = Sender(llm, name, "completion", own, needs=needs, **more)
+        self.first = self.senders[setups[0].name]
+        self._all = [*self.senders.values(), self.embedder]
 
     async def open(self) -> None:
         """Open the cache and the judges, unless they are open."""
@@ -75,11 +89,28 @@ class JudgeSession:
         await asyncio.shield(self._starting)
 
     async def _start(self) -> None:
-        if self._cache_path is not None and self.cache is None:
-            self.cache = await CallCache.open(self._cache_path)
-        for client in self.senders.values():
-            await client.open(self.cache)
+        llm = self._llm
+        if llm.cache is not None and self._cache is None:
+            self._cache = await CallCache.open(llm.cache)
+        for setup in self._setups:
+            sender = self.senders[setup.name]
+            if sender.judge is None:
+                await asyncio.to_thread(setup.prepare)
+                judge = setup.own or await self._server(llm.key(setup.name), llm.model(setup.name))
+                sender.open(judge, self._cache)
+        own = self._setups[0].own
+        self.embedder.open(own or await self._server("llm.embedding", llm.embedding), self._cache)
         self._is_open = True
+
+    async def _server(self, key: str, model: GenerationConfig | EmbeddingConfig | None) -> Server | None:
+        """Return the model that is configured at `key`; imports the SDK, in a thread."""
+        if model is None:
+            return None
+        llm, endpoint = self._llm, endpoint_of(self._llm, model)
+        if endpoint not in self._clients:
+            self._clients[endpoint] = await asyncio.to_thread(open_client, endpoint, llm.limits)
+        client, scrub = self._clients[endpoint], Scrubber(secrets(llm))
+        return Server(client, endpoint, key, model, scrub, reopens=llm.limits.max_attempts > 1)
 
     def used(self, written: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         """Return how the requests of a result were written, if it differs from the defaults, as JSON.
@@ -87,16 +118,29 @@ class JudgeSession:
         Depends on these requests only, not on what the server refused of other results by then.
         """
         found: dict[str, Any] = {}
-        for name, kind in product(self.senders, KINDS):
-            if how := used(written.get((name, kind), ())):
-                own = found if name == self.first.name else found.setdefault(f"judges.{name}", {})
-                own["embedding" if kind == "embedding" else "generation"] = how
+        for one in self._all:
+            if how := used(written.get((one.name, one.kind), ())):
+                own = found if one.name == self.first.name else found.setdefault(f"judges.{one.name}", {})
+                own["embedding" if one.kind == "embedding" else "generation"] = how
         return found
 
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""
         self.is_dropping = True
-        self.deadlines.drop()
+        self.clocks.drop_unsent()
+
+    def _broke(self, text: str) -> None:
+        """Send nothing more, since the budget is spent."""
+        for sender in self._all:
+            sender.dismiss(partial(JudgeError, "budget", text, final=True))
+
+    def _end(self, failed: Sender, error: JudgeUnavailable) -> None:
+        """Send no more calls to a model, since they would all fail; or none to any."""
+        # Every metric needs completions, so the failure of the first judge ends embeddings, too.
+        for sender in self._all:
+            is_same = sender is failed or (sender is self.embedder and failed is self.first)
+            if is_same or self._is_ended_by_one:
+                sender.dismiss(partial(JudgeUnavailable, error.message))
 
     async def aclose(self) -> None:
         """Close the judges and the cache; no call may be in flight."""
@@ -104,8 +148,12 @@ class JudgeSession:
             await asyncio.wait([self._starting])  # A thread cannot be cancelled.
             if not self._starting.cancelled():
                 self._starting.exception()
-        cache, self.cache = self.cache, None
+        cache, self._cache = self._cache, None
         if cache is not None:
             await cache.aclose()
-        for client in self.senders.values():
-            await client.aclose()
+        for limiter in self._limiters:
+            limiter.close()
+        for shared in self._shared:
+            await shared.aclose()
+        while self._clients:
+            await self._clients.popitem()[1].close()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from graphrag_eval_async.config import GenerationConfig
-from graphrag_eval_async.errors import UsageError, in_utf8
-from graphrag_eval_async.judge import openai_client
+from graphrag_eval_async.config.llm import GENERATION
+from graphrag_eval_async.errors import ConfigError, UsageError, in_utf8
 from graphrag_eval_async.judge.cache import check_cache
-from graphrag_eval_async.judge.dialect import MAX_TOKENS
+from graphrag_eval_async.judge.endpoint import INSTALL, endpoint_of
 from graphrag_eval_async.judge.pricing import check_budget
+from graphrag_eval_async.judge.server import MAX_TOKENS
 from graphrag_eval_async.judge.shared_limits import check_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Judge
@@ -32,16 +34,16 @@ class JudgeSetup(NamedTuple):
         name: the judge's name in the configuration.
         model: the judge's name in results.
         identities: JSON that identifies the judge in cache keys, for "complete" and "embed".
-        open: opens the judge; called in a thread, before the first call.
-        close: closes the judge at the end; None if the caller does that.
+        own: the caller's own judge, if there is one.
+        prepare: imports what the metrics need; called in a thread, before the first call.
     """
 
     llm: LLMConfig
     name: str
     model: str
     identities: Mapping[str, Any]
-    open: Callable[[], Judge]
-    close: Callable[[Any], Awaitable[None]] | None = None
+    own: Judge | None = None
+    prepare: Callable[[], None] = lambda: None
 
 
 def judge_setup(
@@ -66,7 +68,7 @@ def judge_setup(
     if llm.cache is not None:
         check_cache(llm.cache)
     if judge is None:
-        openai_client.check(llm, name)
+        check(llm, name)
         generation = llm.model(name)
         model = "" if generation is None else str(generation.model)
         # Judges of a panel may differ in nothing but their server, or be asked twice for a second opinion.
@@ -80,13 +82,17 @@ def judge_setup(
         own = [type(judge).__module__, type(judge).__qualname__, model]
         own += [] if name == "generation" else [name]
         identities = {"complete": own, "embed": own}
+    return JudgeSetup(llm, name, model, identities, judge, prepare)
 
-    def open_judge() -> Judge:
-        prepare()
-        return openai_client.open_judge(llm, name) if judge is None else judge
 
-    close = openai_client.OpenAIJudge.aclose if judge is None else None
-    return JudgeSetup(llm, name, model, identities, open_judge, close)
+def check(llm: LLMConfig, name: str = GENERATION) -> None:
+    """Check that the judge `name` can be called, as far as possible without a request."""
+    if find_spec("openai") is None:
+        raise ConfigError([f"llm: needs the package openai: {INSTALL}"])
+    models = [(llm.key(name), llm.model(name)), ("llm.embedding", llm.embedding)]
+    problems = [endpoint_of(llm, model).problems(key) for key, model in models if model is not None]
+    if found := [problem for each in problems for problem in each]:
+        raise ConfigError(found)
 
 
 def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:

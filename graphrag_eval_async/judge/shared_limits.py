@@ -1,45 +1,100 @@
-"""Limits that the workers of many processes and hosts share through a Redis server."""
+"""Limits on the rate and the budget of all workers together, kept by a Redis server."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from hashlib import sha256
-from heapq import heappop, heappush, nsmallest
 from math import inf
 from random import uniform
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.config.secrecy import shared_address
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError
-from graphrag_eval_async.judge.rate_limiter import LOGGER, Waiting
-from graphrag_eval_async.judge.shared_script import KEPT_SECONDS, SCRIPT
+from graphrag_eval_async.judge.limits import LOGGER
 from graphrag_eval_async.redis_client import check_redis, connect, is_final, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.config import LLMConfig
-    from graphrag_eval_async.judge.rate_limiter import RateLimiter
+    from graphrag_eval_async.judge.limits import Clocks, RateLimiter
     from graphrag_eval_async.judge.usage import JudgeUsage
 
-BATCH = 128
-"""Requests that ask for admission in one message."""
+AT_A_TIME = 8
+"""Requests of a worker that ask for admission at a time."""
 
-SHORTEST_WAIT = 0.02
-"""Seconds between two questions for admission: the server holds a second's worth, so no request is lost."""
-
-LONGEST_WAIT = 5.0
-"""Seconds after which a worker asks again, whatever it was told: another may have returned tokens."""
+SHORTEST_WAIT, LONGEST_WAIT = 0.02, 5.0
+"""Seconds between two questions of a request: another worker may have returned tokens in the meantime."""
 
 MAX_BACKOFF = 5.0
 """Maximum seconds between two attempts to reach the server."""
 
 ANSWER_SECONDS = 5.0
-"""Time for one answer of the server."""
+"""Time for one answer of the server, and at the end, to report what the last replies cost."""
 
-CLOSING_SECONDS = 5.0
-"""Time at the end to report what the last replies cost."""
+KEPT_SECONDS = 7 * 24 * 3600
+"""How long a budget is remembered after its last use."""
+
+SCRIPT = """
+-- KEYS: the hash of the rates, the hash of the budget.
+-- ARGV: requests per minute, tokens per minute (0: no limit), budget in billionths of a dollar (-1: none),
+--       the worker, all that it spent, tokens to charge, seconds to pause, seconds to keep the budget,
+--       then the tokens of each request that waits.
+-- Returns how many of them may be sent, seconds until the next may, seconds of a pause, and 1 if the budget
+-- is spent.
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
+local state = redis.call('HMGET', KEYS[1], 'at', 'requests', 'tokens', 'paused')
+local at = tonumber(state[1] or now)
+local rates = {tonumber(ARGV[1]) / 60, tonumber(ARGV[2]) / 60}
+local full, level = {}, {}
+for i = 1, 2 do
+  -- A bucket holds one second's worth.
+  full[i] = math.max(1, rates[i])
+  level[i] = math.min(full[i], tonumber(state[i + 1] or full[i]) + math.max(0, now - at) * rates[i])
+end
+level[2] = level[2] - tonumber(ARGV[6])
+local paused = math.max(tonumber(state[4] or 0), now + tonumber(ARGV[7]))
+
+local spent = 0
+local budget = tonumber(ARGV[3])
+if budget >= 0 then
+  -- A worker tells all that it spent: told twice it counts once, and what a server forgot is told again.
+  local more = tonumber(ARGV[5]) - tonumber(redis.call('HGET', KEYS[2], ARGV[4]) or 0)
+  if more > 0 then
+    redis.call('HSET', KEYS[2], ARGV[4], ARGV[5])
+    redis.call('HINCRBY', KEYS[2], 'total', string.format('%.0f', more))
+  end
+  if tonumber(redis.call('HGET', KEYS[2], 'total') or 0) >= budget then spent = 1 end
+  redis.call('EXPIRE', KEYS[2], ARGV[8])
+end
+
+local granted, wait = 0, math.max(0, paused - now)
+if spent == 0 and wait == 0 then
+  for i = 9, #ARGV do
+    local wanted = {1, tonumber(ARGV[i])}
+    for j = 1, 2 do
+      if rates[j] > 0 then
+        wait = math.max(wait, (math.min(wanted[j], full[j]) - level[j] - 1e-6) / rates[j])
+      end
+    end
+    if wait > 0 then break end
+    for j = 1, 2 do level[j] = level[j] - wanted[j] end
+    granted = granted + 1
+  end
+end
+
+local keep = 3600 + math.max(0, paused - now)
+for i = 1, 2 do
+  if rates[i] <= 0 then level[i] = full[i] else keep = keep + math.max(0, -level[i] / rates[i]) end
+end
+local function text(number) return string.format('%.17g', number) end
+redis.call('HSET', KEYS[1], 'at', text(math.max(at, now)), 'requests', text(level[1]),
+  'tokens', text(level[2]), 'paused', text(paused))
+redis.call('EXPIRE', KEYS[1], string.format('%.0f', math.min(keep, 1e9)))
+return {granted, text(wait), text(math.max(0, paused - now)), spent}
+"""
 
 
 def check_shared(llm: LLMConfig) -> None:
@@ -52,148 +107,92 @@ def check_shared(llm: LLMConfig) -> None:
 
 
 class SharedLimits:
-    """Admits the requests of one judge, together with all workers that name the same limits.
-
-    One message at a time is on its way to the server. It reports what was used since the last one, and asks
-    for the admission of all requests that wait. So a slow server makes messages longer, not more.
-    """
+    """Admits the requests of one judge, together with all workers that name the same limits."""
 
     def __init__(
         self,
         llm: LLMConfig,
         name: str,
         worker: str,
-        limiter: RateLimiter,
         usage: JudgeUsage,
-        *,
+        limiter: RateLimiter,
+        clocks: Clocks,
         broke: Callable[[str], None],
-        end: Callable[[JudgeUnavailable], None],
     ) -> None:
-        """Prepare the limits of one judge.
+        """Prepare the limits of the judge `name`.
 
-        Args:
-            llm: the limits.
-            name: the judge's name in the configuration.
-            worker: names the session, and with it what it spends.
-            limiter: paused if another worker was asked to pause.
-            usage: what this process spends.
-            broke: called when the budget is spent, with the reason.
-            end: called when the server cannot be used, with the reason.
+        `worker` names the session, and with it what it spends, as `usage` counts it. If another worker is
+        asked to pause, `limiter` pauses; an outage stops `clocks`. When the budget is spent, `broke` is
+        called with the reason.
         """
         assert llm.limits.shared is not None  # noqa: S101  (the caller checked)
-        self._limits = llm.limits
-        self._address = shared_address(llm.limits.shared)
-        self._run_name = self._address.options.get("run", "")
-        self._worker = worker
-        self._limiter = limiter
-        self._usage = usage
-        self._broke = broke
-        self._end = end
-        self._waiting: list[Waiting] = []
-        self._numbers = 0
-        self._tokens = 0.0
-        self._reported = -1
-        self._paused_until = -inf
-        self._is_pause_new = False
-        self._wake = asyncio.Event()
-        self._pump: asyncio.Task[None] | None = None
-        self._over: Callable[[], JudgeError] | None = None
+        self._limits, self._address = llm.limits, shared_address(llm.limits.shared)
+        self._run = self._address.options.get("run", "")
+        self._worker, self._usage, self._limiter = worker, usage, limiter
+        self._clocks, self._broke = clocks, broke
+        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._tokens, self._reported = 0.0, -1
+        self._paused_until, self._is_pause_new = -inf, False
+        self._failing_since: float | None = None
         self._client: Any = None
         self._script: Any = None
         scope = self._address.name or _scope(llm)
         # A hash tag keeps both keys on one node of a cluster.
         tag = f"{{graphrag-eval-async:{scope}}}"
-        self._keys = [f"{tag}:rate:{name}", f"{tag}:spent:{self._run_name or 'default'}"]
+        self._keys = [f"{tag}:rate:{name}", f"{tag}:spent:{self._run or 'default'}"]
 
-    async def acquire(self, order: int, tokens: float, kind: str) -> None:
+    async def acquire(self, tokens: float) -> None:
         """Wait until all workers together may send one more request.
 
         Raises:
-            JudgeError: the budget is spent, or requests of this kind were dismissed.
+            JudgeError: the budget is spent.
             JudgeUnavailable: the server cannot be used.
         """
-        if self._over is not None:
-            raise self._over()
-        self._numbers += 1
-        one = Waiting(order, self._numbers, tokens, asyncio.get_running_loop().create_future(), kind)
-        heappush(self._waiting, one)
-        self._start()
-        await one.turn
+        async with self._turns:
+            failures = 0
+            while True:
+                try:
+                    is_granted, wait = await self._exchange(tokens)
+                except Exception as error:  # noqa: BLE001  (whatever it is, requests must not wait for ever)
+                    wait = min(MAX_BACKOFF, 0.1 * 2 ** min(failures, 9)) * uniform(0.5, 1)  # noqa: S311
+                    self._check_failure(error, wait)
+                    failures += 1
+                else:
+                    if is_granted:
+                        return
+                    wait = min(LONGEST_WAIT, max(wait, SHORTEST_WAIT)) * uniform(1, 1.25)  # noqa: S311
+                    failures = 0
+                await asyncio.sleep(wait)
 
-    def used(self, tokens: float = 0.0) -> None:
-        """Report what was spent, and the difference between actual and estimated tokens."""
+    async def report(self, tokens: float = 0.0, pause: float = 0.0) -> None:
+        """Report what was spent, tokens beyond the estimate, and a pause that the judge's server asks for.
+
+        While the server cannot be reached, the next request that is admitted reports it.
+        """
         self._tokens += tokens if self._limits.tokens_per_minute is not None else 0.0
-        if self._has_work():
-            self._start()
-
-    def pause(self, seconds: float) -> None:
-        """Hold up the requests of all workers."""
-        until = asyncio.get_running_loop().time() + seconds
-        if until > self._paused_until:
+        until = asyncio.get_running_loop().time() + pause
+        if pause and until > self._paused_until:
             self._paused_until, self._is_pause_new = until, True
-            self._start()
-
-    def dismiss(self, kind: str, error: Callable[[], JudgeError]) -> None:
-        """Fail the waiting requests of a kind."""
-        for one in self._waiting:
-            if one.kind == kind:
-                one.fail(error)
+        if self._failing_since is None and self._has_news():
+            with suppress(Exception):
+                await self._exchange(None)
 
     async def aclose(self) -> None:
         """Report what is left to report, for a short time, and close the connection."""
-        self._wake.set()
-        if self._pump is not None:
-            _, unfinished = await asyncio.wait([self._pump], timeout=CLOSING_SECONDS)
-            if unfinished:
-                self._pump.cancel()
-                await asyncio.wait([self._pump])
-                LOGGER.warning(
-                    "shared limits at %s: what the last requests cost is not counted", self._address
-                )
-            self._pump = None
-        client, self._client, self._script = self._client, None, None
-        if client is not None:
-            with suppress(Exception):
-                await client.aclose()
+        if self._client is None:
+            return
+        with suppress(Exception):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                while self._has_news():
+                    await self._exchange(None)
+        if self._has_news():
+            LOGGER.warning("shared limits at %s: what the last requests cost is not counted", self._address)
+        client, self._client = self._client, None
+        with suppress(Exception):
+            await client.aclose()
 
-    def _start(self) -> None:
-        self._wake.set()
-        if self._over is None and (self._pump is None or self._pump.done()):
-            self._pump = asyncio.create_task(self._run(), name="graphrag-eval-async shared limits")
-
-    async def _run(self) -> None:
-        """Ask and report until nobody waits and nothing is left to report."""
-        failures, since = 0, 0.0
-        while self._over is None and self._has_work():
-            self._wake.clear()
-            try:
-                delay = await self._exchange()
-                failures = 0
-            except Exception as error:  # noqa: BLE001  (whatever it is, requests must not wait for ever)
-                now = asyncio.get_running_loop().time()
-                since = since if failures else now
-                failures += 1
-                if (ending := self._ending(error, now - since)) is not None:
-                    self._give_up(ending)
-                    return
-                delay = min(MAX_BACKOFF, 0.1 * 2 ** min(failures, 9)) * uniform(0.5, 1)  # noqa: S311
-                if self._waiting:
-                    self._limiter.deadlines.freeze(now + delay + ANSWER_SECONDS)
-                if failures == 1 or failures % 10 == 0:
-                    LOGGER.warning("%s; requests wait, trying again", self._trouble(error))
-                await asyncio.sleep(delay)
-                continue
-            if delay:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(delay):
-                        await self._wake.wait()
-                # Replies wake it, too, but not more often than is of use.
-                await asyncio.sleep(SHORTEST_WAIT)
-
-    def _has_work(self) -> bool:
-        while self._waiting and self._waiting[0].turn.done():  # Cancelled or dismissed.
-            heappop(self._waiting)
-        return bool(self._waiting or self._tokens or self._is_pause_new or self._spent() != self._reported)
+    def _has_news(self) -> bool:
+        return bool(self._tokens or self._is_pause_new or self._spent() != self._reported)
 
     def _spent(self) -> int:
         """Return what this process spent, in billionths of a US dollar."""
@@ -201,75 +200,66 @@ class SharedLimits:
             return -1
         return round(((self._usage.spent or 0.0) - self._usage.restored_dollars) * 1e9)
 
-    async def _exchange(self) -> float:
-        """Report and ask once; return the seconds until it is worth asking again, 0 for at once."""
-        if self._script is None:
-            self._client = await asyncio.to_thread(connect, self._address, ANSWER_SECONDS)
+    async def _exchange(self, wanted: float | None) -> tuple[bool, float]:
+        """Report, and ask for a request of so many tokens; return whether it may be sent, or when to ask."""
+        if self._client is None:
+            client = await asyncio.to_thread(connect, self._address, ANSWER_SECONDS)
+            self._client = self._client or client
             self._script = self._client.register_script(SCRIPT)
         now = asyncio.get_running_loop().time
-        asked = [one for one in nsmallest(BATCH, self._waiting) if not one.turn.done()]
         spent, tokens, self._tokens = self._spent(), self._tokens, 0.0
         pause, self._is_pause_new = max(0.0, self._paused_until - now()) if self._is_pause_new else 0.0, False
         limits = self._limits
         budget = -1 if limits.budget_usd is None else round(limits.budget_usd * 1e9)
         rates = limits.requests_per_minute or 0, limits.tokens_per_minute or 0
         args = [*rates, budget, self._worker, max(spent, 0), tokens, pause, KEPT_SECONDS]
+        args += [] if wanted is None else [wanted]
+        # In a task of its own: the client may swallow a cancellation.
+        asking = asyncio.ensure_future(self._script(keys=self._keys, args=args))
         try:
-            async with asyncio.timeout(2 * ANSWER_SECONDS):
-                answer = await self._script(keys=self._keys, args=[*args, *(one.tokens for one in asked)])
+            await asyncio.wait([asking], timeout=2 * ANSWER_SECONDS)
+            if not asking.done():
+                raise TimeoutError("no answer")
+            answer = asking.result()
         except Exception:
             # Nobody knows whether they were counted: rather count twice than return tokens twice.
             self._tokens += max(tokens, 0.0)
             self._is_pause_new = self._is_pause_new or pause > 0
             raise
-        self._reported = spent
+        finally:
+            asking.cancel()
+        self._reported, self._failing_since = spent, None
         granted, wait, paused, is_spent = int(answer[0]), float(answer[1]), float(answer[2]), int(answer[3])
-        for one in asked[:granted]:
-            if not one.turn.done():
-                one.turn.set_result(None)
         if paused > 0 and now() + paused > self._paused_until + 1:  # Another worker was asked to pause.
             self._paused_until = now() + paused
             self._limiter.pause(paused)
         if is_spent:
-            self._budget_spent()
-        if granted == len(asked) or is_spent:
-            return 0.0
-        return min(LONGEST_WAIT, max(wait, SHORTEST_WAIT)) * uniform(1, 1.25)  # noqa: S311
+            run = f"run {self._run!r}" if self._run else "all runs without a name"
+            spent_by = f"spent by all workers of {run} at {self._address}; ?run=NAME in llm.limits.shared"
+            text = f"the budget of {limits.budget_usd:g} US dollars is {spent_by} begins another"
+            self._broke(text)
+            if wanted is not None:
+                raise JudgeError("budget", text, final=True)
+        return granted > 0, wait
 
-    def _budget_spent(self) -> None:
-        run = f"run {self._run_name!r}" if self._run_name else "all runs without a name"
-        text = (
-            f"the budget of {self._limits.budget_usd:g} US dollars is spent by all workers of {run} at "
-            f"{self._address}; ?run=NAME in llm.limits.shared begins another"
-        )
-        for one in self._waiting:
-            one.fail(lambda: JudgeError("budget", text, final=True))
-        self._broke(text)
-
-    def _ending(self, error: Exception, lasted: float) -> JudgeUnavailable | None:
-        """Return the error that ends the run, or None if it is worth trying again."""
-        longest = self._limits.max_outage_sec
+    def _check_failure(self, error: Exception, wait: float) -> None:
+        """Raise the error that ends the run, unless it is worth trying again after a wait."""
+        if isinstance(error, JudgeError):
+            raise error
         if isinstance(error, UsageError):
-            return JudgeUnavailable(f"llm.limits.shared: {error}")
+            raise JudgeUnavailable(f"llm.limits.shared: {error}") from None
+        trouble = f"shared limits at {self._address}: {without_secrets(error, self._address)}"
         if is_final(error):
-            return JudgeUnavailable(
-                f"{self._trouble(error)}; check llm.limits.shared, its database and its password"
-            )
+            raise JudgeUnavailable(f"{trouble}; check llm.limits.shared, its database and its password")
+        now, longest = asyncio.get_running_loop().time(), self._limits.max_outage_sec
+        if self._failing_since is None:
+            self._failing_since = now
+            LOGGER.warning("%s; requests wait, trying again", trouble)
+        lasted = now - self._failing_since
         if longest is not None and lasted > longest:
             advice = f"not reached for {lasted:.0f} s; check llm.limits.shared, and that the server works"
-            return JudgeUnavailable(f"{self._trouble(error)}; {advice}")
-        return None
-
-    def _trouble(self, error: Exception) -> str:
-        return f"shared limits at {self._address}: {without_secrets(error, self._address)}"
-
-    def _give_up(self, error: JudgeUnavailable) -> None:
-        message = error.message
-        self._over = lambda: JudgeUnavailable(message)
-        for one in self._waiting:
-            one.fail(self._over)
-        self._waiting.clear()
-        self._end(error)
+            raise JudgeUnavailable(f"{trouble}; {advice}")
+        self._clocks.stop(now + wait + ANSWER_SECONDS)
 
 
 def _scope(llm: LLMConfig) -> str:

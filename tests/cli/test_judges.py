@@ -180,7 +180,7 @@ def test_a_configuration_that_cannot_be_right_is_wrong_usage(
 def test_a_missing_package_names_the_extra(
     folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("graphrag_eval_async.judge.openai_client.find_spec", lambda _: None)
+    monkeypatch.setattr("graphrag_eval_async.judge.setup.find_spec", lambda _: None)
     assert run("evaluate", *names, "-o", folder.file("out"), "--llm", "openai/m") == 2
     assert "graphrag-eval-async[llm]" in capfd.readouterr().err
     assert not (folder.path / "out").exists()
@@ -189,10 +189,10 @@ def test_a_missing_package_names_the_extra(
 def test_a_package_that_cannot_be_imported_after_all(
     folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def break_down(_: object) -> None:
+    def break_down() -> None:
         raise ConfigError(["llm: openai cannot be imported"])
 
-    monkeypatch.setattr("graphrag_eval_async.judge.openai_endpoint.Sdk.__init__", break_down)
+    monkeypatch.setattr("graphrag_eval_async.cli.judges.import_sdk", break_down)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert run("evaluate", *names, "-o", folder.file("out"), "--llm", "openai/m") == 2
     assert capfd.readouterr().err == "Error: configuration:\n  llm: openai cannot be imported\n"

@@ -8,9 +8,13 @@ from typing import Any
 
 import msgspec
 
-from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig
+from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig, secrets
+from graphrag_eval_async.judge.call import Way
+from graphrag_eval_async.judge.endpoint import endpoint_of, open_client
 from graphrag_eval_async.judge.pricing import Prices
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
+from graphrag_eval_async.judge.refusals import Scrubber
+from graphrag_eval_async.judge.server import Server
 from graphrag_eval_async.judge.session import JudgeSession
 from graphrag_eval_async.judge.setup import JudgeSetup
 from graphrag_eval_async.records.token_usage import TokenUsage
@@ -74,13 +78,44 @@ class ScriptedJudge:
 
 
 def session(
-    judge: ScriptedJudge, *, cache: str | None = None, prices: Prices = PRICES, **limits: Any
+    judge: ScriptedJudge,
+    *,
+    cache: str | None = None,
+    prices: Prices = PRICES,
+    prepare: Callable[[], None] = lambda: None,
+    **limits: Any,
 ) -> JudgeSession:
     pricing = {f"{kind}_usd_per_million": price for kind, price in prices._asdict().items()}
     llm = LLMConfig(limits=LimitsConfig(**limits), pricing=PricingConfig(**pricing), cache=cache)
     identities = {"complete": judge.model, "embed": judge.model}
-    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, open=lambda: judge)])
+    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, judge, prepare)])
 
 
 def message(text: str = "?") -> list[Message]:
     return [{"role": "user", "content": text}]
+
+
+class Opened:
+    """The models of a configuration, asked once for each call."""
+
+    def __init__(self, llm: LLMConfig) -> None:
+        self._clients: list[Any] = []
+        models = ("llm.generation", llm.generation), ("llm.embedding", llm.embedding)
+        self.generation, self.embedding = (self._server(llm, *model) for model in models)
+
+    def _server(self, llm: LLMConfig, key: str, model: Any) -> Any:
+        if model is None:
+            return None
+        endpoint = endpoint_of(llm, model)
+        self._clients.append(open_client(endpoint, llm.limits))
+        return Server(self._clients[-1], endpoint, key, model, Scrubber(secrets(llm)))
+
+    async def complete(self, messages: Any, schema: Any, way: Way | None = None, variation: int = 0) -> Any:
+        return await self.generation.complete(messages, schema, way=way or Way(), variation=variation)
+
+    async def embed(self, texts: Any, *, way: Way | None = None) -> Any:
+        return await self.embedding.embed(texts, way=way or Way())
+
+    async def aclose(self) -> None:
+        for client in self._clients:
+            await client.close()

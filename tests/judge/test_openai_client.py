@@ -14,19 +14,16 @@ import pytest
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
-from graphrag_eval_async.judge.openai_client import check, open_judge
-from graphrag_eval_async.judge.openai_endpoint import endpoint_of
-from graphrag_eval_async.judge.protocol import Judge
+from graphrag_eval_async.judge.endpoint import endpoint_of
+from graphrag_eval_async.judge.setup import check
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.deadlines import WAIT_SECONDS, in_time, killing, running
+from tests.judge.support import Opened
 from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, error, reply_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from graphrag_eval_async.judge.openai_client import OpenAIJudge
     from tests.judge_server import Fault, Request
 
 KEY = "sk-secret-0123456789"
@@ -60,14 +57,14 @@ def embedding(**changes: Any) -> EmbeddingConfig:
     return EmbeddingConfig(**{"provider": "openai", "model": "text-embedding-3-small"} | changes)
 
 
-async def asked(judge: OpenAIJudge) -> Any:
+async def asked(judge: Opened) -> Any:
     return (await judge.complete(MESSAGES, SCHEMA))[0]
 
 
 async def body_of(**changes: Any) -> Any:
     """What is sent by a configuration."""
     async with JudgeServer() as server:
-        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
         await asked(judge)
         await judge.aclose()
         return server.requests[0].body
@@ -75,9 +72,7 @@ async def body_of(**changes: Any) -> Any:
 
 async def test_a_completion() -> None:
     async with JudgeServer() as server, leaving_nothing():
-        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
-        assert isinstance(judge, Judge)
-        assert judge.model == "gpt-4o"
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
         reply, usage = await judge.complete(MESSAGES, SCHEMA)
         await judge.aclose()
         (request,) = server.requests
@@ -131,7 +126,7 @@ async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str
 )
 async def test_variations_differ_unless_configured(changes: dict[str, Any], sent: list[Any]) -> None:
     async with JudgeServer() as server:
-        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
         for variation in range(3):
             await judge.complete(MESSAGES, SCHEMA, variation=variation)
         await judge.aclose()
@@ -141,7 +136,7 @@ async def test_variations_differ_unless_configured(changes: dict[str, Any], sent
 
 async def test_a_request_that_cannot_be_written_is_not_sent() -> None:
     async with JudgeServer() as server:
-        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
         with pytest.raises(JudgeError, match="invalid_request: the request cannot be encoded"):
             await judge.complete([{"role": "user", "content": "\ud800"}], SCHEMA)
         await judge.aclose()
@@ -154,7 +149,7 @@ async def test_embeddings() -> None:
             generation=generation(base_url=server.base_url),
             embedding=embedding(parameters={"dimensions": 16, "user": None}),
         )
-        judge = open_judge(llm)
+        judge = Opened(llm)
         vectors, usage = await judge.embed(("a", "b", "a"))
         await judge.aclose()
         (request,) = server.requests
@@ -177,7 +172,7 @@ async def test_embeddings_from_elsewhere() -> None:
             generation=generation(base_url=of_llm.base_url),
             embedding=embedding(base_url=of_embeddings.base_url, api_key="another-key"),
         )
-        judge = open_judge(llm)
+        judge = Opened(llm)
         await asked(judge)
         await judge.embed(["a"])
         await judge.aclose()
@@ -194,7 +189,7 @@ async def test_azure() -> None:
             ),
             embedding=embedding(provider="azure", model="my-ada"),
         )
-        judge = open_judge(llm)
+        judge = Opened(llm)
         assert await asked(judge) == VERDICT
         await judge.embed(["a"])
         await judge.aclose()
@@ -216,7 +211,7 @@ async def test_a_token_of_azure_is_used_if_there_is_no_key(
         config = generation(
             provider="azure", model="m", base_url=server.origin, api_version="1", api_key=api_key
         )
-        judge = open_judge(LLMConfig(generation=config))
+        judge = Opened(LLMConfig(generation=config))
         await asked(judge)
         await judge.aclose()
         headers = server.requests[0].headers
@@ -227,7 +222,7 @@ async def test_a_token_of_azure_is_used_if_there_is_no_key(
 async def test_extra_headers() -> None:
     async with JudgeServer() as server:
         config = generation(base_url=server.base_url, extra_headers={"X-Title": "a judge"})
-        judge = open_judge(LLMConfig(generation=config, embedding=embedding()))
+        judge = Opened(LLMConfig(generation=config, embedding=embedding()))
         await asked(judge)
         await judge.embed(["a"])
         await judge.aclose()
@@ -241,7 +236,7 @@ async def test_azure_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.origin)
         monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
-        judge = open_judge(LLMConfig(generation=GenerationConfig(provider="azure", model="m")))
+        judge = Opened(LLMConfig(generation=GenerationConfig(provider="azure", model="m")))
         with pytest.raises(JudgeError, match=r"Incorrect API key provided: \*\*\*\."):
             await asked(judge)
         await judge.aclose()
@@ -255,7 +250,7 @@ async def test_server_and_key_from_the_environment(
     async with JudgeServer(FAULTS["401"]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", own_key or "")
-        judge = open_judge(LLMConfig(generation=generation(api_key=None)))
+        judge = Opened(LLMConfig(generation=generation(api_key=None)))
         with pytest.raises(JudgeError) as caught:
             await asked(judge)
         await judge.aclose()
@@ -282,12 +277,9 @@ async def test_server_and_key_from_the_environment(
         (LLMConfig(generation=generation(api_key="sk-é")), ["llm.generation.api_key: expected ASCII"]),
     ],
 )
-@each("checked", [check, open_judge])
-def test_what_is_missing_is_named(
-    checked: Callable[[LLMConfig], Any], llm: LLMConfig, problems: list[str]
-) -> None:
+def test_what_is_missing_is_named(llm: LLMConfig, problems: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
-        checked(llm)
+        check(llm)
     assert len(caught.value.problems) == len(problems)
     for found, expected in zip(caught.value.problems, problems, strict=True):
         assert found.startswith(expected)
@@ -310,11 +302,12 @@ def test_the_sdk_is_imported_when_a_judge_is_opened() -> None:
     script = """
 import sys
 from graphrag_eval_async.config import GenerationConfig, LLMConfig
-from graphrag_eval_async.judge.openai_client import check, open_judge
+from graphrag_eval_async.judge.endpoint import endpoint_of, open_client
+from graphrag_eval_async.judge.setup import check
 llm = LLMConfig(generation=GenerationConfig(provider="openai", model="m", api_key="k"))
 check(llm)
 print({"openai", "aiohttp", "httpx", "httpx2", "pydantic"} & {*sys.modules})
-open_judge(llm)
+open_client(endpoint_of(llm, llm.generation), llm.limits)
 print("openai" in sys.modules)
 """
     done = subprocess.run(
@@ -324,7 +317,7 @@ print("openai" in sys.modules)
 
 
 def test_nothing_shows_a_secret() -> None:
-    judge = open_judge(LLMConfig(generation=generation()))
+    judge = Opened(LLMConfig(generation=generation()))
     assert KEY not in repr(judge)
     assert KEY not in repr(vars(judge))
 
@@ -347,7 +340,7 @@ async def test_no_log_holds_a_key(provider: Any, caplog: pytest.LogCaptureFixtur
         model = GenerationConfig(
             provider=provider, model="m", base_url=server.base_url, api_key=KEY, api_version="2024-10-21"
         )
-        judge = open_judge(LLMConfig(generation=model))
+        judge = Opened(LLMConfig(generation=model))
         assert await asked(judge) == VERDICT
         with pytest.raises(JudgeError):
             await asked(judge)
@@ -362,7 +355,7 @@ async def test_a_server_that_repeats_the_key() -> None:
 
     async with JudgeServer(script) as server:
         for key, told in [(KEY, "Bearer ***"), (None, "Bearer unused")]:
-            judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url, api_key=key)))
+            judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, api_key=key)))
             assert (await asked(judge))["reasons"] == [told, "unused"]
             await judge.aclose()
 
@@ -372,7 +365,7 @@ async def test_cookies_are_not_kept() -> None:
         return replace(reply_to(request), headers=(("Set-Cookie", "a=b\x01c"), ("Set-Cookie", "d=e")))
 
     async with JudgeServer(script) as server:
-        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
         for _ in range(2):
             assert await asked(judge) == VERDICT
         await judge.aclose()
@@ -382,7 +375,7 @@ async def test_cookies_are_not_kept() -> None:
 async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with JudgeServer() as proxy, leaving_nothing():
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)
-        judge = open_judge(LLMConfig(generation=generation(base_url="http://judge.invalid/v1")))
+        judge = Opened(LLMConfig(generation=generation(base_url="http://judge.invalid/v1")))
         assert await asked(judge) == VERDICT
         await judge.aclose()
         assert proxy.requests[0].path == "http://judge.invalid/v1/chat/completions"
@@ -397,7 +390,7 @@ async def test_the_default_transport(monkeypatch: pytest.MonkeyPatch) -> None:
         llm = LLMConfig(
             generation=generation(base_url=server.base_url), limits=LimitsConfig(max_concurrency=20)
         )
-        judge = open_judge(llm)
+        judge = Opened(llm)
         await cancelled_in_flight(server, judge, 20)
         assert server.counts.most_in_flight == 20
         server.script = reply_to
@@ -411,7 +404,7 @@ async def test_the_default_transport(monkeypatch: pytest.MonkeyPatch) -> None:
         await server.until(lambda: server.counts.connections == 0)
 
 
-async def cancelled_in_flight(server: JudgeServer, judge: OpenAIJudge, count: int) -> None:
+async def cancelled_in_flight(server: JudgeServer, judge: Opened, count: int) -> None:
     calls = [asyncio.create_task(asked(judge)) for _ in range(count)]
     await server.until(lambda: server.counts.in_flight == count)
     for call in calls:
@@ -432,7 +425,7 @@ async def test_two_hundred_calls_at_a_time() -> None:
         llm = LLMConfig(
             generation=generation(base_url=server.base_url), limits=LimitsConfig(max_concurrency=200)
         )
-        judge = open_judge(llm)
+        judge = Opened(llm)
         await cancelled_in_flight(server, judge, 200)
         assert server.counts.most_in_flight == 200
         await server.until(lambda: server.counts.connections == 0)
@@ -445,7 +438,7 @@ async def test_two_hundred_calls_at_a_time() -> None:
 
 async def test_a_connection_serves_many_calls() -> None:
     async with JudgeServer() as server:
-        judge = open_judge(LLMConfig(generation=generation(base_url=server.base_url)))
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
         for _ in range(5):
             await asked(judge)
         assert server.counts.most_connections == 1
@@ -454,7 +447,7 @@ async def test_a_connection_serves_many_calls() -> None:
 
 async def test_a_judge_that_was_never_used() -> None:
     async with leaving_nothing():
-        judge = await asyncio.to_thread(open_judge, LLMConfig(generation=generation(), embedding=embedding()))
+        judge = await asyncio.to_thread(Opened, LLMConfig(generation=generation(), embedding=embedding()))
         await judge.aclose()
         await judge.aclose()
 
@@ -477,7 +470,7 @@ def test_the_server_in_a_process_of_its_own() -> None:
 
 
 async def judged(base_url: str, count: int) -> tuple[int, int]:
-    judge = open_judge(LLMConfig(generation=generation(base_url=base_url)))
+    judge = Opened(LLMConfig(generation=generation(base_url=base_url)))
     replies = await asyncio.gather(*(asked(judge) for _ in range(count)), return_exceptions=True)
     await judge.aclose()
     return len(replies) - replies.count(VERDICT), replies.count(VERDICT)

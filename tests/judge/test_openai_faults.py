@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.openai_client import OpenAIJudge, open_judge
-from graphrag_eval_async.judge.openai_replies import read_completion, read_embeddings
-from graphrag_eval_async.judge.openai_response import Response, Scrubber, failure_of, retry_after
-from graphrag_eval_async.judge.protocol import ConnectionLost, TryAgain
+from graphrag_eval_async.judge.call import Rewritten, Way
+from graphrag_eval_async.judge.refusals import Response, Scrubber, retry_after
+from graphrag_eval_async.judge.replies import read_completion, read_embeddings
+from graphrag_eval_async.judge.server import ConnectionLost
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.conftest import leaving_nothing
+from tests.judge.support import Opened
 from tests.judge_server import (
     FAULTS,
     JudgeServer,
@@ -113,8 +114,8 @@ NO_ERROR = {"count", "lengths", "no numbers", "no usage", "wrong schema", "out o
 ELSEWHERE = {"never", "drip", "429 date", "schema refused"}
 
 
-def judge_of(server: JudgeServer, **limits: Any) -> OpenAIJudge:
-    return open_judge(
+def judge_of(server: JudgeServer, **limits: Any) -> Opened:
+    return Opened(
         LLMConfig(
             generation=GenerationConfig(
                 provider="openai", model="gpt-4o", base_url=server.base_url, api_key=KEY
@@ -125,15 +126,15 @@ def judge_of(server: JudgeServer, **limits: Any) -> OpenAIJudge:
     )
 
 
-async def complete(judge: OpenAIJudge) -> Any:
+async def complete(judge: Opened) -> Any:
     return await judge.complete(MESSAGES, SCHEMA)
 
 
-async def embed(judge: OpenAIJudge) -> Any:
+async def embed(judge: Opened) -> Any:
     return await judge.embed(TEXTS)
 
 
-async def failure(name: str, call: Callable[[OpenAIJudge], Awaitable[Any]]) -> JudgeError:
+async def failure(name: str, call: Callable[[Opened], Awaitable[Any]]) -> JudgeError:
     """What one request to a server with this fault ends in."""
     async with JudgeServer(FAULTS[name]) as server, leaving_nothing():
         judge = judge_of(server)
@@ -183,11 +184,10 @@ async def test_a_reset_of_a_connection_that_was_used_before() -> None:
         judge = judge_of(server)
         await complete(judge)
         server.script = FAULTS["reset"]
-        with pytest.raises(TryAgain, match="unavailable") as caught:
-            await complete(judge)
-        assert not caught.value.counts
-        with pytest.raises(ConnectionLost):
-            await caught.value.again()
+        way = Way()
+        for failure in (Rewritten, ConnectionLost):
+            with pytest.raises(failure, match="unavailable"):
+                await judge.complete(MESSAGES, SCHEMA, way=way)
         assert (server.counts.requests, server.counts.most_connections) == (3, 1)
         await judge.aclose()
 
@@ -275,7 +275,7 @@ TARGET = ("llm.generation", "gpt-4o at https://host/v1")
 
 def judged(reply: Reply) -> JudgeError:
     scrub = Scrubber([KEY, f"{KEY}-longer"])
-    return failure_of(Response(reply.status, dict(reply.headers), reply.body, scrub), *TARGET)
+    return Response(reply.status, dict(reply.headers), reply.body, scrub).failure(*TARGET)
 
 
 @each(
@@ -336,7 +336,7 @@ def test_an_error_with_status_200(body: dict[str, Any], kind: Failure | None) ->
     found = Response(200, {}, json_reply(body).body).unmasked
     assert found.is_success == (kind is None)
     if kind is not None:
-        assert failure_of(found, *TARGET).kind == kind
+        assert found.failure(*TARGET).kind == kind
 
 
 def test_fatal_errors_say_what_to_check() -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
-from graphrag_eval_async.judge.protocol import ResponseFormat, TryAgain
+from graphrag_eval_async.judge.protocol import ResponseFormat
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.deadlines import WAIT_SECONDS
@@ -237,25 +237,6 @@ def test_how_often_a_failing_request_is_sent(error: Exception, requests: int, ki
     assert all(pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
 
 
-@pytest.mark.parametrize(("counts", "requests"), [(False, 3), (True, 5)])
-def test_a_request_to_send_in_another_way(counts: bool, requests: int) -> None:
-    async def better() -> Any:
-        return {"value": 2}, None
-
-    async def refuse(times: int) -> Any:
-        judge.requests.append(times)
-        raise TryAgain(refused("unavailable"), partial(refuse, times - 1) if times else better, counts=counts)
-
-    judge = ScriptedJudge(lambda _: refuse(1 if not counts else 9))
-
-    async def use(one: JudgeSession) -> Any:
-        found = await outcome(MetricCalls(ResultCalls(one)))
-        assert one.usage.attempts == requests
-        return found
-
-    assert asked(judge, use) == ("unavailable" if counts else 2)
-
-
 def test_a_request_that_fails_twice() -> None:
     judge = ScriptedJudge(lambda n: {"value": 1} if n == 2 else refused("unavailable"))
 
@@ -445,24 +426,6 @@ def test_an_unknown_model_of_embeddings_is_no_reason_to_stop_completions() -> No
 # Deadlines
 
 
-def test_results_that_share_a_call_have_their_time_together() -> None:
-    judge = ScriptedJudge(lambda _: asyncio.sleep(1e6))
-
-    async def use(one: JudgeSession) -> None:
-        ends = []
-
-        async def result() -> None:
-            calls = ResultCalls(one)
-            with calls:
-                await MetricCalls(calls).ask(message, VERDICT)
-            ends.append(now())
-
-        await asyncio.gather(*(result() for _ in range(5)))
-        assert max(ends) < 11
-
-    asked(judge, use, result_timeout_sec=10, call_timeout_sec=60)
-
-
 def test_the_time_of_a_result_runs_from_its_first_request() -> None:
     judge = ScriptedJudge(lambda _: asyncio.Event().wait())
 
@@ -542,20 +505,6 @@ def test_after_a_fatal_error_no_request_is_sent() -> None:
 # Equal calls
 
 
-def test_equal_calls_in_flight_are_one() -> None:
-    judge = ScriptedJudge(lambda n: asyncio.sleep(1, {"value": n}))
-
-    async def use(one: JudgeSession) -> None:
-        metrics = [MetricCalls(ResultCalls(one)) for _ in range(3)]
-        assert await asyncio.gather(*map(outcome, metrics)) == [0, 0, 0]
-        assert sorted(metric.cost or 0.0 for metric in metrics) == [0, 0, COST]
-        assert (one.usage.calls, one.usage.shared_calls, one.usage.attempts) == (1, 2, 1)
-        assert await outcome(metrics[0]) == 0, "a finished call is kept for the other metrics of its result"
-        assert await outcome(MetricCalls(ResultCalls(one))) == 1, "but not for other results"
-
-    asked(judge, use)
-
-
 def test_repeats_on_purpose_are_apart() -> None:
     judge = ScriptedJudge(lambda n: asyncio.sleep(1, {"value": n}))
 
@@ -567,28 +516,20 @@ def test_repeats_on_purpose_are_apart() -> None:
     asked(judge, use)
 
 
-def test_equal_calls_fail_together() -> None:
-    judge = ScriptedJudge(lambda _: refused("refused"))
+@pytest.mark.parametrize("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: refused("refused")])
+def test_equal_calls_of_a_result_are_one(script: Any) -> None:
+    judge = ScriptedJudge(script)
 
     async def use(one: JudgeSession) -> None:
-        metrics = [MetricCalls(ResultCalls(one)) for _ in range(3)]
-        assert await asyncio.gather(*map(outcome, metrics)) == ["refused"] * 3
-
-    asked(judge, use)
-    assert len(judge.requests) == 1
-
-
-def test_one_whose_leader_is_cancelled_asks_itself() -> None:
-    judge = ScriptedJudge(lambda n: asyncio.sleep(1, {"value": n}))
-
-    async def use(one: JudgeSession) -> None:
-        metrics = [MetricCalls(ResultCalls(one)) for _ in range(4)]
-        tasks = [asyncio.ensure_future(outcome(metric)) for metric in metrics]
-        await asyncio.sleep(0.5)
-        tasks[0].cancel()
-        tasks[2].cancel()
-        assert list(await asyncio.gather(tasks[1], tasks[3])) == [1, 1]
-        assert metrics[1].cost == COST
+        result = ResultCalls(one)
+        metrics = [MetricCalls(result) for _ in range(3)]
+        together = await asyncio.gather(*map(outcome, metrics))
+        assert len({*together}) == 1
+        assert await outcome(metrics[0]) == together[0]
+        assert sum(metric.cost or 0.0 for metric in metrics) in {0.0, COST}
+        assert (one.usage.calls, one.usage.shared_calls, one.usage.attempts) == (1, 3, 1)
+        await outcome(MetricCalls(ResultCalls(one)))
+        assert one.usage.calls == 2, "but not for other results"
 
     asked(judge, use)
 
@@ -662,16 +603,17 @@ def test_another_model_has_other_replies(tmp_path: Path) -> None:
 
 
 async def test_a_judge_that_cannot_be_opened() -> None:
-    one = session(ScriptedJudge())
+    tries = []
 
-    def fail() -> Any:
-        raise ValueError("no")
+    def prepare() -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ValueError("no")
 
-    setup, one.first._setup = one.first._setup, one.first._setup._replace(open=fail)
+    one = session(ScriptedJudge(), prepare=prepare)
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
             await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
-    one.first._setup = setup
     assert await MetricCalls(ResultCalls(one)).ask(message, VERDICT) == Verdict(1)
     await one.aclose()
 
@@ -700,19 +642,6 @@ def test_a_damaged_value_in_the_cache_is_asked_for_again(tmp_path: Path, value: 
     assert (usage.calls, usage.cache_hits) == (0, 1)
 
 
-async def test_what_an_opening_that_fails_has_opened_is_closed(tmp_path: Path) -> None:
-    opened = []
-    one = session(ScriptedJudge(), cache=str(tmp_path / "folder" / "calls.sqlite"))
-    setup = one.first._setup
-    one.first._setup = setup._replace(open=lambda: opened.append(1) or setup.open())  # type: ignore[func-returns-value]
-    with pytest.raises(ConfigError, match="its directory does not exist"):
-        await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
-    (tmp_path / "folder").mkdir()
-    assert await MetricCalls(ResultCalls(one)).ask(message, VERDICT) == Verdict(1)
-    await one.aclose()
-    assert opened == [1]
-
-
 async def test_closing_without_use() -> None:
     await session(ScriptedJudge()).aclose()
 
@@ -721,18 +650,12 @@ async def test_cancelling_while_the_judge_is_opened() -> None:
     opening, opened = anyio.Event(), anyio.Event()
     loop = asyncio.get_running_loop()
     judge = ScriptedJudge()
-    closed = []
 
-    async def close(judge: Any) -> None:
-        closed.append(judge)
-
-    def open_judge() -> Any:
+    def prepare() -> None:
         loop.call_soon_threadsafe(opening.set)
         asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(WAIT_SECONDS)
-        return judge
 
-    one = session(judge)
-    one.first._setup = one.first._setup._replace(open=open_judge, close=close)
+    one = session(judge, prepare=prepare)
     task = asyncio.ensure_future(outcome(MetricCalls(ResultCalls(one))))
     await opening.wait()
     task.cancel()
@@ -742,5 +665,4 @@ async def test_cancelling_while_the_judge_is_opened() -> None:
     await asyncio.sleep(0)
     opened.set()
     await closing
-    assert closed == [judge]
     assert judge.requests == []

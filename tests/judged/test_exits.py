@@ -19,7 +19,7 @@ import pytest
 import uvloop
 
 from graphrag_eval_async import EvaluationStream, Evaluator, evaluate_stream, load_reference
-from graphrag_eval_async.judge import openai_client
+from graphrag_eval_async.judge import endpoint, session
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import TEST_SECONDS, WAIT_SECONDS, assert_says_nothing, join, wait
 from tests.judge_server import JudgeServer, Never
@@ -260,12 +260,12 @@ async def two_at_once(calls: int) -> None:
 @scenario
 async def while_the_judge_is_being_opened(calls: int) -> None:
     opening, go_on = threading.Event(), threading.Event()
-    open_judge = openai_client.open_judge
+    open_client = endpoint.open_client
 
     def slowly(*arguments: Any) -> Any:
         opening.set()
         wait(go_on)
-        return open_judge(*arguments)
+        return open_client(*arguments)
 
     async def leave(stream: EvaluationStream, how: str) -> None:
         """Only then the judge may open."""
@@ -289,7 +289,7 @@ async def while_the_judge_is_being_opened(calls: int) -> None:
         opening.clear()
         go_on.clear()
         async with holding() as server:
-            with patch.object(openai_client, "open_judge", slowly):
+            with patch.object(session, "open_client", slowly):
                 stream = stream_of(server, calls)
                 await anext(stream)
                 await asyncio.to_thread(wait, opening)

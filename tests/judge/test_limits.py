@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.judge.rate_limiter import RETRY_AFTER_CAP, RateLimiter
+from graphrag_eval_async.judge.limits import LONG_PAUSE, Clock, Clocks, RateLimiter, Throttle
 from graphrag_eval_async.judge.usage import JudgeUsage
+from tests.conftest import LoopClock
 from tests.judge.virtual_time import now, run
 
 
@@ -144,19 +145,19 @@ def test_a_pause_holds_all_up() -> None:
     assert run(main()) == [7.5, 7.5]
 
 
-@pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (RETRY_AFTER_CAP + 40, 110.0)])
+@pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (LONG_PAUSE + 40, 110.0)])
 def test_a_long_pause_stops_the_clocks(pause: float, ends_at: float) -> None:
     async def main() -> list[float]:
-        one = limiter(result_timeout_sec=10)
-        ends = []
+        clocks, ends = Clocks(10), []
+        one = RateLimiter(LimitsConfig(), JudgeUsage(), clocks)
 
         async def result(start: float) -> None:
             await asyncio.sleep(start)
-            with anyio.CancelScope() as scope:
-                one.deadlines.start(scope)
-                one.deadlines.start(scope)  # Only the first counts.
+            clock = Clock(clocks)
+            with clock:
+                clock.start()
+                clock.start()  # Only the first counts.
                 await asyncio.sleep(1000)
-            one.deadlines.stop(scope)
             ends.append(now())
 
         async def pauses() -> None:
@@ -170,4 +171,19 @@ def test_a_long_pause_stops_the_clocks(pause: float, ends_at: float) -> None:
 
     first, second = run(main())
     assert first == pytest.approx(ends_at)
-    assert second == pytest.approx(16 if pause < RETRY_AFTER_CAP else 115)
+    assert second == pytest.approx(16 if pause < LONG_PAUSE else 115)
+
+
+@pytest.mark.parametrize("a_turn", [1, 3])
+async def test_a_few_in_each_turn_of_the_loop(a_turn: int) -> None:
+    turns, clock = Throttle(a_turn), LoopClock()
+    worked: Counter[int] = Counter()
+
+    async def work() -> None:
+        await turns.turn(0)
+        worked[clock.turn] += 1
+
+    await asyncio.gather(*(work() for _ in range(50)))
+    clock.stop()
+    assert worked.total() == 50
+    assert max(worked.values()) == a_turn

@@ -1,4 +1,4 @@
-"""HTTP responses of OpenAI-compatible servers, and what went wrong.
+"""Responses of OpenAI-compatible servers, and what those without success say.
 
 Error statuses and codes: https://platform.openai.com/docs/guides/error-codes
 """
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import json
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.protocol import MAX_VALUES, Denied
-from graphrag_eval_async.judge.retry import RETRIED
+from graphrag_eval_async.judge.protocol import MAX_VALUES
 from graphrag_eval_async.records.decoding import InvalidRecord, count_values, decode
 
 if TYPE_CHECKING:
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.errors import Failure
 
-MAX_TEXT = 300
-"""Maximum characters quoted from a server's text."""
+RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
+"""Kinds of failures after which a request is sent again."""
+
+MAX_TEXT, EXCERPT = 300, 100
+"""Maximum characters quoted from a server's text, and from an unreadable body."""
 
 MAX_SCRUBBED = 1 << 16
 """Maximum characters of a server's text that are searched for secrets before it is quoted."""
-
-EXCERPT = 100
-"""Maximum characters quoted from an unreadable body."""
 
 MAX_BODY_VALUES = 100_000
 """Maximum number of values in a body: besides the reply, servers send data such as log probabilities."""
@@ -40,17 +39,15 @@ MIN_CHARACTERS = 16
 """Minimum length of secrets that are hidden in a model's output."""
 
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
-NO_QUOTA = frozenset(
-    [
-        "insufficient_quota",
-        "quota_exceeded",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "account_deactivated",
-        "insufficient_balance",
-    ]
+NO_QUOTA = re.compile(
+    "insufficient_(quota|balance)|quota_exceeded|billing_(hard_limit_reached|not_active)|account_deactivated"
 )
-NO_MODEL = frozenset({"model_not_found"})
+NO_MODEL = "model_not_found"
+TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
+TOO_LONG_WORDS = re.compile(rb"context.(length|window|size)|prompt is too long|too many (input )?tokens")
+FORMAT_WORDS = re.compile(
+    rb"response_format|json_schema|json_object|structured.?output|tool|function|requested.parameters"
+)
 STATUS_WORDS = {
     429: "rate_limit|quota|too_many",
     401: "authentication|invalid_api_key|unauthorized",
@@ -64,6 +61,10 @@ AFTER = r"(?:[\"'`]|(?:[Pp]arameter|[Aa]rgument|[Ff]ield|[Oo]ption|[Kk]ey)s?(?: 
 """What the name of a parameter follows, in messages about one."""
 
 FAILURE_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+
+
+class Denied(JudgeError):  # noqa: N818
+    """The server refuses the key or does not know the model, of all requests or of this one."""
 
 
 class Scrubber:
@@ -109,10 +110,9 @@ class Response(NamedTuple):
         """The decoded body; None if it is not JSON or has too many values."""
         if count_values(self.body) > (MAX_BODY_VALUES if self.is_success else MAX_VALUES):
             return None
-        try:
+        with suppress(InvalidRecord):
             return decode(self.body)
-        except InvalidRecord:
-            return None
+        return None
 
     @property
     def details(self) -> Any:
@@ -133,14 +133,45 @@ class Response(NamedTuple):
     @property
     def reasons(self) -> str:
         """Why a provider's moderation refused the input, as OpenRouter says it; "" if it did not."""
-        metadata = self.details.get("metadata")
-        reasons = metadata.get("reasons") if isinstance(metadata, dict) else None
-        return f" ({', '.join(map(str, reasons))})" if reasons and isinstance(reasons, list) else ""
+        match self.details:
+            case {"metadata": {"reasons": [_, *_] as reasons}}:
+                return f" ({', '.join(map(str, reasons))})"
+        return ""
 
     @property
     def excerpt(self) -> str:
         """The beginning of the body, scrubbed for display."""
         return self.scrub(self.body.decode(errors="replace"), EXCERPT)
+
+    @property
+    def text(self) -> str:
+        """What a response without success status says."""
+        message = self.details.get("message")
+        if self.status < 400:
+            message = f"redirected to {self.headers.get('location', 'nowhere')}"
+        elif not isinstance(message, str):
+            message = self.body.decode(errors="replace")
+        return self.scrub(f"HTTP {self.status}: {message}{self.reasons}")
+
+    @property
+    def has_no_quota(self) -> bool:
+        """Whether the account has no quota, or no money, left."""
+        return self.status < 500 and (self.status == 402 or any(map(NO_QUOTA.fullmatch, self.codes)))
+
+    @property
+    def refuses_format(self) -> bool | None:
+        """Whether the server refuses the format of a reply; None if it may, without saying so."""
+        if self.codes & FILTERED or NO_MODEL in self.codes or self.has_no_quota:
+            return False
+        if (400 <= self.status < 500 or self.status in {500, 501}) and FORMAT_WORDS.search(self.body.lower()):
+            return True
+        return None if self.status in {400, 422, 500, 501} else False
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the server refuses a request for its length."""
+        is_refusal = self.status in {400, 413, 422}
+        return is_refusal and bool(self.codes & TOO_LONG or TOO_LONG_WORDS.search(self.body.lower()))
 
     def mentions(self, parameter: str, *, anywhere: bool = True) -> bool:
         """Whether the error is about a parameter of the request.
@@ -172,47 +203,34 @@ class Response(NamedTuple):
                 return self._replace(status=_status_of(error))
         return self
 
+    def failure(self, key: str, where: str) -> JudgeError:
+        """Return the error for a response without success status.
+
+        `key` is that of the model in the configuration, and `where` the model and its address.
+        """
+        status, text = self.status, self.text
+        if self.codes & FILTERED or (status == 403 and self.reasons):
+            return JudgeError("refused", text)
+        if self.has_no_quota:
+            return JudgeUnavailable(f"{where}: {text}; check the quota and billing of the account")
+        is_unknown = status == 404 or (status < 500 and NO_MODEL in self.codes)
+        if is_unknown or status in {401, 403}:
+            advice = f"{key}.model and {key}.base_url" if is_unknown else f"{key}.api_key and its permissions"
+            return Denied("invalid_request", f"{where}: {text}; check {advice}", final=True)
+        kind = FAILURE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
+        return JudgeError(kind, text, retry_after=retry_after(self.headers) if kind in RETRIED else None)
+
 
 def _status_of(error: Any) -> int:
     """Return the HTTP status that an error in a body stands for; 502 if it does not say."""
-    if isinstance(error, dict):
-        for name in ("code", "status", "status_code"):
-            with suppress(KeyError, ValueError, TypeError):
-                if 400 <= (status := int(error[name])) < 600:
-                    return status
-        words = " ".join(str(error.get(name)) for name in ("code", "type"))
-        for status, pattern in STATUS_WORDS.items():
-            if re.search(pattern, words):
+    if not isinstance(error, dict):
+        return 502
+    for name in ("code", "status", "status_code"):
+        with suppress(KeyError, ValueError, TypeError):
+            if 400 <= (status := int(error[name])) < 600:
                 return status
-    return 502
-
-
-def text_of(response: Response) -> str:
-    """Return what a response without success status says."""
-    message = response.details.get("message")
-    if response.status < 400:
-        message = f"redirected to {response.headers.get('location', 'nowhere')}"
-    elif not isinstance(message, str):
-        message = response.body.decode(errors="replace")
-    return response.scrub(f"HTTP {response.status}: {message}{response.reasons}")
-
-
-def failure_of(response: Response, key: str, where: str) -> JudgeError:
-    """Return the error for a response without success status.
-
-    `key` is that of the model in the configuration, and `where` the model and its address.
-    """
-    status, codes, text = response.status, response.codes, text_of(response)
-    if codes & FILTERED or (status == 403 and response.reasons):
-        return JudgeError("refused", text)
-    if status < 500 and (status == 402 or codes & NO_QUOTA):
-        return JudgeUnavailable(f"{where}: {text}; check the quota and billing of the account")
-    is_unknown = status == 404 or (status < 500 and codes & NO_MODEL)
-    if is_unknown or status in {401, 403}:
-        advice = f"{key}.model and {key}.base_url" if is_unknown else f"{key}.api_key and its permissions"
-        return Denied("invalid_request", f"{where}: {text}; check {advice}", final=True)
-    kind = FAILURE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
-    return JudgeError(kind, text, retry_after=retry_after(response.headers) if kind in RETRIED else None)
+    words = " ".join(str(error.get(name)) for name in ("code", "type"))
+    return next((status for status, pattern in STATUS_WORDS.items() if re.search(pattern, words)), 502)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -14,24 +14,22 @@ import orjson
 from msgspec import DecodeError, Struct, json
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.openai_response import EXCERPT, MAX_BODY_VALUES
 from graphrag_eval_async.judge.protocol import MAX_VALUES, check_size
+from graphrag_eval_async.judge.refusals import EXCERPT, MAX_BODY_VALUES
 from graphrag_eval_async.records.decoding import InvalidRecord, count_values, decode
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.judge.openai_response import Response
+    from graphrag_eval_async.judge.refusals import Response
 
 MAX_NUMBERS = 500_000
 """Maximum count of numbers in a reply with embeddings: the vectors of more than 100 texts."""
 
 REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
-"""The end of the reasoning before a reply."""
-
 REASONING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
-"""The start of it."""
+"""The end and the start of the reasoning before a reply."""
 
 MAX_BRACES = 20
 """Maximum opening braces at which an object is looked for in the text of a reply."""
@@ -80,10 +78,9 @@ def read_completion(
     usage = _usage(fields.get("usage"))
     match fields.get("choices"):
         case [{"message": {} as message} as choice, *_]:
-            pass
+            content, is_repaired = _content(message)
         case _:
             raise JudgeError("invalid_reply", f"no choices: {response.excerpt}", reply="", usage=usage)
-    content, is_repaired = _content(message)
     reason = choice.get("finish_reason")
     is_reasoning = content is None or not content.strip()
     if is_reasoning:  # Some servers put the whole reply there.
@@ -117,12 +114,9 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
         case {"content": str(text)}:
             return text, False
         case {"content": [_, *_] as parts}:
-            texts = [
-                part["text"]
-                for part in parts
-                if isinstance(part, dict) and part.get("type") in {"text", "output_text"}
-                if isinstance(part.get("text"), str)
-            ]
+            dicts = [part for part in parts if isinstance(part, dict)]
+            found = [part.get("text") for part in dicts if part.get("type") in {"text", "output_text"}]
+            texts = [text for text in found if isinstance(text, str)]
             return ("".join(texts) if texts else None), True
     return None, False
 
@@ -185,13 +179,13 @@ def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage |
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
         usage = _usage(_object(response).get("usage"))
         raise JudgeError("invalid_reply", f"no embeddings: {error}", usage=usage) from None
-    data = found.data
+    data, usage = found.data, _usage(found.usage)
     if any(item.index is not None for item in data):
         data.sort(key=lambda item: -1 if item.index is None else item.index)
         if [item.index for item in data] != list(range(len(data))):
             problem = "the indexes of the embeddings do not match the texts"
-            raise JudgeError("invalid_reply", problem, usage=_usage(found.usage))
-    return [item.embedding for item in data], _usage(found.usage)
+            raise JudgeError("invalid_reply", problem, usage=usage)
+    return [item.embedding for item in data], usage
 
 
 def _object(response: Response) -> dict[str, Any]:
@@ -212,21 +206,17 @@ def _usage(usage: Any) -> TokenUsage | None:
     """
     if not isinstance(usage, dict):
         return None
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
+    prompt, completion, cached = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0, 0
     if not _is_count(prompt) or not _is_count(completion):
         return None
-    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
-    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
-    if reasoning and usage.get("total_tokens") == prompt + completion + reasoning:
-        completion += reasoning
-    return TokenUsage(prompt, completion, min(cached, prompt))
-
-
-def _detail(usage: Mapping[str, Any], section: str, name: str) -> int:
-    """Return a count in a section of the usage; 0 if there is none."""
-    details = usage.get(section)
-    count = details.get(name) if isinstance(details, dict) else None
-    return count if _is_count(count) else 0
+    match usage:
+        case {"completion_tokens_details": {"reasoning_tokens": reasoning}} if _is_count(reasoning):
+            if usage.get("total_tokens") == prompt + completion + reasoning:
+                completion += reasoning
+    match usage:
+        case {"prompt_tokens_details": {"cached_tokens": number}} if _is_count(number):
+            cached = min(number, prompt)
+    return TokenUsage(prompt, completion, cached)
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -1,0 +1,409 @@
+"""Sends the calls to one model: from the cache, within the limits, again if they fail; counts and prices."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from inspect import signature
+from random import uniform
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from anyio import CancelScope
+
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
+from graphrag_eval_async.judge.breaker import Breaker
+from graphrag_eval_async.judge.cache import digest
+from graphrag_eval_async.judge.call import Rewritten, Way
+from graphrag_eval_async.judge.limits import LONG_PAUSE
+from graphrag_eval_async.judge.pricing import estimate_reply
+from graphrag_eval_async.judge.refusals import RETRIED, Denied
+from graphrag_eval_async.judge.server import ConnectionLost, Server
+from graphrag_eval_async.records.token_usage import TokenUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from graphrag_eval_async.config import LLMConfig
+    from graphrag_eval_async.judge.cache import CallCache
+    from graphrag_eval_async.judge.call import Call
+    from graphrag_eval_async.judge.limits import RateLimiter
+    from graphrag_eval_async.judge.pricing import Prices
+    from graphrag_eval_async.judge.shared_limits import SharedLimits
+    from graphrag_eval_async.judge.usage import JudgeUsage
+
+ADVICE = {
+    "unavailable": "{key}.base_url, and that the server works",
+    "timeout": "{key}.base_url, that the server works, and llm.limits.call_timeout_sec",
+    "rate_limited": "the limits and the quota of the account, and llm.limits.requests_per_minute",
+    "invalid_request": "{key}.model, its parameters and {key}.base_url",
+    "invalid_reply": "that {key}.model can reply in JSON, and {key}.base_url",
+}
+"""What to check if all calls fail, by the kind of the failure."""
+
+ALIVE = frozenset({"refused", "budget"})
+"""Failures that do not mean that the judge does not work."""
+
+BACKOFF_SECONDS = 0.5
+"""Maximum wait after the first failure; doubles with each further failure."""
+
+MAX_BACKOFF_SECONDS = 30.0
+
+
+def advice(kind: str, key: str) -> str:
+    """Return what to check where all calls of the model configured at `key` fail in this way."""
+    return f"check {ADVICE[kind].format(key=key)}"
+
+
+class Sender:
+    """Sends the calls of one kind to one model. The only retry layer.
+
+    Attributes:
+        name: the judge's name in the configuration.
+        kind: "completion" or "embedding".
+        prices: prices of the judge.
+        breaker: admits its calls.
+        judge: the caller's judge or a `Server`, once it is open.
+    """
+
+    def __init__(
+        self,
+        llm: LLMConfig,
+        name: str,
+        kind: str,
+        identity: Any,
+        *,
+        prices: Prices,
+        usage: JudgeUsage,
+        limiter: RateLimiter,
+        shared: SharedLimits | None,
+        needs: Sender | None,
+        broke: Callable[[str], None],
+        end: Callable[[Sender, JudgeUnavailable], None],
+    ) -> None:
+        """Prepare to send the calls of the judge `name`.
+
+        Args:
+            llm: limits, and where the judge is configured.
+            name: the judge's name in the configuration.
+            kind: "completion" or "embedding".
+            identity: JSON that identifies the judge in cache keys.
+            prices: prices of the judge.
+            usage: counts of all calls.
+            limiter: limits of the judge.
+            shared: the limits that all workers share; None without any.
+            needs: while its first calls fail, none is sent here: it would be wasted.
+            broke: called when the budget is spent, with the reason.
+            end: called when no more calls would succeed, with the reason.
+        """
+        self.name, self.kind, self.prices = name, kind, prices
+        self.judge: Any = None
+        self._limits, self._identity, self._usage = llm.limits, identity, usage
+        self._limiter, self._shared, self.breaker = limiter, shared, Breaker(llm.limits)
+        self._needs = None if needs is None else needs.breaker
+        self._broke, self._end = broke, end
+        self._section = "llm.embedding" if kind == "embedding" else llm.key(name)
+        self._cache: CallCache | None = None
+        self._over: Callable[[], JudgeError] | None = None
+        self._waits: set[CancelScope] = set()
+        self._hashes: dict[int, tuple[Any, Any]] = {}
+        self._varies = False
+
+    def open(self, judge: Any, cache: CallCache | None) -> None:
+        """Send to this judge what the cache does not have."""
+        self.judge, self._cache = judge, cache
+        with suppress(TypeError, ValueError, AttributeError):  # Of a callable without a signature.
+            self._varies = "variation" in signature(judge.complete).parameters
+
+    def key(self, schema: Any, *texts: str) -> bytes:
+        """Return the key of a call: a hash of the judge, the schema and the texts."""
+        # There are few schemas; keeping a reference to each prevents reuse of its id.
+        known = self._hashes.get(id(schema))
+        if known is None:
+            method = "embed" if self.kind == "embedding" else "complete"
+            known = self._hashes[id(schema)] = sha256(digest(method, self._identity, schema)), schema
+        key = known[0].copy()
+        for text in texts:
+            data = text.encode(errors="surrogatepass")
+            key.update(b"%d:" % len(data))
+            key.update(data)
+        return key.digest()
+
+    def written(self, call: Call) -> dict[str, Any]:
+        """Return how a request of a call is written; see `Server.written`."""
+        return self.judge.written(call.way, call.schema) if isinstance(self.judge, Server) else {}
+
+    async def reply(self, call: Call) -> tuple[Any, Mapping[str, Any]]:
+        """Return a usable reply, from the cache or the judge, and how its request was written.
+
+        Raises:
+            JudgeError: there is none.
+        """
+        cache, usage, breaker = self._cache, self._usage, self.breaker
+        if cache is not None and (kept := await cache.get(call.key)) is not None:
+            # A cached reply may be corrupt, or from a version with weaker checks.
+            with suppress(JudgeError, orjson.JSONDecodeError):
+                text, _, how = kept.partition(b"\n")
+                found = call.check(orjson.loads(text)), orjson.loads(how) if how else {}
+                usage.cache_hits += 1
+                return found
+        usage.calls += 1
+        try:
+            reply = await self._checked(call)
+            breaker.succeeded()
+        except asyncio.CancelledError:
+            if call.epoch is not None:
+                self._failed(JudgeError("timeout", "no reply in the time of the result"))
+            raise
+        except JudgeError as error:
+            failure = self._failed(error)
+            call.way = Way()
+            raise failure from (error if failure is not error else error.__cause__)
+        finally:
+            if call.epoch is not None:
+                breaker.leave()
+        usage.repaired += call.way.is_repaired
+        written = self.written(call)
+        if cache is not None:
+            how = b"\n" + orjson.dumps(written) if written else b""
+            await cache.put(call.key, orjson.dumps(reply) + how)
+            usage.cache_errors = cache.failures
+        return reply, written
+
+    async def _checked(self, call: Call) -> Any:
+        """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
+        try:
+            return call.check(await self._send(call))
+        except JudgeError as error:
+            if error.kind != "invalid_reply" or error.final:
+                raise
+            self._usage.retries[error.kind] += 1
+            call.correct(error)
+        return call.check(await self._send(call))
+
+    async def _send(self, call: Call) -> Any:
+        """Return the reply to a request, sent until it has one or another attempt is not worth it."""
+        self._check_budget()  # Results restored from a journal may have spent it.
+        tokens, failures = call.tokens, 0
+        while True:
+            epoch = call.epoch
+            sent_in = await self._admitted(call, tokens)
+            if epoch not in {None, call.epoch}:  # It waited for the end of an outage, and begins again.
+                failures = 0
+            try:
+                return await self._attempt(call, tokens, sent_in)
+            except Rewritten as error:
+                self._usage.retries[error.kind] += 1
+            except JudgeError as error:
+                failures = await self._wait(error, failures)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """A context to wait in, until there is nothing to wait for: see `dismiss`."""
+        if self._over is None:
+            with CancelScope() as scope:
+                self._waits.add(scope)
+                try:
+                    yield
+                finally:
+                    self._waits.discard(scope)
+            if not scope.cancelled_caught:
+                return
+        if self._over is not None:
+            raise self._over()
+
+    async def _admitted(self, call: Call, tokens: int) -> int:
+        """Wait until a request may be sent; return its round."""
+        breaker, limiter = self.breaker, self._limiter
+        if self._over is not None:
+            raise self._over()
+        self._usage.waiting += 1
+        try:
+            with self._waiting():
+                while True:
+                    if call.epoch != breaker.opened:
+                        if call.epoch is not None:
+                            call.epoch = None
+                            breaker.leave()
+                        call.epoch = await breaker.enter()
+                    if self._needs is not None:
+                        await self._needs.no_doubt()
+                    sent_in = await limiter.acquire(call.clock.order, tokens)
+                    is_doubtful = self._needs is not None and self._needs.is_doubtful
+                    if is_doubtful or call.epoch != breaker.opened:  # In the meantime.
+                        limiter.release()
+                        continue
+                    try:
+                        if self._shared is not None:
+                            await self._shared.acquire(tokens)
+                    except BaseException:
+                        limiter.release()
+                        raise
+                    return sent_in
+        except JudgeUnavailable as error:
+            self._end(self, error)
+            raise
+        finally:
+            self._usage.waiting -= 1
+        raise AssertionError
+
+    async def _attempt(self, call: Call, tokens: int, sent_in: int) -> Any:
+        """Send a request once; count and price the reply."""
+        failure, cause, more, reply = None, None, 0, None
+        try:
+            reply, used = await self._request(call)
+            self._limiter.succeeded(sent_in)
+            self.breaker.replied()
+            more = self._account(call, tokens, used, reply)
+        except Exception as error:  # noqa: BLE001  (a judge may raise anything)
+            cause, failure = error, self._failure(error, sent_in)
+            if isinstance(error, TimeoutError | ConnectionLost):  # It may be billed, but nobody says so.
+                self._usage.timed_out_dollars += self.prices.cost(self.kind, TokenUsage(tokens)) or 0.0
+                self._check_budget()
+            if failure.usage is not None or failure.reply is not None:
+                more = self._account(call, tokens, failure.usage, failure.reply)
+        finally:
+            self._limiter.release()
+        if self._shared is not None:
+            await self._shared.report(more, self._pause_of(failure))
+        if failure is None:
+            # Many replies arrive at once: send the next requests before processing these.
+            await asyncio.sleep(0)
+            return reply
+        is_alive = failure.kind in ALIVE or isinstance(failure, JudgeUnavailable)
+        if not is_alive and (why := self.breaker.attempt_failed(failure.retry_after or 0.0)):
+            raise self._give_up(why, failure) from cause
+        raise failure from (cause if failure is not cause else failure.__cause__)
+
+    async def _request(self, call: Call) -> Any:
+        """Return the reply to a request, and the tokens used."""
+        usage, judge = self._usage, self.judge
+        options: dict[str, Any] = {"way": call.way} if isinstance(judge, Server) else {}
+        if call.repeat and self._varies:
+            options["variation"] = call.repeat
+        call.clock.start()
+        usage.attempts += 1
+        usage.in_flight += 1
+        try:
+            async with asyncio.timeout(self._limits.call_timeout_sec):
+                if call.schema is None:
+                    return await judge.embed(call.asked, **options)
+                return await judge.complete(call.asked, call.schema, **options)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise JudgeError("unavailable", "the judge cancelled the call itself", final=True) from error
+        finally:
+            usage.in_flight -= 1
+
+    def _failure(self, error: Exception, sent_in: int) -> JudgeError:
+        """Return the exception of an attempt as a `JudgeError`; pause or end later requests if needed."""
+        if isinstance(error, JudgeUnavailable):
+            self._end(self, error)
+        if isinstance(error, JudgeError):
+            if error.kind == "rate_limited":
+                self._limiter.slow_down(sent_in)
+            if error.kind in {"refused", "invalid_reply"}:  # The server accepts the key and knows the model.
+                self.breaker.replied()
+            if pause := self._pause_of(error):
+                self._limiter.pause(pause)
+            return error
+        if isinstance(error, TimeoutError):
+            text = describe_exception(error).removeprefix("TimeoutError").removeprefix(": ")
+            late = f"no reply within {self._limits.call_timeout_sec:g} seconds"
+            return JudgeError("timeout", text or late)
+        return JudgeError("unavailable", describe_exception(error), final=not isinstance(error, OSError))
+
+    def _pause_of(self, error: JudgeError | None) -> float:
+        """Return for how many seconds no request may be sent, after a failed attempt."""
+        if error is None or not (error.kind == "rate_limited" or _is_pause(error)):
+            return 0.0
+        asked = error.retry_after or 0.0
+        return asked if asked <= self._limits.max_pause_sec else 0.0
+
+    async def _wait(self, error: JudgeError, failures: int) -> int:
+        """Wait until the next attempt may be made, after so many failures; return their new number."""
+        if isinstance(error, Denied):
+            with self._waiting():
+                if await self.breaker.denied():
+                    fatal = JudgeUnavailable(error.message)
+                    self._end(self, fatal)
+                    raise fatal from error
+        if error.kind not in RETRIED or error.final:
+            raise error
+        failures += not _is_pause(error)
+        if failures >= self._limits.max_attempts:
+            attempts = f" ({failures} attempts)" if failures > 1 else ""
+            if self.kind == "embedding":  # Users think of the LLM first.
+                attempts += f"; {advice(error.kind, self._section)}"
+            raise JudgeError(error.kind, error.message + attempts) from error
+        self._usage.retries[error.kind] += 1
+        with self._waiting():
+            await asyncio.sleep(_backoff(error, failures))
+        return failures
+
+    def _account(self, call: Call, estimate: int, used: Any, reply: Any) -> int:
+        """Count and price the tokens of an attempt; estimate them if the judge gives no valid counts.
+
+        Returns how many there were beyond the estimate.
+        """
+        try:
+            tokens = TokenUsage(*used)
+            is_metered = all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens
+        except TypeError:
+            is_metered = False
+        more = 0
+        if is_metered:
+            more = tokens.input_tokens + tokens.output_tokens - estimate
+            self._limiter.correct(more)
+        else:
+            self._usage.unmetered += 1
+            tokens = TokenUsage(estimate, estimate_reply(reply) if self.kind == "completion" else 0)
+        cost = self._usage.add(self.kind, tokens, self.prices)
+        call.costs.append(cost if is_metered else None)
+        self._check_budget()
+        return more
+
+    def _check_budget(self) -> None:
+        budget = self._limits.budget_usd
+        if budget is not None and (self._usage.spent or 0.0) >= budget:
+            self._broke(f"the budget of {budget:g} US dollars is spent")
+
+    def _failed(self, error: JudgeError) -> JudgeError:
+        """Record that a call failed; return the error to raise."""
+        if error.kind in ALIVE or isinstance(error, JudgeUnavailable):
+            return error
+        why = self.breaker.failed()
+        return error if why is None else self._give_up(why, error)
+
+    def _give_up(self, why: str, last: JudgeError) -> JudgeUnavailable:
+        where = self.judge.where if isinstance(self.judge, Server) else f"the judge's {self.kind} model"
+        error = JudgeUnavailable(f"{where}: {why}{last.message}; {advice(last.kind, self._section)}")
+        self._end(self, error)
+        return error
+
+    def dismiss(self, error: Callable[[], JudgeError]) -> None:
+        """Fail all waiting and future calls; later errors are ignored."""
+        if self._over is None:
+            self._over = error
+            for scope in self._waits:
+                scope.cancel()
+
+
+def _is_pause(error: JudgeError) -> bool:
+    """Whether the server asks for a pause so long that the request is postponed instead of failed."""
+    return error.kind in RETRIED and not error.final and (error.retry_after or 0.0) > LONG_PAUSE
+
+
+def _backoff(error: JudgeError, failures: int) -> float:
+    """Return the wait before the next attempt, in seconds.
+
+    Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+    """
+    asked = error.retry_after or 0.0
+    if _is_pause(error) or (error.kind == "rate_limited" and asked):
+        return 0.0  # The rate limiter already pauses.
+    most = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))
+    return max(asked, uniform(0, most))  # noqa: S311
