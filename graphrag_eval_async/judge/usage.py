@@ -16,52 +16,37 @@ class JudgeUsage:
     """Running counts of a judge's calls, readable at any time.
 
     Attributes:
-        calls: calls by metrics, sent or not, except those answered by the cache or by an equal call in
-            flight.
+        calls: calls by metrics, sent or not, except those answered by the cache or by an equal call.
         attempts: requests sent, including retries and repetitions.
-        input_tokens: input of completions, over all attempts.
-        cached_tokens: part of it that servers read from their caches.
-        output_tokens: output of completions, over all attempts.
+        input_tokens, output_tokens: of completions, over all attempts.
+        cached_tokens: part of the input that servers read from their caches.
         embedding_tokens: input of embeddings, over all attempts.
         unmetered: replies without a token count from the server; their tokens are estimated.
-        timed_out_dollars: estimated cost of requests that timed out or lost their connection, in US dollars;
-            part of the budget, but not of `dollars`.
-        cache_hits: calls answered by the cache.
-        cache_errors: calls that the cache could not look up or store.
-        shared_calls: calls answered by an equal call that was in flight or had been made for the result.
+        cache_hits, cache_errors: calls answered by the cache, and lookups and writes that failed.
+        shared_calls: calls answered by an equal call for the same result.
         repaired: replies that were used after other text, such as a Markdown fence, was removed, or after
             slightly broken JSON was mended.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
         asked: for how many responses or steps each metric asked the judge, by its name in the configuration.
         examples: message of the first failed metric, by kind of failure.
-        in_flight: requests in flight now.
-        waiting: requests now waiting for a slot.
+        in_flight, waiting: requests in flight now, and requests that wait for a slot.
         concurrency: current limit on requests in flight.
         restored_dollars: cost of the results restored from a journal, in US dollars.
+        timed_out_dollars: estimated cost of requests that timed out or lost their connection, in US dollars;
+            part of the budget, but not of `dollars`.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
-        self.calls = 0
-        self.attempts = 0
-        self.input_tokens = 0
-        self.output_tokens = 0
-        self.cached_tokens = 0
-        self.embedding_tokens = 0
-        self.unmetered = 0
-        self.cache_hits = 0
-        self.cache_errors = 0
-        self.shared_calls = 0
-        self.repaired = 0
+        self.calls = self.attempts = 0
+        self.input_tokens = self.output_tokens = self.cached_tokens = self.embedding_tokens = 0
+        self.unmetered = self.cache_hits = self.cache_errors = self.shared_calls = self.repaired = 0
         self.retries: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
-        self.in_flight = 0
-        self.waiting = 0
-        self.concurrency = 0
-        self.restored_dollars = 0.0
-        self.timed_out_dollars = 0.0
+        self.in_flight = self.waiting = self.concurrency = 0
+        self.restored_dollars = self.timed_out_dollars = 0.0
         self._prices = prices or UNKNOWN
         self._of_others: dict[Prices, TokenUsage] = {}  # Completions of judges with other prices.
         self._paused_until = 0.0

@@ -217,31 +217,6 @@ async def test_each_warning_quotes_its_own_refusal() -> None:
         assert ("max_tokens" if "is sent as" in warning else "response_format") in warning.partition("(")[2]
 
 
-@without_waiting
-async def test_what_was_learned_is_kept_in_the_cache(tmp_path: Path) -> None:
-    script = without(["max_tokens"], knowing(["text"], REFUSALS["by name"], sensible))
-    async with serving(script) as server:
-        settings = config(server, answer_correctness={}, cache=str(tmp_path / "calls.sqlite"))
-        found = []
-        for records in (range(2), range(2, 4)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GraphragEvalWarning)
-                async with evaluate_stream(templates(4), map(response, records), config=settings) as stream:
-                    results = await collect(stream)
-            found.append((stream.usage.attempts, prompts_of(results)))
-        assert found[0][0] > 2
-        assert found[1] == (2, found[0][1])
-        with pytest.warns(GraphragEvalWarning) as told:
-            await collect(evaluate_stream(templates(6), map(response, range(4, 6)), config=settings))
-        assert sorted(str(warning.message).partition(": ")[2] for warning in told) == [
-            "max_tokens is sent as max_completion_tokens (as the cache remembers)",
-            (
-                "replies of the form AnswerClaims are requested as text, with the layout in words "
-                "(as the cache remembers)"
-            ),
-        ]
-
-
 @pytest.mark.ragas
 @pytest.mark.parametrize("refusal", ["by name", "400"])
 @without_waiting
@@ -295,28 +270,6 @@ async def test_failed_metrics_do_not_change_the_prompts() -> None:
             results = await collect(judged_by(server, 6, answer_correctness={}))
     assert "answer_eval_error" in results["q3"]
     assert len(prompts_of(results)) == 1
-
-
-@pytest.mark.parametrize("refusal", ["500", "400"])
-@without_waiting
-async def test_a_guess_while_the_server_warmed_up_is_not_kept_in_the_cache(
-    refusal: str, tmp_path: Path
-) -> None:
-    is_warm = False
-
-    def script(request: Request) -> Any:
-        return sensible(request) if is_warm or format_of(request.body) == "text" else REFUSALS[refusal]
-
-    async with serving(script) as server:
-        settings = config(server, answer_correctness={}, cache=str(tmp_path / "calls.sqlite"))
-        for records in (range(4), range(4, 8)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("error" if is_warm else "ignore", GraphragEvalWarning)
-                async with evaluate_stream(templates(8), map(response, records), config=settings) as stream:
-                    await collect(stream)
-            assert stream.usage.outcomes == {"ok": 4, "skipped": 0}
-            is_warm = True
-    assert {format_of(request.body) for request in server.requests[-4:]} == {"json_schema"}
 
 
 @pytest.mark.parametrize("name", WRAPPINGS)
