@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from codecs import BOM_UTF8
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -13,7 +12,7 @@ import orjson
 
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
-from graphrag_eval_async.execution.answer import GRAPH_FORMS, Answer, QueryFailed, now
+from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.judge.refusals import retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.formats.reading import read_document
@@ -50,7 +49,7 @@ LARGE = 1 << 17
 """Size in bytes above which results are read in a thread."""
 
 
-class Body(NamedTuple):
+class _Body(NamedTuple):
     """A successful reply; `max_rows` is what the endpoint says that it returns at most."""
 
     data: bytes
@@ -59,22 +58,16 @@ class Body(NamedTuple):
 
 
 class Endpoint:
-    """Runs queries on an endpoint.
-
-    Attributes:
-        where: the key and the address, for errors.
-    """
+    """Runs queries on an endpoint."""
 
     def __init__(self, config: ExecuteConfig) -> None:
         assert config.endpoint is not None  # noqa: S101
         self._config = config
         self._url = str(config.endpoint)
-        self.where = f"execute.endpoint: {shown_address(config)}"
         self._secrets = _as_sent(config)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._client: httpx.AsyncClient | None = None
-        lines = (f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in config.prefixes.items())
-        self._prologue = "".join(lines)
+        self._prologue = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in config.prefixes.items())
 
     async def open(self) -> None:
         """Check that the endpoint answers."""
@@ -84,7 +77,8 @@ class Endpoint:
             await self._within(PROBE, SPARQL_RESULTS)
         except QueryFailed as error:
             if error.kind != "invalid":  # It may know no ASK.
-                raise ExecutionUnavailable(f"{self.where}: {error.message}") from None
+                where = f"execute.endpoint: {shown_address(self._config)}"
+                raise ExecutionUnavailable(f"{where}: {error.message}") from None
 
     def _connect(self) -> httpx.AsyncClient:
         import httpx
@@ -112,16 +106,15 @@ class Endpoint:
         at = now()
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
         body = await self._within(self._prologue + query, accept, of_agent=of_agent)
-        read = partial(self._graph if is_graph else self._table, body)
-        output = await asyncio.to_thread(read) if len(body.data) > LARGE else read()
+        read = self._graph if is_graph else self._table
+        output = await asyncio.to_thread(read, body) if len(body.data) > LARGE else read(body)
         return Answer(output, body.media_type if is_graph else SPARQL_RESULTS, at)
 
-    def _graph(self, body: Body) -> str:
+    def _graph(self, body: _Body) -> str:
         """A graph as text, if it is one of not too many triples."""
-        media_type = body.media_type
+        media_type = body.media_type or "no media type"
         if media_type not in GRAPHS:
-            found = media_type or "no media type"
-            raise QueryFailed("unavailable", f"the endpoint returned {found}, not a graph")
+            raise QueryFailed("unavailable", f"the endpoint returned {media_type}, not a graph")
         try:
             text = body.data.decode()
             graph = read_dataset(Source(text, media_type, Budget(), lenient=False))
@@ -131,7 +124,7 @@ class Endpoint:
         self._check_count(len(graph.statements), body, "triples")
         return text
 
-    def _table(self, body: Body) -> str:
+    def _table(self, body: _Body) -> str:
         """Results as text, if they are SPARQL results of not too many rows."""
         try:
             document = read_document(body.data.decode())
@@ -143,14 +136,14 @@ class Endpoint:
         self._check_count(rows, body, "rows")
         return orjson.dumps(document).decode()
 
-    def _check_count(self, count: int, body: Body, what: str) -> None:
+    def _check_count(self, count: int, body: _Body, what: str) -> None:
         if count > self._config.max_rows:
             raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {what}")
         if count and f"{count}" == body.max_rows:
             message = f"{count:,} {what}, as many rows as X-SPARQL-MaxRows allows; there may be more"
             raise QueryFailed("truncated", message)
 
-    async def _within(self, query: str, accept: str, *, of_agent: bool = False) -> Body:
+    async def _within(self, query: str, accept: str, *, of_agent: bool = False) -> _Body:
         """Return the results; tries again while the endpoint is overloaded.
 
         A query of an agent is to blame if each attempt fails as it does when a query takes too long for the
@@ -184,55 +177,38 @@ class Endpoint:
             return error.kind == "invalid"
         return True
 
-    async def _timed(self, query: str, accept: str, seconds: float) -> Body:
+    async def _timed(self, query: str, accept: str, seconds: float) -> _Body:
         """Make one attempt, if it is answered in time."""
+        import httpx
+
         try:
             async with asyncio.timeout(seconds):
                 return await self._attempt(query, accept)
         except TimeoutError:
             raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
-
-    async def _attempt(self, query: str, accept: str) -> Body:
-        import httpx
-
-        assert self._client is not None  # noqa: S101
-        url = self._url
-        try:
-            for _ in range(MAX_REDIRECTS + 1):
-                data = {"query": query}
-                sent = self._client.stream("POST", url, data=data, headers={"Accept": accept})
-                async with sent as response:
-                    if response.is_redirect:
-                        url = self._redirected(url, response.headers.get("location", ""))
-                        continue
-                    headers = response.headers
-                    if response.status_code == 206 or (response.is_success and "x-sql-state" in headers):
-                        raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
-                    body = await self._read(response)
-                    if not response.is_success:
-                        raise self._failure(response, body)
-                    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-                    return Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
-            raise QueryFailed("unavailable", "it redirects again and again")
         except httpx.InvalidURL:
             raise QueryFailed("unavailable", "the address is invalid") from None
         except httpx.HTTPError as error:
-            raise _passing(f"it cannot be reached: {type(error).__name__}") from None
+            message = f"it cannot be reached: {type(error).__name__}"
+            raise QueryFailed("unavailable", message, wait=0) from None
 
-    def _redirected(self, url: str, location: str) -> str:
-        """The address to go to; only to the same host, as the request may hold secrets."""
-        try:
-            new = urljoin(url, location)
-            here, there = urlsplit(url), urlsplit(new)
-            is_same = here.hostname == there.hostname and (
-                (here.scheme, here.port) == (there.scheme, there.port)
-                or ((here.scheme, there.scheme) == ("http", "https") and there.port in {None, 443})
-            )
-        except ValueError:
-            is_same = False
-        if not is_same:
-            raise QueryFailed("unavailable", "it redirects to another host, which is not followed")
-        return new
+    async def _attempt(self, query: str, accept: str) -> _Body:
+        assert self._client is not None  # noqa: S101
+        url, data = self._url, {"query": query}
+        for _ in range(MAX_REDIRECTS + 1):
+            async with self._client.stream("POST", url, data=data, headers={"Accept": accept}) as response:
+                headers, status = response.headers, response.status_code
+                if response.is_redirect:
+                    url = _redirected(url, headers.get("location", ""))
+                    continue
+                if status == 206 or (response.is_success and "x-sql-state" in headers):
+                    raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
+                body = await self._read(response)
+                if not response.is_success:
+                    raise self._failure(status, retry_after(headers) or 0, body)
+                media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+                return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
+        raise QueryFailed("unavailable", "it redirects again and again")
 
     async def _read(self, response: httpx.Response) -> bytes:
         """The body, if it is not too long."""
@@ -245,23 +221,22 @@ class Endpoint:
                 raise QueryFailed("failed", f"it returns more than {self._config.max_bytes:,} bytes")
         return bytes(body)
 
-    def _failure(self, response: httpx.Response, body: bytes) -> QueryFailed:
+    def _failure(self, status: int, wait: float, body: bytes) -> QueryFailed:
         """The failure that a status code stands for. Servers explain invalid queries in plain text."""
-        status = response.status_code
         text = " ".join(body[:2000].decode(errors="replace").split())
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         said = f": {text}" if text and not text.startswith("<") else ""
         if status in OF_THE_QUERY:
             return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
-        if status in SUSPECT or status == 429:
-            wait = retry_after(response.headers) or 0
-            if wait > MAX_WAIT_SECONDS:
-                said = f" and asks to wait for {wait:.0f} s{said}"
-                return QueryFailed("unavailable", f"it answers HTTP {status}{said}")
-            return _passing(f"it answers HTTP {status}{said}", wait, is_suspect=status in SUSPECT)
-        advice = "; check headers, username and password" if status in {401, 403} else ""
-        return QueryFailed("unavailable", f"it answers HTTP {status}{advice}")
+        if status not in SUSPECT and status != 429:
+            said = "; check headers, username and password" if status in {401, 403} else ""
+        elif wait > MAX_WAIT_SECONDS:
+            said = f" and asks to wait for {wait:.0f} s{said}"
+        else:
+            message = f"it answers HTTP {status}{said}"
+            return QueryFailed("unavailable", message, wait=wait, is_suspect=status in SUSPECT)
+        return QueryFailed("unavailable", f"it answers HTTP {status}{said}")
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -283,6 +258,17 @@ def shown_address(config: ExecuteConfig) -> str:
     return str(getattr(config.endpoint, "written", config.endpoint))
 
 
-def _passing(message: str, wait: float = 0, *, is_suspect: bool = False) -> QueryFailed:
-    """A temporary failure."""
-    return QueryFailed("unavailable", message, wait=wait, is_suspect=is_suspect)
+def _redirected(url: str, location: str) -> str:
+    """The address to go to; only to the same host, as the request may hold secrets."""
+    try:
+        new = urljoin(url, location)
+        here, there = urlsplit(url), urlsplit(new)
+        is_upgrade = (here.scheme, there.scheme) == ("http", "https") and there.port in {None, 443}
+        is_same = here.hostname == there.hostname and (
+            is_upgrade or (here.scheme, here.port) == (there.scheme, there.port)
+        )
+    except ValueError:
+        is_same = False
+    if not is_same:
+        raise QueryFailed("unavailable", "it redirects to another host, which is not followed")
+    return new

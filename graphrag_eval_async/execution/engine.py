@@ -4,14 +4,16 @@ pyoxigraph cannot be interrupted: it has no limits of its own, overflows the sta
 and follows SERVICE. So it runs here, where a query can do no harm: with limited memory, without files or
 sockets to open, and with an alarm that ends the process if nobody else does.
 
-Frames on standard input and output are 4 bytes, the length in bytes, and as much MessagePack.
+Messages on standard input and output are 4 bytes, the length in bytes, and as much MessagePack.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -25,30 +27,19 @@ LENGTH = Struct(">I")
 BASE = "http://localhost/"
 """Base of relative IRIs in the graph and in queries."""
 
-STRING = "http://www.w3.org/2001/XMLSchema#string"
-
 GRACE_SECONDS = 5.0
 """Seconds after the limit at which the process ends itself, if its parent has not killed it."""
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The settings of a process.
+    """The graph, prefixes that queries need not declare, and the limits of one query."""
 
-    Attributes:
-        graph: path of the file; None for an empty graph.
-        prefixes: IRIs of prefixes that queries need not declare.
-        seconds: limit of the time of one query.
-        max_rows: limit of the rows or triples that it returns.
-        max_bytes: limit of the bytes that it returns.
-        max_memory_bytes: limit of the memory, besides the graph.
-    """
-
-    graph: str | None
+    graph: str | None  # Path of the file; None for an empty graph.
     prefixes: dict[str, str]
     seconds: float
     max_rows: int
     max_bytes: int
-    max_memory_bytes: int
+    max_memory_bytes: int  # Besides the graph.
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -72,52 +63,51 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # The parent handles Ctrl-C.
         signal.signal(number, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    setup = receive(source, Setup)
+    setup = _receive(source, Setup)
     if setup is None:
         return
     import pyoxigraph
 
     store = pyoxigraph.Store()
-    prefixes = dict(setup.prefixes)
     try:
-        if setup.graph is not None:
-            prefixes = _load(store, setup.graph) | prefixes
+        prefixes = _load(store, setup.graph) | setup.prefixes
     except (OSError, SyntaxError, ValueError) as error:
-        send(sink, Reply(kind="unavailable", message=_message(error)))
+        _send(sink, Reply(kind="unavailable", message=_message(error)))
         return
     _limit(setup.max_memory_bytes)
-    send(sink, Reply())
-    while (request := receive(source, Request)) is not None:
+    _send(sink, Reply())
+    while (request := _receive(source, Request)) is not None:
         _set_alarm(setup.seconds + GRACE_SECONDS)
         reply = _answer(store, request, prefixes, setup)
         _set_alarm(0)
-        send(sink, reply)
-
-
-def receive(source: BinaryIO, kind: Any) -> Any:
-    """Return what the next frame holds; None at the end of the input."""
-    head = source.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    [size] = LENGTH.unpack(head)
-    return msgspec.msgpack.decode(source.read(size), type=kind)
+        _send(sink, reply)
 
 
 def frame(message: Any) -> bytes:
-    """Return a frame that holds a message."""
+    """Return a message as it is sent."""
     data = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(data)) + data
 
 
-def send(sink: BinaryIO, message: Any) -> None:
+def _receive(source: BinaryIO, kind: Any) -> Any:
+    """The next message; None at the end of the input."""
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    return msgspec.msgpack.decode(source.read(*LENGTH.unpack(head)), type=kind)
+
+
+def _send(sink: BinaryIO, message: Any) -> None:
     sink.write(frame(message))
     sink.flush()
 
 
-def _load(store: Any, path: str) -> dict[str, str]:
+def _load(store: Any, path: str | None) -> dict[str, str]:
     """Load a file; returns the prefixes that it declares."""
     import pyoxigraph
 
+    if path is None:
+        return {}
     rdf_format = pyoxigraph.RdfFormat.from_extension(os.path.splitext(path)[1][1:].lower())
     parser = pyoxigraph.parse(path=path, format=rdf_format, base_iri=BASE)
     store.bulk_extend(_labelled(parser))
@@ -149,12 +139,9 @@ def _limit(memory_bytes: int) -> None:
     except ImportError:
         return
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 0}  # Open files stay open; no socket can be.
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
+    with suppress(OSError), open("/proc/self/statm", "rb") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
         limits[resource.RLIMIT_AS] = used + memory_bytes
-    except OSError:
-        pass
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -169,10 +156,9 @@ def _set_alarm(seconds: float) -> None:
 
 def _answer(store: Any, request: Request, prefixes: Mapping[str, str], setup: Setup) -> Reply:
     """Run a query; return its output, or how it failed."""
-    known = {**prefixes, **request.prefixes}
     try:
-        results = store.query(request.query, base_iri=BASE, prefixes=known)
-        return Reply() if request.parse else _written(results, setup)
+        results = store.query(request.query, base_iri=BASE, prefixes={**prefixes, **request.prefixes})
+        return Reply() if request.parse else Reply(_written(results, setup))
     except SyntaxError as error:
         return Reply(kind="invalid", message=_syntax(_message(error)))
     except MemoryError:
@@ -181,46 +167,35 @@ def _answer(store: Any, request: Request, prefixes: Mapping[str, str], setup: Se
         return Reply() if request.parse else Reply(kind="failed", message=_message(error))
 
 
-def _written(results: Any, setup: Setup) -> Reply:
-    """Results as text: SPARQL results in JSON, or N-Triples in a fixed order; or that there are too many."""
+class _Limited(io.BytesIO):
+    """Collects at most so many bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
+        self._max_bytes = max_bytes
+
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > self._max_bytes:
+            raise ValueError(f"it returns more than {self._max_bytes:,} bytes")
+        return super().write(data)
+
+
+def _written(results: Any, setup: Setup) -> str:
+    """Results as text: SPARQL results in JSON, or N-Triples in a fixed order."""
     import pyoxigraph
 
-    if isinstance(results, pyoxigraph.QueryBoolean):
-        return Reply(f'{{"head":{{}},"boolean":{str(bool(results)).lower()}}}')
-    found: list[Any] = []
-    size = 0
-    is_table = isinstance(results, pyoxigraph.QuerySolutions)
-    names = [variable.value for variable in results.variables] if is_table else []
-    for item in results:
-        if len(found) >= setup.max_rows:
-            what = f"{setup.max_rows:,} {'rows' if is_table else 'triples'}"
-            return Reply(kind="failed", message=f"it returns more than {what}")
-        row = {name: _term(value) for name in names if (value := item[name]) is not None}
-        found.append(row if is_table else f"{item} .")
-        size += len(str(found[-1]))
-        if size > setup.max_bytes:
-            return Reply(kind="failed", message=f"it returns more than {setup.max_bytes:,} bytes")
-    if not is_table:
-        return Reply("".join(f"{line}\n" for line in sorted(set(found))))
-    document = {"head": {"vars": names}, "results": {"bindings": found}}
-    return Reply(msgspec.json.encode(document).decode())
-
-
-def _term(term: Any) -> dict[str, Any]:
-    """A term in the form of SPARQL results in JSON."""
-    import pyoxigraph
-
-    if isinstance(term, pyoxigraph.NamedNode):
-        return {"type": "uri", "value": term.value}
-    if isinstance(term, pyoxigraph.BlankNode):
-        return {"type": "bnode", "value": term.value}
-    if isinstance(term, pyoxigraph.Triple):
-        return {"type": "literal", "value": str(term)}
-    written = {"type": "literal", "value": term.value}
-    if term.language:
-        return {**written, "xml:lang": term.language}
-    datatype = term.datatype.value
-    return written if datatype == STRING else {**written, "datatype": datatype}
+    sink = _Limited(setup.max_bytes)
+    if isinstance(results, pyoxigraph.QueryTriples):
+        results.serialize(sink, format=pyoxigraph.RdfFormat.N_TRIPLES)
+        lines = sorted(set(sink.getvalue().decode().split("\n")) - {""})
+        text, count, what = "".join(f"{line}\n" for line in lines), len(lines), "triples"
+    else:
+        results.serialize(sink, format=pyoxigraph.QueryResultsFormat.JSON)
+        text, what = sink.getvalue().decode(), "rows"
+        count = len(msgspec.json.decode(text).get("results", {}).get("bindings", ()))
+    if count > setup.max_rows:
+        raise ValueError(f"it returns more than {setup.max_rows:,} {what}")
+    return text
 
 
 def _syntax(message: str) -> str:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.execution.answer import Answer, Executed, QueryFailed, check_query, error_of
 from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
 from graphrag_eval_async.execution.engine import Setup
+from graphrag_eval_async.execution.outcomes import (
+    Answer,
+    Executed,
+    QueryFailed,
+    actual_queries,
+    check_query,
+    error_of,
+    facts_of,
+    prefixes_in,
+    reference_queries,
+)
 from graphrag_eval_async.execution.processes import Processes
-from graphrag_eval_async.execution.queries import actual_queries, facts_of, prefixes_in, reference_queries
 from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import ExecuteConfig
-    from graphrag_eval_async.execution.answer import Place
+    from graphrag_eval_async.execution.outcomes import Place
     from graphrag_eval_async.steps import PreparedStep
 
 CACHE_BYTES = 32 << 20
@@ -34,26 +41,16 @@ PARSERS = 2
 MAX_SLOW = 4
 """After so many queries of one response that took all their time, its others are not run, or not parsed."""
 
-SHORT = 5000
-"""Characters of a query whose facts are read on the event loop: a few milliseconds."""
-
 
 class Executing:
-    """Runs queries, or only parses them, as a configuration says.
-
-    Attributes:
-        config: where queries are run; None if they are only parsed.
-        checks: whether the agent's queries are parsed.
-    """
+    """Runs queries as `config` says; without one, it only parses them."""
 
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
         """Check that the packages are there."""
-        self.config = config
-        self.checks = checks
+        self.config, self._checks = config, checks
         needs = [("steps.check_queries", "pyoxigraph", "rdf")] if checks else []
         if config is not None:
-            package = "pyoxigraph" if config.endpoint is None else "httpx"
-            needs.append(("execute", package, "execute"))
+            needs.append(("execute", "pyoxigraph" if config.endpoint is None else "httpx", "execute"))
         problems = [
             f'{key}: needs the package {package}: pip install "graphrag-eval-async[{extra}]"'
             for key, package, extra in needs
@@ -67,21 +64,13 @@ class Executing:
         """Settings that change the results of equal data."""
         config = self.config
         if config is None:
-            return [self.checks]
+            return [self._checks]
         source = [config.endpoint, config.graph, sorted(config.prefixes.items())]
-        return [self.checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
+        return [self._checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
 
     def session(self) -> ExecutionSession:
         """Return a session for one stream."""
-        return ExecutionSession(self.config, checks=self.checks)
-
-
-@dataclass(slots=True)
-class _Asked:
-    """A query of agents that is running, and how many responses wait for it."""
-
-    task: asyncio.Task[Answer | QueryFailed]
-    waiting: int = 0
+        return ExecutionSession(self.config, checks=self._checks)
 
 
 class ExecutionSession:
@@ -109,78 +98,63 @@ class ExecutionSession:
         self._parsers = Processes(parsing, PARSERS, "steps.check_queries") if checks else None
         self._opening: asyncio.Task[None] | None = None
         self._expected: dict[str, asyncio.Task[Answer]] = {}
-        self._asked: dict[str, _Asked] = {}
-        self._running: set[asyncio.Task[Answer | QueryFailed]] = set()
-        self._cache: OrderedDict[str, Answer | QueryFailed] = OrderedDict()
+        self._running: dict[str, asyncio.Task[Answer | QueryFailed]] = {}
+        self._cache: dict[str, Answer | QueryFailed] = {}
         self._cached_bytes = 0
 
     async def run(
         self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
     ) -> Executed:
         """Run the reference queries that have not run yet, and the queries of a response."""
-        expected: dict[Place, Answer] = {}
-        error: str | None = None
-        queries = actual_queries(groups, steps)
-        references = reference_queries(groups)
+        queries, references = actual_queries(groups, steps), reference_queries(groups)
         if references or queries:
-            await self._open()
-        if self._engine is not None:
-            expected, error = await self._fetch(references)
-        runs = self._engine is not None and error is None and (self._config is None or self._config.actual)
-        succeeded = {i: query for i, query in queries.items() if steps[i].get("status") != "error"}
-        outcomes = await self._each(succeeded) if runs else {}
-        for index, outcome in outcomes.items():
-            if isinstance(outcome, QueryFailed) and outcome.kind == "unavailable" and error is None:
-                error = error_of(f"actual_steps[{index}]", outcome)
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._open(), name="graphrag-eval-async queries")
+            await asyncio.shield(self._opening)
+        expected, error = await self._fetch(references)
+        runs = self._config is not None and self._config.actual and error is None
+        succeeded = {i: query for i, query in queries.items() if runs and steps[i].get("status") != "error"}
+        outcomes = await self._outcomes(succeeded)
+        failed = {i: outcome for i, outcome in outcomes.items() if isinstance(outcome, QueryFailed)}
+        unavailable = (i for i, outcome in failed.items() if outcome.kind == "unavailable")
+        if (index := next(unavailable, None)) is not None:
+            error = error_of(f"actual_steps[{index}]", failed[index])
         invalid, facts = await self._check(queries, outcomes)
-        invalid = {index: text for index, text in invalid.items() if index not in outcomes} | {
-            index: outcome.message
-            for index, outcome in outcomes.items()
-            if isinstance(outcome, QueryFailed) and outcome.kind == "invalid"
-        }
+        invalid |= {i: outcome.message for i, outcome in failed.items() if outcome.kind == "invalid"}
         at = min((answer.at for answer in expected.values()), default=None)
         provenance = None if at is None else {**self._source, "at": at}
         return Executed(expected, outcomes, invalid, facts, error, provenance)
 
     async def _open(self) -> None:
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._start(), name="graphrag-eval-async queries")
-        await asyncio.shield(self._opening)
-
-    async def _start(self) -> None:
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.open()
 
     async def _fetch(self, queries: Mapping[Place, str]) -> tuple[dict[Place, Answer], str | None]:
-        """Return what the reference queries return, and why one of them has no answer."""
+        """Return what the reference queries return, and why one of them has no answer.
+
+        Each runs once, unless it was the endpoint that failed.
+        """
         expected: dict[Place, Answer] = {}
         for (group, index), query in queries.items():
+            if self._engine is None:
+                break
+            task = self._expected.get(query)
+            if task is None:
+                running = self._engine.run(query)
+                task = asyncio.create_task(running, name="graphrag-eval-async reference query")
+                self._expected[query] = task
             try:
-                expected[group, index] = await self._once(query)
+                expected[group, index] = await asyncio.shield(task)
             except QueryFailed as failed:
+                if failed.kind == "unavailable" and self._expected.get(query) is task:
+                    del self._expected[query]
                 return {}, error_of(f"reference_steps[{group}][{index}]", failed)
         return expected, None
 
-    async def _once(self, query: str) -> Answer:
-        """The answer to a reference query, which runs once, unless it was the endpoint that failed."""
-        assert self._engine is not None  # noqa: S101
-        task = self._expected.get(query)
-        if task is None:
-            task = self._expected[query] = asyncio.create_task(
-                self._engine.run(query), name="graphrag-eval-async reference query"
-            )
-        try:
-            return await asyncio.shield(task)
-        except QueryFailed as failed:
-            if failed.kind == "unavailable" and self._expected.get(query) is task:
-                del self._expected[query]
-            raise
-
-    async def _each(self, queries: Mapping[int, str]) -> dict[int, Answer | QueryFailed]:
+    async def _outcomes(self, queries: Mapping[int, str]) -> dict[int, Answer | QueryFailed]:
         """The outcomes of the agent's queries, equal ones run once."""
-        texts = dict.fromkeys(queries.values())
-        slow = 0
+        at_once, slow = asyncio.Semaphore(MAX_SLOW), 0
 
         async def outcome(text: str) -> Answer | QueryFailed:
             nonlocal slow
@@ -191,31 +165,20 @@ class ExecutionSession:
                 slow += isinstance(found, QueryFailed) and found.is_slow
                 return found
 
-        at_once = asyncio.Semaphore(MAX_SLOW)
         async with asyncio.TaskGroup() as tasks:
-            running = {text: tasks.create_task(outcome(text)) for text in texts}
+            running = {text: tasks.create_task(outcome(text)) for text in dict.fromkeys(queries.values())}
         return {index: running[text].result() for index, text in queries.items()}
 
     async def _outcome(self, query: str) -> Answer | QueryFailed:
         """The answer to an agent's query, or why it has none; a query that is running is not run again."""
-        known = self._cache.get(query)
-        if known is not None:
-            self._cache.move_to_end(query)
+        if (known := self._cache.get(query)) is not None:
             return known
-        asked = self._asked.get(query)
-        if asked is None:
+        task = self._running.get(query)
+        if task is None:
             task = asyncio.create_task(self._ask(query), name="graphrag-eval-async query")
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-            asked = self._asked[query] = _Asked(task)
-        asked.waiting += 1
-        try:
-            return await asyncio.shield(asked.task)
-        finally:
-            asked.waiting -= 1
-            if not asked.waiting:
-                del self._asked[query]
-                asked.task.cancel()
+            self._running[query] = task
+            task.add_done_callback(lambda _: self._running.pop(query, None))
+        return await asyncio.shield(task)
 
     async def _ask(self, query: str) -> Answer | QueryFailed:
         assert self._engine is not None and self._config is not None  # noqa: PT018, S101
@@ -227,55 +190,44 @@ class ExecutionSession:
         except QueryFailed as failed:
             outcome = failed.with_traceback(None)
         if isinstance(outcome, Answer) or outcome.kind == "invalid":
-            self._keep(query, outcome)
-        return outcome
-
-    def _keep(self, query: str, outcome: Answer | QueryFailed) -> None:
-        if query not in self._cache:
             self._cache[query] = outcome
             self._cached_bytes += _size(query, outcome)
-        while self._cached_bytes > CACHE_BYTES:
-            self._cached_bytes -= _size(*self._cache.popitem(last=False))
+            while self._cached_bytes > CACHE_BYTES:
+                oldest = next(iter(self._cache))
+                self._cached_bytes -= _size(oldest, self._cache.pop(oldest))
+        return outcome
 
     async def _check(
         self, queries: Mapping[int, str], outcomes: Mapping[int, Answer | QueryFailed]
     ) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
-        """Why queries do not parse, and what they consist of, by index of the step.
-
-        Those that returned something when they were run do parse.
-        """
+        """Why queries that were not run do not parse, and what all consist of, by index of the step."""
         invalid: dict[int, str] = {}
         facts: dict[int, dict[str, Any]] = {}
-        slow = 0
+        slow, time = 0, asyncio.get_running_loop().time
         for index, query in queries.items():
             if self._parsers is None or len(query) > MAX_QUERY_CHARACTERS:
                 continue
-            is_short = len(query) <= SHORT
-            facts[index] = facts_of(query) if is_short else await asyncio.to_thread(facts_of, query)
+            facts[index] = await asyncio.to_thread(facts_of, query)
             if slow >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
                 continue
-            if facts[index]["form"] == "UPDATE":
-                invalid[index] = facts[index]["error"] = "an update, not a query"
-                continue
-            began = asyncio.get_running_loop().time()
-            problem = await self._parsers.parse(query, prefixes_in(query))
-            slow += asyncio.get_running_loop().time() - began >= PARSE_SECONDS
-            if problem is not None and facts[index]["form"] is None:
-                problem = f"not a query: expected {', '.join(sorted(FORMS))}"
+            problem: str | None = "an update, not a query"
+            if facts[index]["form"] != "UPDATE":
+                began = time()
+                problem = await self._parsers.parse(query, prefixes_in(query))
+                slow += time() - began >= PARSE_SECONDS
+                if problem is not None and facts[index]["form"] is None:
+                    problem = f"not a query: expected {', '.join(sorted(FORMS))}"
             if problem is not None:
-                invalid[index] = facts[index]["error"] = problem
+                facts[index]["error"] = problem
+                invalid |= {} if index in outcomes else {index: problem}
         return invalid, facts
 
     async def aclose(self) -> None:
         """Stop all queries, and close connections and processes."""
-        tasks = [*self._expected.values(), *self._running, *filter(None, [self._opening])]
+        tasks = [*self._expected.values(), *self._running.values(), *filter(None, [self._opening])]
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-            for task in tasks:
-                if not task.cancelled():
-                    task.exception()  # Seen by those who waited for it, if anyone did.
+        await asyncio.gather(*tasks, return_exceptions=True)  # They were seen by those who waited for them.
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.aclose()

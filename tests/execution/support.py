@@ -7,15 +7,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import evaluate_stream
-from graphrag_eval_async.execution.processes import _Process
+from graphrag_eval_async.execution import processes
 
 if TYPE_CHECKING:
+    from asyncio.subprocess import Process
     from collections.abc import Iterable
     from pathlib import Path
 
     import pytest
 
-    from graphrag_eval_async.execution.engine import Reply, Request
 
 TURTLE = """\
 @prefix cim: <urn:cim#> .
@@ -68,12 +68,13 @@ class Clock:
 
 def hurry(monkeypatch: pytest.MonkeyPatch, seconds: float, *queries: str) -> None:
     """Give only queries that begin like one of these so little time; others get what they need."""
-    call = _Process.call
+    exchange = processes.exchange
 
-    async def timed(process: _Process, request: Request, limit: float) -> Reply:
-        return await call(process, request, seconds if request.query.startswith(queries) else limit)
+    async def timed(process: Process, message: Any, limit: float) -> Any:
+        text = getattr(message, "query", "")
+        return await exchange(process, message, seconds if text and text.startswith(queries) else limit)
 
-    monkeypatch.setattr(_Process, "call", timed)
+    monkeypatch.setattr(processes, "exchange", timed)
 
 
 def templates(*steps: dict[str, Any], count: int = 1) -> list[dict[str, Any]]:

@@ -152,7 +152,7 @@ async def test_what_is_not_run_scores_0_with_the_reason(tmp_path: Path) -> None:
 async def test_what_slips_through_cannot_open_a_socket(tmp_path: Path) -> None:
     """The process itself, without the checks before it."""
     from graphrag_eval_async.config import load_config
-    from graphrag_eval_async.execution.answer import QueryFailed
+    from graphrag_eval_async.execution.outcomes import QueryFailed
     from graphrag_eval_async.execution.session import ExecutionSession
     from tests.execution.server import EndpointServer
 
@@ -362,7 +362,7 @@ async def test_a_graph_that_vanishes_is_not_the_agents_fault(
 
 def test_the_page_has_the_limits() -> None:
     from graphrag_eval_async import ExecuteConfig
-    from graphrag_eval_async.execution.queries import MAX_QUERIES
+    from graphrag_eval_async.execution.outcomes import MAX_QUERIES
     from graphrag_eval_async.execution.session import CACHE_BYTES, PARSE_SECONDS
     from graphrag_eval_async.steps.tokens import MAX_QUERY_CHARACTERS
 
@@ -394,10 +394,10 @@ async def test_blank_nodes_have_the_same_labels_in_all_processes(tmp_path: Path)
 async def test_slow_queries_of_one_response_end_it_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = "SELECT * { ?a ?b ?c . " + " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20)) + " }"
+    slow = HOSTILE["cross join"]
     steps = [ran(f"{slow} # {i}")["actual_steps"][0] | {"id": f"c{i}"} for i in range(40)]
     hurry(monkeypatch, 0.5, slow)
-    settings = graph(tmp_path, max_in_flight=4, max_rows=10**9)
+    settings = graph(tmp_path, max_in_flight=4)
     [result] = await results_of([{"question_id": "q0", "actual_steps": steps}], settings)
     errors = [step.get("execution_error", "") for step in result["actual_steps"]]
     assert sum("not run, as" in error for error in errors) >= 30

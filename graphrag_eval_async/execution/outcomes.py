@@ -1,4 +1,4 @@
-"""The outcomes of running queries."""
+"""Which queries are run, what they return, and what that adds to steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
+from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
+from graphrag_eval_async.records.shapes import GRAPHS, TABLES
+from graphrag_eval_async.steps.queries import query_of, read_query
+from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of, mentions, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.steps import PreparedStep
+
+MAX_QUERIES = 50
+"""Maximum queries of one response that are run or parsed: the last ones."""
+
+MAX_LISTED = 50
+"""Maximum predicates, classes and other IRIs listed in `query_facts`, of each."""
 
 MAX_MESSAGE = 500
 """Maximum characters kept of an error's text, which may quote the query."""
@@ -23,15 +34,12 @@ Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavaila
 """How a query failed: "invalid", it does not parse; "refused", it could fetch or change things; "failed", it
 took too long or returned too much; "truncated", only a part came; "unavailable", which is not its fault."""
 
+Place: TypeAlias = tuple[int, int]
+"""The indices of the group of a reference step, and of the step in it."""
+
 
 class Answer(NamedTuple):
-    """What a query returned.
-
-    Attributes:
-        output: SPARQL results or a graph, as text.
-        media_type: what `output` is.
-        at: when, in UTC.
-    """
+    """What a query returned: SPARQL results or a graph as text, its media type, and when, in UTC."""
 
     output: str
     media_type: str
@@ -41,12 +49,8 @@ class Answer(NamedTuple):
 class QueryFailed(Exception):  # noqa: N818
     """A query has no answer. Agents write such queries, so it is caught, and the result says it.
 
-    Attributes:
-        kind: how it failed.
-        message: what happened.
-        wait: seconds before another attempt, which may succeed; None if it cannot.
-        is_suspect: whether the endpoint fails as it does if a query takes too long for it.
-        is_slow: whether it took all the time that it may take.
+    `wait` is the seconds before another attempt, None if that cannot succeed; `is_suspect` says whether the
+    endpoint fails as if the query took too long for it; `is_slow`, whether it took all the time it may take.
     """
 
     def __init__(
@@ -64,9 +68,50 @@ class QueryFailed(Exception):  # noqa: N818
         super().__init__(f"{kind}: {self.message}")
 
 
+def error_of(place: str, failed: QueryFailed) -> str:
+    """Return the `execution_error` of a result; it begins with the kind of failure."""
+    kind = "invalid_request" if failed.kind == "invalid" else failed.kind
+    return f"{kind}: {place}: {failed.message}"
+
+
 def now() -> str:
     """Return the time in UTC, to the second, in ISO 8601 format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def reference_queries(groups: Sequence[Sequence[PreparedStep]]) -> dict[Place, str]:
+    """Return the queries that give expected outputs."""
+    return {
+        (group_index, index): query
+        for group_index, group in enumerate(groups)
+        for index, step in enumerate(group)
+        if (query := _query_to_run(step.step)) is not None
+    }
+
+
+def actual_queries(
+    groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
+) -> dict[int, str]:
+    """Return the queries of the steps that match reference steps with queries, by index of the step."""
+    names = {
+        name
+        for group in groups
+        for step in group
+        if step.step.get("output_media_type") in (*TABLES, *GRAPHS) or _query_to_run(step.step) is not None
+        for name in step.names
+    }
+    texts = ((index, query_of(step)) for index, step in enumerate(steps) if step.get("name") in names)
+    return dict([(index, text) for index, text in texts if text is not None][-MAX_QUERIES:])
+
+
+def _query_to_run(step: Mapping[str, Any]) -> str | None:
+    """The `reference_query`, or the query in the arguments if the output is the result of a query."""
+    reference, media_type = step.get(REFERENCE_QUERY), step.get("output_media_type")
+    if isinstance(reference, str):
+        return reference
+    if media_type not in (*TABLES, *GRAPHS) or (text := query_of(step)) is None:
+        return None
+    return text if form_of(text) in (FORMS - GRAPH_FORMS if media_type in TABLES else GRAPH_FORMS) else None
 
 
 def check_query(query: str, *, allow_from: bool) -> None:
@@ -84,10 +129,17 @@ def check_query(query: str, *, allow_from: bool) -> None:
         raise QueryFailed("refused", "FROM is not allowed: it may make the server fetch addresses")
 
 
-Place = tuple[int, int]
-"""The indices of the group of a reference step, and of the step in it."""
+def facts_of(query: str) -> dict[str, Any]:
+    """Return the form of a query, and its predicates, classes and other IRIs."""
+    read = read_query(query)
+    listed = {key: iris[:MAX_LISTED] for key, iris in read.vocabulary().items()}
+    return {"form": read.form, **listed}
 
-_KINDS = {"invalid": "invalid_request"}
+
+def prefixes_in(query: str) -> dict[str, str]:
+    """Return an IRI for each prefix in a query. Many servers know some, so a query need not declare them."""
+    prefixes = {token.text.partition(":")[0] for token in tokens(query) if token.kind == "name"}
+    return {prefix: f"urn:prefix:{prefix}:" for prefix in prefixes}
 
 
 class Executed(msgspec.Struct, frozen=True):
@@ -113,33 +165,27 @@ class Executed(msgspec.Struct, frozen=True):
         """Return the reference steps, with the expected outputs that were fetched."""
         steps = [[*group] for group in groups]
         for (group, index), answer in self.expected.items():
-            steps[group][index] = {
-                **steps[group][index],
-                "output": answer.output,
-                "output_media_type": answer.media_type,
-                "executed_at": answer.at,
-            }
+            step = steps[group][index]
+            steps[group][index] = {**step, **_fetched(answer), "executed_at": answer.at}
         return steps
 
     def actual_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the steps to score, with the outputs that their queries return now."""
         replaced = [*steps]
-        own: dict[str, Any]
         for index, outcome in self.actual.items():
+            own: dict[str, Any] = {"output": None, "status": "error", "error": str(outcome)}
             if isinstance(outcome, Answer):
-                own = {"output": outcome.output, "output_media_type": outcome.media_type, "status": "success"}
-            else:
-                own = {"output": None, "status": "error", "error": str(outcome)}
+                own = {"status": "success", **_fetched(outcome)}
             replaced[index] = {**steps[index], **own}
         return replaced
 
     def judged_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the steps to judge: an answer comes from what the agent saw, so that recorded outputs count.
+        """Return the steps to judge: those without an output get what their queries return now.
 
-        Steps without an output get what their queries return now.
+        An answer comes from what the agent saw, so recorded outputs count.
         """
         return [
-            {**step, "output": outcome.output, "output_media_type": outcome.media_type}
+            {**step, **_fetched(outcome)}
             if step.get("output") is None and isinstance(outcome := self.actual.get(index), Answer)
             else step
             for index, step in enumerate(steps)
@@ -147,18 +193,14 @@ class Executed(msgspec.Struct, frozen=True):
 
     def additions(self) -> dict[int, dict[str, Any]]:
         """Return the keys that actual steps get in the result, by index of the step."""
-        keys: dict[int, dict[str, Any]] = {}
-        for index, facts in self.facts.items():
-            keys.setdefault(index, {})["query_facts"] = facts
+        keys: dict[int, dict[str, Any]] = {i: {"query_facts": facts} for i, facts in self.facts.items()}
         for index, outcome in self.actual.items():
+            more = {"execution_error": str(outcome)}
             if isinstance(outcome, Answer):
                 more = {"executed_at": outcome.at, "executed_output": outcome.output}
-            else:
-                more = {"execution_error": str(outcome)}
             keys.setdefault(index, {}).update(more)
         return keys
 
 
-def error_of(place: str, failed: QueryFailed) -> str:
-    """Return the `execution_error` of a result; it begins with the kind of failure."""
-    return f"{_KINDS.get(failed.kind, failed.kind)}: {place}: {failed.message}"
+def _fetched(answer: Answer) -> dict[str, str]:
+    return {"output": answer.output, "output_media_type": answer.media_type}
