@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyoxigraph
 
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.graphs.comparison import isomorphic
 from graphrag_eval_async.steps.graphs.reading import Source, read_dataset
-from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable

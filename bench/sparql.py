@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.formats.results import results_of
-from graphrag_eval_async.steps.sparql.budget import Budget
-from graphrag_eval_async.steps.sparql.comparison import compare, prepare_reference
-from graphrag_eval_async.steps.sparql.partial import compare_in_part
+from graphrag_eval_async.steps.tables.comparison import agree, prepare_reference
+from graphrag_eval_async.steps.tables.partial import compare_in_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ def score(expected: bytes, actual: bytes, *, ignore_duplicates: bool = True) -> 
         results, required_columns=required, ordered=False, ignore_duplicates=ignore_duplicates
     )
     try:
-        return compare(reference, results_of(read_document(actual)), Budget())
+        return float(agree(reference, results_of(read_document(actual)), Budget()))
     except ComparisonBudgetExceeded:
         return None
 
@@ -60,7 +60,7 @@ def score_in_part(expected: bytes, actual: bytes) -> float:
     results = results_of(read_document(expected))
     required = [column.name for column in results.columns][:REQUIRED]
     reference = prepare_reference(results, required_columns=required, ordered=False, ignore_duplicates=True)
-    return compare_in_part(reference, results_of(read_document(actual)), Budget()).f1
+    return compare_in_part(reference, results_of(read_document(actual)), Budget()).score
 
 
 def shuffled(table: Table, rng: random.Random) -> Table:

@@ -33,8 +33,8 @@ from graphrag_eval_async.reference import (
     load_reference,
 )
 from graphrag_eval_async.steps import (
-    QUICK_COMPARISONS,
-    QUICK_SEARCH_STEPS,
+    QUICK_STEPS,
+    STEPS,
     Budget,
     Facts,
     check_step,
@@ -264,8 +264,7 @@ class Evaluator:
         if question.size >= LARGE_BYTES or is_large(record):
             return None
         try:
-            budget = Budget(QUICK_SEARCH_STEPS, QUICK_COMPARISONS)
-            return self.score(response, sample, budget, quick=True)
+            return self.score(response, sample, self._budget(quick=True))
         except ComparisonBudgetExceeded:
             return None
 
@@ -273,7 +272,7 @@ class Evaluator:
         self, response: Response, sample: int | None, executed: Executed | None = None
     ) -> Evaluation:
         """Evaluate a response in a thread; a cancellation ends it. `executed` are its queries' results."""
-        budget = Budget()
+        budget = self._budget()
         return await run_in_thread(partial(self.score, response, sample, budget, executed), budget.stop)
 
     def score(
@@ -282,10 +281,8 @@ class Evaluator:
         sample: int | None,
         budget: Budget | None = None,
         executed: Executed | None = None,
-        *,
-        quick: bool = False,
     ) -> Evaluation:
-        """Evaluate a response in this thread; `quick` work may raise `ComparisonBudgetExceeded`."""
+        """Evaluate a response in this thread; a quick budget may raise `ComparisonBudgetExceeded`."""
         question = response.question or self.reference.questions[response.question_id]
         if self._names and not self._known.issuperset(response.usable):
             rename_steps(response, self._known, self._names)
@@ -296,7 +293,7 @@ class Evaluator:
         answer = answer_state(response.fields.get("actual_answer"))
         evaluation.is_answered = answer == ANSWERED
         if question.data is not None:
-            self._score_steps(evaluation, budget or Budget(), quick=quick, executed=executed)
+            self._score_steps(evaluation, budget or self._budget(), executed)
             if evaluation.facts is not None:
                 evaluation.failure = failure_of(evaluation.facts)
         if steps:
@@ -319,9 +316,10 @@ class Evaluator:
         steps = () if response.failed else response.fields.get("actual_steps") or ()
         return await session.run(self._prepared[question.id].groups, steps)
 
-    def _score_steps(
-        self, evaluation: Evaluation, budget: Budget, *, quick: bool, executed: Executed | None
-    ) -> None:
+    def _budget(self, *, quick: bool = False) -> Budget:
+        return Budget(QUICK_STEPS if quick else STEPS, quick=quick, strict_types=self._strict_types)
+
+    def _score_steps(self, evaluation: Evaluation, budget: Budget, executed: Executed | None) -> None:
         """Compare the steps of a response with the reference steps of its question."""
         question, response = evaluation.question, evaluation.response
         assert question is not None and response is not None  # noqa: PT018, S101
@@ -339,15 +337,14 @@ class Evaluator:
             return
         if evaluation.execution_error is not None:
             return
-        budget.strict_types = self._strict_types
         invalid = () if executed is None else executed.invalid
         scored = score_steps(
-            prepared.groups, compared, budget, mode=self._mode, quick=quick, usable=usable, invalid=invalid
+            prepared.groups, compared, budget, mode=self._mode, usable=usable, invalid=invalid
         )
         evaluation.score, evaluation.facts, evaluation.errors = scored.score, scored.facts, scored.errors
         evaluation.matches, evaluation.diffs = scored.matches, scored.diffs
         if prepared.has_query:
-            queries = compare_queries(prepared.groups, compared, scored.matches, quick=quick)
+            queries = compare_queries(prepared.groups, compared, scored.matches, quick=budget.quick)
             evaluation.similarity, evaluation.similarities = queries.mean, queries.each
             if queries.error is not None:
                 evaluation.errors = (*scored.errors, queries.error)

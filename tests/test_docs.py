@@ -39,9 +39,9 @@ from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES
 from graphrag_eval_async.sources import logs, receiving, remote
 from graphrag_eval_async.sources.lines import MAX_DOCUMENT_BYTES
 from graphrag_eval_async.steps import differences
+from graphrag_eval_async.steps.budget import STEPS
 from graphrag_eval_async.steps.graphs import reading
-from graphrag_eval_async.steps.sparql import partial
-from graphrag_eval_async.steps.sparql.budget import EXACT_PAIRING_STEPS, SEARCH_STEPS
+from graphrag_eval_async.steps.tables import partial
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from graphrag_eval_async.stream.agent import MAX_CONCURRENCY
 from graphrag_eval_async.threads import CLOSING_SECONDS
@@ -87,12 +87,9 @@ DEFAULTS = {
     "length of a request, as sent and decompressed": size(MAX_LINE_BYTES),
     "time for the body of a request": f"{receiving.BODY_SECONDS:g} s",
     "depth of a history; of an attribute of a span": f"{plain.MAX_DEPTH}; {plain.MAX_ATTRIBUTE_DEPTH}",
-    "work of comparing the steps of one response": f"{SEARCH_STEPS:,} cells or so",
+    "work of comparing the steps of one response": f"{STEPS:,} cells or so",
     "work of finding the best pairing of columns for [partial credit](scoring.md#partial-credit)": (
         f"{partial.SEARCH_STEPS:,} cells or so"
-    ),
-    "work of finding the best pairing of rows for partial credit, in one response": (
-        f"{EXACT_PAIRING_STEPS:,} cells or so"
     ),
     "differences of a step in `diff`": (
         f"{differences.MAX_DIFFERENCES}, of values of {differences.MAX_TEXT} characters and rows of "

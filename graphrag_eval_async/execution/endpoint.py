@@ -15,9 +15,9 @@ from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.judge.refusals import retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.graphs.reading import Source, read_dataset
-from graphrag_eval_async.steps.sparql.budget import Budget
 from graphrag_eval_async.steps.tokens import form_of
 from graphrag_eval_async.version import version
 

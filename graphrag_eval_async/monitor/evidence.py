@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from graphrag_eval_async.steps.formats.results import SparqlResults
-    from graphrag_eval_async.steps.sparql.columns import Column
+    from graphrag_eval_async.steps.tables.columns import Column
 
 ROWS, COLUMNS, DOCUMENTS = 50, 12, 20
 """How much of a table or a list is shown."""
@@ -312,8 +312,9 @@ def _partners(wanted: Sequence[Column], offered: Sequence[Column]) -> dict[str, 
     free = [column for column in offered if column.name not in partners]
     for column in wanted:
         if column.name not in partners and free:
-            best = max(free, key=lambda other, column=column: len(other.distinct & column.distinct))  # type: ignore[misc]
-            if best.distinct & column.distinct:
+            values = {*column.values}
+            best = max(free, key=lambda other, values=values: len(values.intersection(other.values)))  # type: ignore[misc]
+            if not values.isdisjoint(best.values):
                 partners[column.name] = best
                 free.remove(best)
     return partners
@@ -324,11 +325,12 @@ def _marks(
 ) -> dict[str, list[str]]:
     """The mark of each cell, by column, for the rows that the other table does not have."""
     rows = {*zip(*(other.values for other in others), strict=True)}
+    known = [{*other.values} for other in others]
     marks = {column.name: [""] * results.row_count for column in columns}
     for row, values in enumerate(zip(*(column.values for column in columns), strict=True)):
         if values not in rows:
-            cells = zip(columns, values, others, strict=True)
-            strange = [column.name for column, value, other in cells if value not in other.distinct]
+            cells = zip(columns, values, known, strict=True)
+            strange = [column.name for column, value, other in cells if value not in other]
             for name in strange or marks:
                 marks[name][row] = mark
     return marks

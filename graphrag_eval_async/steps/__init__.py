@@ -1,5 +1,6 @@
 """Scoring an agent's steps against the reference's: pure, synchronous, one comparator per module."""
 
+from graphrag_eval_async.steps.budget import QUICK_STEPS, STEPS, Budget
 from graphrag_eval_async.steps.comparators import (
     Comparator,
     PreparedStep,
@@ -13,11 +14,10 @@ from graphrag_eval_async.steps.failure import Facts, failure_of, right_answer
 from graphrag_eval_async.steps.matching import StepsScore, score_steps, usable_names
 from graphrag_eval_async.steps.queries import compare_queries, sparql_of
 from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
-from graphrag_eval_async.steps.sparql.budget import QUICK_COMPARISONS, QUICK_SEARCH_STEPS, Budget
 
 __all__ = [
-    "QUICK_COMPARISONS",
-    "QUICK_SEARCH_STEPS",
+    "QUICK_STEPS",
+    "STEPS",
     "Budget",
     "Comparator",
     "Facts",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.records.shapes import CSV, plain_type
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import Table, read_table, steps_to_read
 from graphrag_eval_async.steps.formats.results import results_of
 from graphrag_eval_async.steps.graphs.reading import Graph, Source, read_dataset
-from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping

@@ -22,15 +22,14 @@ from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
 from graphrag_eval_async.steps.differences import Agreement
+from graphrag_eval_async.steps.formats.plain import are_plain
 from graphrag_eval_async.steps.formats.reading import results_in
 from graphrag_eval_async.steps.graphs.step import GraphStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
-from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COPIED_VALUE
-from graphrag_eval_async.steps.sparql.comparison import check_required
-from graphrag_eval_async.steps.sparql.plain import are_plain
-from graphrag_eval_async.steps.sparql.step import SparqlStep
+from graphrag_eval_async.steps.tables.comparison import check_required
+from graphrag_eval_async.steps.tables.step import SparqlStep
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 from graphrag_eval_async.steps.tokens import FORMS, form_of
 
@@ -156,10 +155,10 @@ def _not_fetched(_actual: ActualStep) -> Agreement:
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Compare:
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
-    cost = _count_values(step) * STEPS_PER_COPIED_VALUE
+    cost = _count_values(step) * _STEPS_PER_COPIED_VALUE
 
     def compare(actual: ActualStep) -> Agreement:
-        actual.budget.pay(cost)
+        actual.budget.spend(cost)
         try:
             return Agreement(_checked(comparator(copy_json(step), copy_json(actual.step))))
         except Exception as error:
@@ -192,6 +191,8 @@ _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
     **dict.fromkeys(GRAPHS, GraphStep),
 }
 """By media type, the comparators that also give partial credit."""
+
+_STEPS_PER_COPIED_VALUE = 4
 
 _JSON = ("application/json", None)
 """Media types of outputs that are SPARQL results if they have the keys of such results."""

@@ -13,9 +13,9 @@ from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.budget import STEPS_PER_COMPARISON, Budget
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement
 from graphrag_eval_async.steps.failure import Facts, other_form
-from graphrag_eval_async.steps.sparql.budget import STEPS_PER_COMPARISON, Budget
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -57,7 +57,6 @@ def score_steps(
     budget: Budget | None = None,
     *,
     mode: Literal["last", "all"],
-    quick: bool = False,
     usable: Sequence[str | None] | None = None,
     invalid: Container[int] = (),
 ) -> StepsScore:
@@ -75,12 +74,11 @@ def score_steps(
     indices of actual steps whose queries do not parse.
 
     Raises:
-        ComparisonBudgetExceeded: only if `quick`: the comparisons take more than the budget; without `quick`,
-            those that cannot be paid score 0 then, and `errors` says so.
+        ComparisonBudgetExceeded: only if the budget is quick: the comparisons take more. Otherwise those that
+            cannot be paid score 0, and `errors` says so.
     """
     usable = usable_names(actual_steps) if usable is None else usable
     budget = budget or Budget()
-    budget.quick = quick
     matcher = _Matcher(actual_steps, usable, budget)
     shares = []
     end = len(actual_steps)
@@ -168,9 +166,7 @@ class _Matcher:
         budget, key = self.budget, (*place, index)
         found = _NONE
         try:
-            budget.free -= 1
-            if budget.free < 0 or budget.stopped:
-                budget.spend(STEPS_PER_COMPARISON)
+            budget.spend(STEPS_PER_COMPARISON)
             actual = self.actual.get(index)
             if actual is None:
                 actual = self.actual[index] = ActualStep(self.actual_steps[index], budget)

@@ -72,7 +72,7 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Compare:
         raise MalformedStep("output: must be a list of one or more documents, each with an id")
 
     def compare(actual: ActualStep) -> Agreement:
-        actual.budget.pay(len(relevant))
+        actual.budget.spend(len(relevant))
         score = 0.0
         with suppress(MalformedStep, UsageError):
             k = read_whole_number(read_args(actual.step), "k")

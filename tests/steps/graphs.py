@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.graphs.comparison import isomorphic
 from graphrag_eval_async.steps.graphs.reading import Source, read_dataset, read_union
-from graphrag_eval_async.steps.sparql.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

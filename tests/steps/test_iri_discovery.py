@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
-from graphrag_eval_async.steps.sparql.budget import Budget
 from tests.cases import each
 
 IRI = "urn:x:1"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps import PreparedStep, StepsScore, prepare_step, score_steps
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts
-from graphrag_eval_async.steps.sparql.budget import Budget
 from tests.cases import each
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_an_exhausted_budget_scores_zero_and_is_reported() -> None:
         ),
     )
     with pytest.raises(ComparisonBudgetExceeded):
-        score_steps([[step]], [act("2", "q")], mode="last", quick=True)
+        score_steps([[step]], [act("2", "q")], Budget(quick=True), mode="last")
 
 
 def test_base_exceptions_and_bugs_propagate() -> None:
@@ -250,8 +250,8 @@ def test_with_partial_credit_only_1_is_a_full_match() -> None:
 def test_partial_credit_stops_comparing_when_the_budget_is_spent() -> None:
     step = graded({"low": 0.2, "best": 0.7})
     actual = [act("best"), *[act("low")] * 30]
-    scored = score_steps([[step]], actual, Budget(0), mode="last")
+    scored = score_steps([[step]], actual, Budget(2000), mode="last")
     assert scored.score == 0.2
     assert "budget" in scored.errors[0]
     with pytest.raises(ComparisonBudgetExceeded):
-        score_steps([[step]], actual, Budget(0), mode="last", quick=True)
+        score_steps([[step]], actual, Budget(2000, quick=True), mode="last")

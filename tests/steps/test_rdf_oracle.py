@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.graphs.comparison import isomorphic, overlap
-from graphrag_eval_async.steps.sparql.budget import Budget
 from tests.steps.graphs import read, turtle
 
 if TYPE_CHECKING:

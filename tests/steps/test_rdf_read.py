@@ -11,8 +11,8 @@ import pytest
 from graphrag_eval_async.errors import MalformedStep, ReferenceDataError
 from graphrag_eval_async.records.shapes import GRAPHS
 from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.graphs.comparison import isomorphic
-from graphrag_eval_async.steps.sparql.budget import Budget
 from tests.steps.graphs import PREFIXES, read, same, turtle
 
 GRAPH = turtle(":a :p [ :q 5, 'x'@en ; :r true ]", "_:n :q 1.5", ":a :list (1 2)")

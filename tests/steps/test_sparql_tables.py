@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Evaluator
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps import QUICK_SEARCH_STEPS, Budget, failure_of, prepare_step, score_steps
+from graphrag_eval_async.steps import QUICK_STEPS, Budget, failure_of, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.formats.reading import read_table
 from tests.steps.test_sparql_oracle import XSD, encode, literal, number, oracle
@@ -36,9 +36,7 @@ NAMES = ["t", "name", "age"]
 def score(expected: str, output: Any, *, strict: bool = False, **options: Any) -> tuple[float, str]:
     step = {"name": "q", "output": expected, "output_media_type": SPARQL, **options}
     actual = {"name": "q", "status": "success", "output": output}
-    budget = Budget()
-    budget.strict_types = strict
-    scored = score_steps([[prepare_step(step)]], [actual], budget, mode="last")
+    scored = score_steps([[prepare_step(step)]], [actual], Budget(strict_types=strict), mode="last")
     assert all(" against actual_steps[0]: output: " in error for error in scored.errors)
     assert not (scored.score and scored.errors)
     return scored.score, failure_of(scored.facts)
@@ -391,7 +389,7 @@ def test_large_tables_are_not_read_on_an_event_loop(output: Any) -> None:
     step = prepare_step({"name": "q", "output": encode(ROWS, NAMES), "output_media_type": SPARQL})
     actual = {"name": "q", "status": "success", "output": output}
     with pytest.raises(ComparisonBudgetExceeded):
-        score_steps([[step]], [actual], Budget(QUICK_SEARCH_STEPS), mode="last", quick=True)
+        score_steps([[step]], [actual], Budget(QUICK_STEPS, quick=True), mode="last")
     assert score_steps([[step]], [actual], mode="last").score == 0
 
 

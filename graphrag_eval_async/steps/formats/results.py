@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import count, repeat
+from itertools import repeat
 from operator import attrgetter
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.sparql.columns import Column, values_of
+from graphrag_eval_async.steps.tables.columns import Column, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-_PLAIN = {str, NoneType}
 
 _VALUE, _DATATYPE = attrgetter("value"), attrgetter("datatype")
 
@@ -70,7 +67,6 @@ class SparqlResults:
     boolean: bool | None = None
     flaw: str | None = None
     has_blanks: bool = False
-    _distinct: SparqlResults | None = field(default=None, init=False)
     _blanked: SparqlResults | None = field(default=None, init=False)
 
     def named(self, names: Iterable[str]) -> list[Column]:
@@ -78,20 +74,11 @@ class SparqlResults:
         columns = {column.name: column for column in self.columns}
         return [columns[name] for name in names if name in columns]
 
-    def distinct(self) -> SparqlResults:
-        """The results without repeated rows, computed on first use. There must be columns."""
-        if self._distinct is None:
-            cells = (column.cells() if column.types - _PLAIN else column.texts for column in self.columns)
-            rows = dict(zip(zip(*cells, strict=True), count())).values()
-            columns = [column.at(rows) for column in self.columns]
-            self._distinct = SparqlResults(self.variables, columns, len(rows))
-        return self._distinct
-
     def blanked(self) -> SparqlResults:
         """The results with empty texts unbound, as CSV has them, computed on first use."""
         if self._blanked is None:
             columns = [column.blanked() if "" in column.texts else column for column in self.columns]
-            bound = [column for column in columns if column.types != {NoneType}]
+            bound = [column for column in columns if any(text is not None for text in column.texts)]
             changed = any(one is not other for one, other in zip(columns, self.columns, strict=True))
             self._blanked = replace(self, columns=bound) if changed else self
         return self._blanked

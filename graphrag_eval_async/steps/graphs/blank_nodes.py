@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.steps.sparql.budget import Budget
+    from graphrag_eval_async.steps.budget import Budget
 
 # Strings are matched so that nothing within them is.
 # A text without an end takes all that follows, so that its end is looked for only once.

@@ -11,14 +11,14 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.differences import first_of_each
 from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
-from graphrag_eval_async.steps.sparql.columns import values_of
+from graphrag_eval_async.steps.tables.columns import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.graphs.reading import Graph
-    from graphrag_eval_async.steps.sparql.budget import Budget
 
 MAX_STATEMENT = 500
 """Maximum characters of a statement listed as different."""

@@ -25,7 +25,7 @@ from graphrag_eval_async.steps.formats.reading import without_fence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphrag_eval_async.steps.sparql.budget import Budget
+    from graphrag_eval_async.steps.budget import Budget
 
 INSTALL = "pip install 'graphrag-eval-async[rdf]'"
 

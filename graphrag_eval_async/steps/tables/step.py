@@ -9,21 +9,20 @@ from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import is_same_table, results_of
-from graphrag_eval_async.steps.sparql.comparison import (
+from graphrag_eval_async.steps.tables.comparison import (
+    agree,
     agree_but_for_order,
-    compare,
     lacks_columns,
     prepare_reference,
 )
-from graphrag_eval_async.steps.sparql.differences import Differences
-from graphrag_eval_async.steps.sparql.partial import compare_in_part
+from graphrag_eval_async.steps.tables.partial import compare_in_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphrag_eval_async.steps.formats.reading import Table
     from graphrag_eval_async.steps.formats.results import SparqlResults
-    from graphrag_eval_async.steps.sparql.comparison import SparqlReference
+    from graphrag_eval_async.steps.tables.comparison import Reference
 
 
 class SparqlStep:
@@ -35,8 +34,8 @@ class SparqlStep:
         self._step = step
         self._is_partial = partial
         self._table: Table | None = None
-        self._reference: SparqlReference | None = None
-        self._blanked: SparqlReference | None = None
+        self._reference: Reference | None = None
+        self._blanked: Reference | None = None
 
     def table(self) -> Table:
         if self._table is None:
@@ -44,7 +43,7 @@ class SparqlStep:
             self._table = read_output(self._step, lambda output: read_reference(output, media_type))
         return self._table
 
-    def reference(self) -> SparqlReference:
+    def reference(self) -> Reference:
         if self._reference is None:
             table = self.table()
             try:
@@ -55,7 +54,7 @@ class SparqlStep:
             self._reference = self._prepared(results)
         return self._reference
 
-    def _prepared(self, results: SparqlResults) -> SparqlReference:
+    def _prepared(self, results: SparqlResults) -> Reference:
         step = self._step
         return prepare_reference(
             results,
@@ -64,7 +63,7 @@ class SparqlStep:
             ignore_duplicates=step.get("ignore_duplicates") is not False,
         )
 
-    def sides(self, actual: ActualStep) -> tuple[SparqlReference, SparqlResults]:
+    def sides(self, actual: ActualStep) -> tuple[Reference, SparqlResults]:
         """The reference and the actual results, with empty texts unbound if either cannot tell them apart."""
         reference, results = self.reference(), actual.results(strict=self.table().typed)
         if not (reference.results.has_blanks or results.has_blanks):
@@ -85,22 +84,17 @@ class SparqlStep:
             return Agreement(1.0)
         reference, results = self.sides(actual)
         if self._is_partial:
-            agreement = compare_in_part(reference, results, actual.budget)
-            score = agreement.f1
+            found = compare_in_part(reference, results, actual.budget)
         else:
-            score = compare(reference, results, actual.budget)
-        if score == 1 or reference.results.boolean is not None or results.boolean is not None:
-            return Agreement(score)
-        reason = None
+            found = Agreement(float(agree(reference, results, actual.budget)))
+        if found.score == 1 or reference.results.boolean is not None or results.boolean is not None:
+            return found
         if lacks_columns(reference, results):
-            reason = "missing_columns"
-        else:
-            try:
-                reason = "wrong_order" if agree_but_for_order(reference, results, actual.budget) else None
-            except ComparisonBudgetExceeded:
-                if actual.budget.quick:
-                    raise
-        if not (self._is_partial and score):
-            return Agreement(score, reason)
-        differences = Differences(agreement)
-        return Agreement(score, reason or differences.reason(), differences.listed())
+            return found._replace(reason="missing_columns")
+        try:
+            is_disordered = agree_but_for_order(reference, results, actual.budget)
+        except ComparisonBudgetExceeded:
+            if actual.budget.quick:
+                raise
+            return found
+        return found._replace(reason="wrong_order") if is_disordered else found

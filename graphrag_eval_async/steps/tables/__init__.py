@@ -1,0 +1,1 @@
+"""Compares tables of SPARQL results."""

@@ -1,0 +1,186 @@
+"""Columns of decoded results: the text of each cell, and its value by its type."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from functools import partial
+from itertools import compress, count, islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+
+    from graphrag_eval_async.steps.budget import Budget
+
+Value: TypeAlias = "int | float | tuple[bool] | str | None"
+"""A number, a boolean as one of `_BOOLEANS`, or a text for everything else; None for an unbound cell."""
+
+_INTEGER, _DECIMAL, _DOUBLE, _BOOLEAN = "integer", "decimal", "double", "boolean"
+_INTEGERS = (
+    "integer long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
+    "unsignedLong unsignedInt unsignedShort unsignedByte"
+)
+_KINDS: Mapping[str | None, str] = {
+    f"http://www.w3.org/2001/XMLSchema#{name}": kind
+    for kind, names in (
+        (_INTEGER, _INTEGERS),
+        (_DECIMAL, "decimal"),
+        (_DOUBLE, "double float"),
+        (_BOOLEAN, "boolean"),
+    )
+    for name in names.split()
+}
+
+_LONG: Mapping[str, float] = {_INTEGER: 19, _DECIMAL: 300, _DOUBLE: math.inf}
+"""Integers and decimals of so many characters are texts: all shorter integers have hashes of their own, and
+all shorter decimals fit into a double."""
+
+_SPACE = " \t\r\n"
+# Within these alphabets Python's parsers accept exactly the lexical space of XSD; otherwise they also take
+# underscores, the digits of other scripts, "nan" and "infinity".
+_NUMBERS: Mapping[str, tuple[str, Callable[[str], int | float]]] = {
+    _INTEGER: ("+-0123456789", int),
+    _DECIMAL: ("+-0123456789.", float),
+    _DOUBLE: ("+-0123456789.eE", float),
+}
+_INFINITIES = {"INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
+# Not plain booleans, since True equals 1.
+_BOOLEANS = {"true": (True,), "1": (True,), "false": (False,), "0": (False,)}
+
+
+class Column:
+    """The cells of one variable in row order: the text of each, None if unbound, and its value."""
+
+    __slots__ = ("name", "texts", "values")
+
+    def __init__(self, name: str, texts: Sequence[str | None], values: Sequence[Value]) -> None:
+        self.name = name
+        self.texts = texts
+        self.values = values
+
+    def blanked(self) -> Column:
+        """The cells with empty texts unbound."""
+        texts = [text or None for text in self.texts]
+        cells = zip(texts, self.values, strict=True)
+        return Column(self.name, texts, [None if text is None else value for text, value in cells])
+
+
+def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
+    """The values of bound cells.
+
+    A double or float too large for a double is infinite. A cell is text if it is NaN, as long as `_LONG`
+    says, or outside the lexical space of its type (ranges of types derived from integer are not checked).
+    """
+    different = set(datatypes)
+    if different.isdisjoint(_KINDS):
+        return texts
+    values = _numbers_in_bulk(texts, _KINDS[different.pop()]) if len(different) == 1 else None
+    return values or list(map(_value, texts, map(_KINDS.get, datatypes)))
+
+
+def _numbers_in_bulk(texts: list[str], kind: str) -> list[int | float] | None:
+    """The numbers, or None if any of the texts is not a plain number."""
+    alphabet, parse = _NUMBERS.get(kind, ("", float))
+    if "".join(texts).strip(alphabet) or max(map(len, texts)) >= _LONG.get(kind, 0):
+        return None
+    try:
+        return list(map(parse, texts))
+    except ValueError:
+        return None
+
+
+def _value(text: str, kind: str | None) -> Value:
+    if kind is None:
+        return text
+    trimmed = text.strip(_SPACE)
+    if kind == _BOOLEAN:
+        return _BOOLEANS.get(trimmed, text)
+    if kind == _DOUBLE and trimmed in _INFINITIES:
+        return _INFINITIES[trimmed]
+    alphabet, parse = _NUMBERS[kind]
+    if trimmed.strip(alphabet) or len(trimmed) >= _LONG[kind]:
+        return text
+    try:
+        return parse(trimmed)
+    except ValueError:
+        return text
+
+
+_close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
+"""Whether two numbers are within 1e-8, relative to the greater or absolute."""
+
+
+def number_cells(columns: Sequence[Column], budget: Budget) -> tuple[list[list[int]], dict[Value, int]]:
+    """For each column, a number for each cell, and the number of each value; cells agree if theirs are equal.
+
+    Numbers that are close agree if they are in one group: groups are formed upwards from the least number,
+    are close to their least, and have one integer at most. A text, a number and a boolean agree if they are
+    written alike.
+    """
+    budget.spend(sum(len(column.values) for column in columns))
+    number_of: defaultdict[Value, int] = defaultdict(count().__next__)
+    kinds = [{*map(type, column.values)} for column in columns]
+    if any(float in own for own in kinds):
+        integers = _of_type(int, columns, kinds)
+        numbers = integers.union(_of_type(float, columns, kinds))
+        budget.spend(4 * len(numbers))
+        for group in _groups(sorted(numbers), integers):
+            number_of.update(dict.fromkeys(group, number_of[group[0]]))
+    if not all(own.isdisjoint({str, tuple}) for own in kinds):
+        _join_alike(columns, kinds, number_of)
+    return [[*map(number_of.__getitem__, column.values)] for column in columns], number_of
+
+
+def _of_type(kind: type, columns: Sequence[Column], kinds: Sequence[set[type]]) -> set[Any]:
+    """The different values of this type."""
+    found: set[Any] = set()
+    for column, own in zip(columns, kinds, strict=True):
+        if kind in own:
+            values = column.values
+            found.update(values if own == {kind} else (value for value in values if type(value) is kind))
+    return found
+
+
+def _groups(numbers: Sequence[Any], integers: Set[Any]) -> Iterator[Sequence[Any]]:
+    """The groups of two or more among sorted numbers, and some of one."""
+    group: list[Any] = []
+    last = -1
+    for index in compress(count(), map(_close, numbers, islice(numbers, 1, None))):
+        one, other = numbers[index : index + 2]
+        if index != last:
+            if group:
+                yield group
+            group = [one]
+        last = index + 1
+        if _close(group[0], other) and (other not in integers or integers.isdisjoint(group)):
+            group.append(other)
+        else:
+            yield group
+            group = [other]
+    if group:
+        yield group
+
+
+def _join_alike(columns: Sequence[Column], kinds: Sequence[set[type]], number_of: dict[Value, int]) -> None:
+    """Give numbers, booleans and texts that are written alike the number of the first of these."""
+    numbers, booleans = _written({int, float}, columns, kinds), _written({tuple}, columns, kinds)
+    for text in booleans.keys() & numbers.keys():
+        number_of[booleans[text]] = number_of[numbers[text]]
+    if typed := booleans | numbers:
+        for column, own in zip(columns, kinds, strict=True):
+            if str in own:
+                for text in typed.keys() & column.values:
+                    number_of[text] = number_of[typed[text]]
+
+
+def _written(
+    types: set[type], columns: Sequence[Column], kinds: Sequence[set[type]]
+) -> dict[str | None, Value]:
+    """The values of these types by their texts."""
+    found: dict[str | None, Value] = {}
+    for column, own in zip(columns, kinds, strict=True):
+        if not own.isdisjoint(types):
+            cells = zip(column.texts, column.values, strict=True)
+            found.update(cells if own <= types else (cell for cell in cells if type(cell[1]) in types))
+    return found

@@ -1,0 +1,278 @@
+"""Partial credit for SPARQL results: F1 over rows and cells tells a nearly right query from a wrong one.
+
+Each required column is paired with an actual column of its own, whatever the names. Module `rows` pairs the
+rows. With k required columns, m expected rows, n actual rows, and c cells in which paired rows agree,
+
+    precision = c / (k n),   recall = c / (k m),   F1 = 2 c / (k (m + n)).
+
+A row without a partner adds nothing to c. F1 is the harmonic mean of the other two:
+https://en.wikipedia.org/wiki/F-score. Cells agree as in `agree`. If duplicates are ignored, equal rows of the
+paired columns count once. A required column without a partner agrees in no row; other columns of the actual
+results cost nothing, as in `agree`.
+
+The score is that of the pairing of columns with the greatest F1, and 1 if and only if `agree` says so. If
+columns are so alike that `SEARCH_STEPS` do not suffice to try all pairings that may be better, it is that of
+the best pairing tried: first columns of the same name, then those that share most values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.differences import MAX_CELLS, Agreement, first_of_each, shorten
+from graphrag_eval_async.steps.tables.columns import Column, number_cells
+from graphrag_eval_async.steps.tables.comparison import agree, agree_by_name
+from graphrag_eval_async.steps.tables.rows import Pair, pair_in_order, pair_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.formats.results import SparqlResults
+    from graphrag_eval_async.steps.tables.comparison import Reference
+
+SEARCH_STEPS = 4_000_000
+"""Steps after which no more pairings of columns are tried. At least one is."""
+
+_Chosen: TypeAlias = "tuple[int | None, ...]"
+"""The actual column for each required one, by index; None for those without partner."""
+
+_END = -1
+
+
+def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget) -> Agreement:
+    """Return how far the actual results agree with the reference.
+
+    Raises:
+        ComparisonBudgetExceeded: the tables are too large for the budget, or it was stopped.
+    """
+    if reference.results.boolean is not None or actual.boolean is not None:
+        return Agreement(float(agree(reference, actual, budget)))
+    if agree_by_name(reference, actual):
+        return Agreement(1.0)
+    search = _Search(reference, actual, budget)
+    try:
+        with budget.limited(SEARCH_STEPS):
+            search.try_others()
+    except ComparisonBudgetExceeded:
+        if budget.quick or budget.stopped:
+            raise
+        with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
+            if agree(reference, actual, budget):
+                return Agreement(1.0)
+    return search.agreement()
+
+
+class _Pairing(NamedTuple):
+    """The columns that are paired, the rows on each side that count, and those of them that are paired."""
+
+    chosen: _Chosen
+    rows: tuple[Sequence[int], Sequence[int]]
+    pairs: list[Pair]
+    cells: int
+    height: int
+
+    def is_better(self, other: _Pairing) -> bool:
+        return self.cells * other.height > other.cells * self.height
+
+
+class _Search:
+    """Finds the pairing of columns with the greatest F1, by branch and bound.
+
+    In how many cells two columns agree at most is how many values they share. A branch ends if its columns do
+    not share enough to be better than the best pairing found.
+    """
+
+    def __init__(self, reference: Reference, actual: SparqlResults, budget: Budget) -> None:
+        self._budget = budget
+        self._ordered, self._as_set = reference.rows_as is list, reference.rows_as is frozenset
+        self._required = _columns(reference.results, reference.names)
+        bound = {column.name for column in actual.columns}
+        spare = [name for name in actual.variables if name not in bound][: len(self._required)]
+        self._offered = [*actual.columns, *_columns(actual, spare)]
+        ids, number_of = number_cells([*self._required, *self._offered], budget)
+        self._values = dict(zip(reversed(number_of.values()), reversed(number_of), strict=True))
+        width = len(self._required)
+        self._wanted, self._found = ids[:width], ids[width:]
+        self._heights = reference.results.row_count, actual.row_count
+        self._rows = self._distinct([*zip(*self._wanted, strict=True)], self._heights[0])
+        self._shared = self._count_shared()
+        names = [column.name for column in self._offered]
+        self._options = [
+            sorted(range(len(names)), key=lambda each: (-own[each], names[each] != column.name))
+            for own, column in zip(self._shared, self._required, strict=True)
+        ]
+        most = [max(own.values(), default=0) for own in self._shared]
+        self._order = sorted(range(width), key=lambda place: -most[place])
+        self._rest = [sum(most[place] for place in self._order[depth:]) for depth in range(width + 1)]
+        self._varieties = [len({*own}) for own in self._found]
+        first: dict[tuple[int, ...], int] = {}
+        self._alike = [first.setdefault(tuple(each), index) for index, each in enumerate(self._found)]
+        self._best = self._pair(self._by_name())
+
+    def _distinct(self, rows: Sequence[tuple[int, ...]], height: int) -> Sequence[int]:
+        """Of a set, the first of each group of equal rows; else all rows."""
+        if not (self._as_set and rows):
+            return range(min(height, 1) if self._as_set else height)
+        return sorted(dict(zip(reversed(rows), range(height - 1, -1, -1), strict=True)).values())
+
+    def _count_shared(self) -> list[Counter[int]]:
+        """For each required column, in how many cells it agrees with each actual column at most."""
+        self._budget.spend(sum(map(len, self._wanted + self._found)))
+        found = [Counter(ids) for ids in self._found]
+        shared = []
+        for ids in self._wanted:
+            wanted, own = Counter(map(ids.__getitem__, self._rows)), Counter[int]()
+            for column, counts in enumerate(found):
+                self._budget.spend(1 + min(len(wanted), len(counts)) // 4)
+                if common := wanted.keys() & counts.keys():
+                    self._budget.spend(len(common))
+                    own[column] = sum(map(min, *(map(each.__getitem__, common) for each in (wanted, counts))))
+            shared.append(own)
+        return shared
+
+    def _by_name(self) -> _Chosen:
+        """The pairing of columns of the same names; others get the column that shares most."""
+        places = {column.name: index for index, column in enumerate(self._offered)}
+        chosen = [places.get(column.name) for column in self._required]
+        for place in self._order:
+            if chosen[place] is None:
+                chosen[place] = next((each for each in self._options[place] if each not in chosen), None)
+        return tuple(chosen)
+
+    def try_others(self) -> None:
+        """Try all pairings of columns that may be better than the best so far, depth first."""
+        first, width = self._best.chosen, len(self._order)
+        chosen: list[int | None] = []
+        trail = [self._choices(chosen)] if width else []
+        while trail:
+            column = next(trail[-1], _END)
+            if column == _END:
+                trail.pop()
+                if chosen:
+                    chosen.pop()
+                continue
+            chosen.append(column)
+            if self._promises(chosen):
+                if len(chosen) < width:
+                    trail.append(self._choices(chosen))
+                    continue
+                by_place = dict(zip(self._order, chosen, strict=True))
+                whole = tuple(by_place[place] for place in range(width))
+                if whole != first and (pairing := self._pair(whole)).is_better(self._best):
+                    self._best = pairing
+            chosen.pop()
+
+    def _choices(self, chosen: list[int | None]) -> Iterator[int | None]:
+        """The actual columns for the next required one, those that share most cells first, then its own name.
+
+        None, to leave it without partner, if there are too few. Of columns with equal cells one is enough.
+        """
+        taken, seen = {*chosen}, set[int]()
+        for column in self._options[self._order[len(chosen)]]:
+            if column not in taken and self._alike[column] not in seen:
+                seen.add(self._alike[column])
+                yield column
+        if len(self._order) - chosen.count(None) > len(self._found):
+            yield None
+
+    def _promises(self, chosen: Sequence[int | None]) -> bool:
+        """Whether the columns that are paired so far may lead to a better score than the best one."""
+        self._budget.spend(8 + len(chosen))
+        pairs = [
+            (place, column) for place, column in zip(self._order, chosen, strict=False) if column is not None
+        ]
+        cells = sum(self._shared[place][column] for place, column in pairs) + self._rest[len(chosen)]
+        size = min(len(self._required), len(self._found))
+        expected, actual = len(self._rows), self._heights[1]
+        cells = min(cells, expected * size)
+        if self._as_set:
+            fewest = max((self._varieties[column] for _, column in pairs), default=0)
+            actual = max(fewest, -(-cells // (size or 1)))
+        cells = min(cells, actual * size)
+        return bool(cells * self._best.height > self._best.cells * (expected + actual))
+
+    def _pair(self, chosen: _Chosen) -> _Pairing:
+        """Pair the rows, given a pairing of columns."""
+        columns = [(place, column) for place, column in enumerate(chosen) if column is not None]
+        ours = [*zip(*(self._wanted[place] for place, _ in columns), strict=True)]
+        theirs = [*zip(*(self._found[column] for _, column in columns), strict=True)]
+        rows = self._rows, self._distinct(theirs, self._heights[1])
+        self._budget.spend(200 + sum(self._heights) * len(columns))
+        pairs = []
+        if columns and all(rows):
+            left, right = [ours[row] for row in rows[0]], [theirs[row] for row in rows[1]]
+            if self._ordered:
+                found = pair_in_order(left, right, self._budget)
+            else:
+                found = pair_rows(left, right, self._values, self._budget)
+            pairs = [Pair(rows[0][one], rows[1][other], cells) for one, other, cells in found]
+        return _Pairing(chosen, rows, pairs, sum(pair.cells for pair in pairs), sum(map(len, rows)))
+
+    def agreement(self) -> Agreement:
+        """Describe the best pairing.
+
+        A pair of rows has wrong values if at least half of the cells in paired columns agree. Otherwise its
+        expected row counts as missing, and its actual row as extra.
+        """
+        chosen, rows, pairs, cells, height = self._best
+        width = len(self._required)
+        score = 2 * cells / (width * height) if cells else 0.0
+        if not 0 < score < 1:
+            return Agreement(score)
+        paired = [(place, column) for place, column in enumerate(chosen) if column is not None]
+        near = sorted(pair for pair in pairs if 2 * pair.cells >= len(paired))
+        ours, theirs = {pair.expected for pair in near}, {pair.actual for pair in near}
+        missing = [row for row in rows[0] if row not in ours]
+        extra = [row for row in rows[1] if row not in theirs]
+        wrong = sum(len(paired) - pair.cells for pair in near)
+        costs = {
+            "missing_rows": len(missing) * width,
+            "extra_rows": len(extra) * width,
+            "wrong_values": wrong,
+        }
+        reason = max(costs, key=costs.__getitem__)
+        required, offered = self._required, self._offered
+        partners = [(required[place], offered[column]) for place, column in paired]
+        differences = first_of_each(
+            (
+                {"kind": "missing_column", "column": shorten(column.name)}
+                for column, partner in zip(required, chosen, strict=True)
+                if partner is None
+            ),
+            (
+                {"kind": "missing_row", "row": _shown(zip(required, required, strict=True), row)}
+                for row in missing
+            ),
+            ({"kind": "extra_row", "row": _shown(partners, row)} for row in extra),
+            (
+                {
+                    "kind": "wrong_value",
+                    "row": pair.actual,
+                    "column": shorten(required[place].name),
+                    "expected": shorten(required[place].texts[pair.expected]),
+                    "actual": shorten(offered[column].texts[pair.actual]),
+                }
+                for pair in near
+                if pair.cells < len(paired)
+                for place, column in paired
+                if self._wanted[place][pair.expected] != self._found[column][pair.actual]
+            ),
+        )
+        return Agreement(score, reason if costs[reason] else None, differences)
+
+
+def _shown(columns: Iterable[tuple[Column, Column]], row: int) -> dict[str, str | None]:
+    """The texts of a row of the second columns, under the names of the first."""
+    return {str(shorten(ours.name)): shorten(each.texts[row]) for ours, each in islice(columns, MAX_CELLS)}
+
+
+def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:
+    """The columns of these variables; those that are never bound have no cell in any row."""
+    known = {column.name: column for column in results.columns}
+    unbound = [None] * results.row_count
+    return [known.get(name) or Column(name, unbound, unbound) for name in names]

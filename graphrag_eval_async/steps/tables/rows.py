@@ -1,0 +1,268 @@
+"""Pairs the rows of two tables that agree in all or in some of their cells.
+
+Rows that agree in every cell are among the best pairs: if a and b agree, and the best pairs are a with y and
+x with b, then a with b and x with y agree in no fewer cells. Of the other rows, if there are few, those pairs
+are found that agree in most cells together. If there are many, rows are paired that agree in some columns.
+The columns are ranked by how many different values both sides still share. Keys are tried in this order: all
+columns that share any; all of these but one, where the lowest rank is left out first; the two or more that
+rank highest, from many to few; each alone. Rows with equal keys are paired in sorted order.
+
+If order counts, only pairs count that are in the same order in both tables. Of many rows, first those at the
+top and at the bottom that agree, then as many as possible of equal rows are paired, then those between them.
+
+A row is a tuple of numbers for its cells.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from itertools import chain, islice, pairwise, takewhile
+from math import inf
+from operator import eq, itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.tables.columns import Value
+
+    Rows: TypeAlias = Sequence[tuple[int, ...]]
+
+EXACT_STEPS = 500_000
+"""Steps up to which the best pairs of rows are found: for about 60 rows on both sides that differ."""
+
+
+class Pair(NamedTuple):
+    """An expected and an actual row, by index, and in how many cells they agree, at least one."""
+
+    expected: int
+    actual: int
+    cells: int
+
+
+def pair_rows(left: Rows, right: Rows, values: Mapping[int, Value], budget: Budget) -> list[Pair]:
+    """The pairs of rows, whatever their order; `values` has the value for each number of a cell."""
+    width = len(left[0])
+    budget.spend((len(left) + len(right)) * width)
+    free: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for row in reversed(range(len(right))):
+        free[right[row]].append(row)
+    equal = [Pair(row, same.pop(), width) for row, cells in enumerate(left) if (same := free.get(cells))]
+    paired = {pair.expected for pair in equal}
+    ours = [row for row in range(len(left)) if row not in paired]
+    theirs = sorted(chain.from_iterable(free.values()))
+    return equal + _Rest((left, right), (ours, theirs), values, budget).pairs() if ours and theirs else equal
+
+
+class _Rest:
+    """The rows that agree in no pair in every cell, by index."""
+
+    def __init__(
+        self,
+        sides: tuple[Rows, Rows],
+        rows: tuple[list[int], list[int]],
+        values: Mapping[int, Value],
+        budget: Budget,
+    ) -> None:
+        self._sides, self._rows, self._values, self._budget = sides, rows, values, budget
+        self._width = len(sides[0][0])
+
+    def pairs(self) -> list[Pair]:
+        found, (left, right), width = self._by_keys(), self._sides, self._width
+        short, long = sorted(map(len, self._rows))
+        if short * long * (width + 2 * short) > EXACT_STEPS:
+            return found
+        shared = (Counter(one) & Counter(other) for one, other in zip(*self._columns(), strict=True))
+        if _cells(found) == sum(each.total() for each in shared):
+            return found
+        ours, theirs = map(self._sorted, self._rows, self._sides)
+        self._budget.spend(short * long * width)
+        weights = [[sum(map(eq, left[one], right[other])) for other in theirs] for one in ours]
+        chosen = assign(weights, self._budget)
+        best = [Pair(ours[i], theirs[j], weights[i][j]) for i, j in chosen if weights[i][j]]
+        return max(found, best, key=_cells)
+
+    def _columns(self) -> Iterator[list[tuple[int, ...]]]:
+        for rows, side in zip(self._rows, self._sides, strict=True):
+            self._budget.spend(len(rows) * self._width)
+            yield [*zip(*map(side.__getitem__, rows), strict=True)]
+
+    def _sorted(self, rows: list[int], side: Rows) -> list[int]:
+        """Rows in an order that depends on their contents alone."""
+        if len(rows) == 1:
+            return rows
+        self._budget.spend(len(rows) * self._width * 4)
+        return sorted(rows, key=lambda row: [_rank(self._values[number]) for number in side[row]])
+
+    def _by_keys(self) -> list[Pair]:
+        (left, right), (ours, theirs), pairs = self._sides, self._rows, list[Pair]()
+        shared = [len({*one}.intersection(other)) for one, other in zip(*self._columns(), strict=True)]
+        ranked = sorted(filter(shared.__getitem__, range(self._width)), key=lambda column: -shared[column])
+        for key in _keys(ranked, self._width):
+            self._budget.spend((len(ours) + len(theirs)) * (4 + len(key) // 8))
+            found = [
+                Pair(one, other, sum(map(eq, left[one], right[other])))
+                for own, others in self._blocks(ours, theirs, itemgetter(*key))
+                for one, other in zip(self._sorted(own, left), self._sorted(others, right), strict=False)
+            ]
+            pairs += found
+            gone, lost = ({*map(itemgetter(side), found)} for side in (0, 1))
+            ours, theirs = (
+                [row for row in ours if row not in gone],
+                [row for row in theirs if row not in lost],
+            )
+            if not (ours and theirs):
+                break
+        return pairs
+
+    def _blocks(
+        self, ours: list[int], theirs: list[int], key: Callable[[tuple[int, ...]], Any]
+    ) -> Iterable[tuple[list[int], list[int]]]:
+        """The rows on both sides with equal keys."""
+        both = [
+            [*map(key, map(side.__getitem__, rows))]
+            for side, rows in zip(self._sides, (ours, theirs), strict=True)
+        ]
+        blocks: dict[Any, tuple[list[int], list[int]]] = {
+            common: ([], []) for common in {*both[0]}.intersection(both[1])
+        }
+        if blocks:
+            for side, rows in enumerate((ours, theirs)):
+                for row, own in zip(rows, both[side], strict=True):
+                    if own in blocks:
+                        blocks[own][side].append(row)
+        return blocks.values()
+
+
+def _rank(value: Value) -> tuple[int, Any]:
+    """A key that orders values of all types."""
+    if value is None:
+        return 0, 0
+    return (1, value) if isinstance(value, int | float) else (2 if isinstance(value, tuple) else 3, value)
+
+
+def _keys(ranked: Sequence[int], width: int) -> Iterator[Sequence[int]]:
+    """The columns to compare rows by, key after key. No rows agree in all columns."""
+    if ranked and len(ranked) < width:
+        yield ranked
+    if len(ranked) > 1:
+        yield from ([*ranked[:drop], *ranked[drop + 1 :]] for drop in reversed(range(len(ranked))))
+    yield from (ranked[:size] for size in range(len(ranked) - 2, 1, -1))
+    if len(ranked) > 2:
+        yield from ([column] for column in ranked)
+
+
+def _cells(pairs: Iterable[Pair]) -> int:
+    return sum(pair.cells for pair in pairs)
+
+
+def assign(weights: Sequence[Sequence[int]], budget: Budget) -> list[tuple[int, int]]:
+    """The pairs of a row and a column with the greatest sum of weights; each is in one at most.
+
+    The Hungarian method: https://en.wikipedia.org/wiki/Hungarian_algorithm. It takes up to n² m steps for n
+    rows and m columns, n the smaller number.
+    """
+    if len(weights) > len(weights[0]):
+        return [(row, column) for column, row in assign([*zip(*weights, strict=True)], budget)]
+    columns = range(len(weights[0]))
+    prices = [0.0] * len(columns)
+    partners: list[int | None] = [None] * len(columns)  # the row of each column
+    for start in range(len(weights)):
+        row = start
+        costs, before = [inf] * len(columns), [-1] * len(columns)
+        free, column = {*columns}, -1
+        while True:  # Extend the cheapest path to a column without a partner.
+            budget.spend(2 * len(columns))
+            own = weights[row]
+            base = 0.0 if column < 0 else costs[column] + own[column] + prices[column]
+            for other in free:
+                cost = base - own[other] - prices[other]
+                if cost < costs[other]:
+                    costs[other], before[other] = cost, column
+            column = min(free, key=costs.__getitem__)
+            free.remove(column)
+            partner = partners[column]
+            if partner is None:
+                break
+            row = partner
+        for other in columns:
+            if other not in free and other != column:
+                prices[other] += costs[other] - costs[column]
+        while column >= 0:
+            previous = before[column]
+            partners[column] = start if previous < 0 else partners[previous]
+            column = previous
+    return [(row, column) for column, row in enumerate(partners) if row is not None]
+
+
+def pair_in_order(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
+    """The pairs of rows that are in the same order in both tables."""
+    budget.spend((len(left) + len(right)) * (len(left[0]) + 4))
+    most = min(len(left), len(right))
+    top = sum(1 for _ in takewhile(bool, map(eq, left, right)))
+    bottom = sum(1 for _ in takewhile(bool, islice(map(eq, reversed(left), reversed(right)), most - top)))
+    ends = len(left) - bottom, len(right) - bottom
+    anchors = [(row, row) for row in range(top)]
+    if _is_few(ends[0] - top, ends[1] - top, len(left[0])):
+        between = _align(left, right, range(top, ends[0]), range(top, ends[1]), budget)
+    else:
+        anchors += _chain(left, right, range(top, ends[0]), range(top, ends[1]))
+        between = []
+        for (one, other), (stop, last) in pairwise([(top - 1, top - 1), *anchors[top:], ends]):
+            ours, theirs = range(one + 1, stop), range(other + 1, last)
+            if _is_few(len(ours), len(theirs), len(left[0])):
+                between += _align(left, right, ours, theirs, budget)
+            else:
+                between += zip(ours, theirs, strict=False)
+    found = [*anchors, *between, *zip(range(ends[0], len(left)), range(ends[1], len(right)), strict=True)]
+    pairs = [Pair(one, other, sum(map(eq, left[one], right[other]))) for one, other in found]
+    return [pair for pair in pairs if pair.cells]
+
+
+def _is_few(ours: int, theirs: int, width: int) -> bool:
+    return ours * theirs * (width + 2) <= EXACT_STEPS
+
+
+def _chain(left: Rows, right: Rows, ours: range, theirs: range) -> list[tuple[int, int]]:
+    """Most pairs of equal rows in the same order, the first with the first and so on, by patience sorting."""
+    places: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for row in reversed(theirs):
+        places[right[row]].append(row)
+    tops: list[int] = []  # Of the chains of each length, the actual row of the one that ends first.
+    links: list[tuple[int, int, Any]] = []
+    for row in ours:
+        if same := places.get(left[row]):
+            other = same.pop()
+            at = bisect_left(tops, other)
+            link = row, other, links[at - 1] if at else None
+            tops[at : at + 1], links[at : at + 1] = [other], [link]
+    found, last = [], links[-1] if links else None
+    while last is not None:
+        found.append(last[:2])
+        last = last[2]
+    return found[::-1]
+
+
+def _align(left: Rows, right: Rows, ours: range, theirs: range, budget: Budget) -> list[tuple[int, int]]:
+    """The pairs in the same order that agree in most cells together, by dynamic programming."""
+    budget.spend(len(ours) * len(theirs) * (len(left[0]) + 2))
+    table = [[0] * (len(theirs) + 1)]
+    for row in ours:
+        above, current = table[-1], [0]
+        for column, other in enumerate(theirs):
+            agreeing = above[column] + sum(map(eq, left[row], right[other]))
+            current.append(max(above[column + 1], current[column], agreeing))
+        table.append(current)
+    pairs = []
+    row, column = len(ours), len(theirs)
+    while row and column:
+        if table[row][column] == table[row - 1][column]:
+            row -= 1
+        elif table[row][column] == table[row][column - 1]:
+            column -= 1
+        else:
+            row, column = row - 1, column - 1
+            pairs.append((ours[row], theirs[column]))
+    return pairs[::-1]
