@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from inspect import iscoroutinefunction
-from math import nan
 from numbers import Real
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from graphrag_eval_async.errors import (
-    ComparatorError,
-    MalformedStep,
-    UsageError,
-    describe_exception,
-)
+from graphrag_eval_async.errors import ComparatorError, MalformedStep, UsageError, describe_exception
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
@@ -91,20 +85,14 @@ def compares_by_name(name: str) -> bool:
 
 def needs_execution(step: Mapping[str, Any]) -> bool:
     """Whether a reference step has no output, but a query that gives it."""
-    return (
-        step.get("output") is None
-        and step.get(REFERENCE_QUERY) is not None
-        and step.get("name") not in _BY_NAME
-    )
+    has_query = step.get(REFERENCE_QUERY) is not None and step.get("name") not in _BY_NAME
+    return has_query and step.get("output") is None
 
 
 def prepare_step(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
 ) -> PreparedStep:
-    """Prepare a checked reference step for its comparator.
-
-    `comparators` are the user's, by name of the reference step; they override built-in ones.
-    """
+    """Prepare a checked reference step for its comparator; the user's override built-in ones."""
     name, media_type = step.get("name"), plain_type(step.get("output_media_type"))
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
@@ -155,29 +143,20 @@ def _not_fetched(_actual: ActualStep) -> Agreement:
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Compare:
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
-    cost = _count_values(step) * _STEPS_PER_COPIED_VALUE
+    cost = len(msgspec.json.encode(step, enc_hook=str)) // _CHARACTERS_PER_STEP
 
     def compare(actual: ActualStep) -> Agreement:
         actual.budget.spend(cost)
         try:
-            return Agreement(_checked(comparator(copy_json(step), copy_json(actual.step))))
+            value: object = comparator(copy_json(step), copy_json(actual.step))
+            score = float(value) if isinstance(value, Real) else -1.0
+            if not 0 <= score <= 1:
+                raise ValueError(f"a comparator must return a number from 0 to 1, not {short_repr(value)}")
+            return Agreement(score)
         except Exception as error:
             raise ComparatorError(describe_exception(error)) from error
 
     return compare
-
-
-def _count_values(value: Any) -> int:
-    """Return the number of values in a JSON value, which is the cost of copying it."""
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(_count_values, items))
-
-
-def _checked(value: object) -> float:
-    score = float(value) if isinstance(value, Real) else nan
-    if not 0 <= score <= 1:
-        raise ValueError(f"a comparator must return a number from 0 to 1, not {short_repr(value)}")
-    return score
 
 
 _BY_NAME: Mapping[str, Callable[[Mapping[str, Any]], Compare]] = {
@@ -192,7 +171,8 @@ _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
 }
 """By media type, the comparators that also give partial credit."""
 
-_STEPS_PER_COPIED_VALUE = 4
+_CHARACTERS_PER_STEP = 4
+"""Of a reference step that is copied for a user's comparator, per step of a budget."""
 
 _JSON = ("application/json", None)
 """Media types of outputs that are SPARQL results if they have the keys of such results."""

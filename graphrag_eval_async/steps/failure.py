@@ -1,19 +1,8 @@
 """Why a response failed: the `failure` of a result whose question has reference steps.
 
-The steps are right if their score is 1, whichever groups `steps_groups` selects. Otherwise one reference step
-gives the reason: the earliest, in the groups compared, without a match of score 1. The actual step to blame
-is the one that it took. If it took none, candidates are the actual steps with an accepted name that no other
-reference step took: the latest that returned something, else the latest. Without any candidate, the agent
-never took that step: `missing_step` if it took other expected steps, else `no_steps`.
-
-Reasons such as `missing_rows` need partial credit (`score: f1`). Steps that are compared exactly are not
-searched for rows that agree in part: theirs is `wrong_query_result`.
-
-A response that ended in an error has no score: its failure is `step_error` if it has steps, else `no_steps`.
-
-If the steps are right, and the answer is missing or blank although the reference set has one, this is
-`no_answer`. Otherwise the answer counts only if it was judged. It is right if `answer_f1` is at least
-`RIGHT_ANSWER`. If answer correctness is off, `ragas_answer_correctness` replaces it. If it failed, nothing
+If the steps are wrong, the earliest reference step that is not fully matched gives the reason, with the
+actual step that it took. If it took none, the latest of its name that no other took is to blame, preferably
+one that returned something. An answer counts only if it was judged. If answer correctness failed, nothing
 replaces it, so that all answers of a run are measured alike.
 """
 

@@ -11,12 +11,9 @@ from graphrag_eval_async.steps.actual import read_args, read_whole_number
 from graphrag_eval_async.steps.differences import Agreement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+    from collections.abc import Mapping
 
     from graphrag_eval_async.steps.actual import ActualStep, Compare
-
-    Reader: TypeAlias = Callable[[Mapping[str, Any], str], Any]
 
 _SPELLINGS = (
     *("s sec secs second seconds", "m min mins minute minutes", "h hr hrs hour hours", "d day days"),
@@ -34,7 +31,8 @@ _TOLERANCE = timedelta(minutes=1)
 
 def time_series_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a comparator: 1 if `mrid` is the same, and `limit` is too, if the reference sets one."""
-    mrid, limit = _read_each(read_args(step), {"mrid": _read_texts, "limit": read_whole_number})
+    args = read_args(step)
+    mrid, limit = _read_texts(args, "mrid"), read_whole_number(args, "limit")
 
     def compare(actual: ActualStep) -> Agreement:
         args = read_args(actual.step)
@@ -47,30 +45,21 @@ def time_series_comparator(step: Mapping[str, Any]) -> Compare:
 
 def data_points_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a comparator: 1 if the actual step requests the same data points over the same time."""
-    readers = _SELECTION | {"start": _read_time, "end": _read_time}
-    *selection, start, end = _read_each(read_args(step), readers)
+    selection, *times = _read_points(read_args(step))
 
     def compare(actual: ActualStep) -> Agreement:
-        args = read_args(actual.step)
-        same = [read(args, key) for key, read in _SELECTION.items()] == selection
-        times = (start, _read_time(args, "start")), (end, _read_time(args, "end"))
-        return Agreement(float(same and all(_same_time(*pair, actual.step) for pair in times)))
+        found, *others = _read_points(read_args(actual.step))
+        pairs = zip(times, others, strict=True)
+        return Agreement(float(found == selection and all(_same_time(*pair, actual.step) for pair in pairs)))
 
     return compare
 
 
-def _read_each(args: Mapping[str, Any], readers: Mapping[str, Reader]) -> list[Any]:
-    """Return each argument as read by its reader; raise one `MalformedStep` for all that are malformed."""
-    values: list[Any] = []
-    problems: list[str] = []
-    for key, read in readers.items():
-        try:
-            values.append(read(args, key))
-        except MalformedStep as error:
-            problems += error.problems
-    if problems:
-        raise MalformedStep(*problems)
-    return values
+def _read_points(args: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what is selected, the start and the end."""
+    selection = _read_texts(args, "external_id"), _read_texts(args, "aggregates")
+    amount = _read_granularity(args, "granularity"), read_whole_number(args, "limit")
+    return (*selection, *amount), _read_time(args, "start"), _read_time(args, "end")
 
 
 def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
@@ -92,14 +81,6 @@ def _read_granularity(args: Mapping[str, Any], key: str) -> tuple[int, str] | No
     if match is None or match[2] not in _UNITS:
         raise MalformedStep(f"args.{key}: must be a number and a unit of time, such as 15m or 1 hour")
     return int(match[1] or 1), _UNITS[match[2]]
-
-
-_SELECTION: dict[str, Reader] = {
-    "external_id": _read_texts,
-    "aggregates": _read_texts,
-    "granularity": _read_granularity,
-    "limit": read_whole_number,
-}
 
 
 def _read_time(args: Mapping[str, Any], key: str) -> datetime | timedelta | None:
