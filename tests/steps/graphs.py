@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.steps.budget import Budget
+from graphrag_eval_async.steps import Budget
 from graphrag_eval_async.steps.graphs.comparison import isomorphic
 from graphrag_eval_async.steps.graphs.reading import Source, read_dataset, read_union
 
@@ -28,13 +28,3 @@ def read(output: Any, media_type: str | None = None, *, union: bool = False) -> 
 def same(expected: Iterable[str], actual: Iterable[str]) -> bool:
     """Whether graphs of Turtle statements are isomorphic."""
     return isomorphic(read(turtle(*expected)), read(turtle(*actual)), Budget())
-
-
-def cycle(size: int, start: int = 0) -> list[str]:
-    return [f"_:n{start + index} :next _:n{start + (index + 1) % size}" for index in range(size)]
-
-
-def all_to_all(size: int, shift: int = 0) -> list[str]:
-    """Each node is linked to each other one; another shift lists the same graph in another order."""
-    order = [(index * 7 + shift) % size for index in range(size)]
-    return [f"_:n{one} :knows _:n{other}" for one in order for other in order if one != other]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.steps.differences import first_of_each
+from graphrag_eval_async.steps.actual import GRAPH, ActualStep, read_output
+from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
-from graphrag_eval_async.steps.tables.columns import values_of
+from graphrag_eval_async.steps.graphs.reading import Source, import_pyoxigraph, read_dataset, read_union
+from graphrag_eval_async.steps.tables.columns import Column, number_cells, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.differences import Difference
@@ -28,6 +29,44 @@ _STEPS_PER_STATEMENT = 8
 
 # Only the start of a literal follows a space, except for a quote in a literal, which is escaped.
 _TYPED = re.compile(rf'(?<= )"([\w.+ -]*+)"\^\^<{re.escape(XSD)}(\w+)>')
+
+
+class GraphStep:
+    """Compares with a reference graph, which is read on first use."""
+
+    __slots__ = ("_graph", "_is_partial", "_read", "_step")
+
+    def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
+        self._step = step
+        self._is_partial = partial
+        self._read = read_union if step.get("ignore_graph_names") else read_dataset
+        self._graph: Graph | None = None
+
+    def reference(self) -> Graph:
+        """Return the reference graph.
+
+        Raises:
+            MalformedStep: it is not RDF of its media type, or pyoxigraph is not installed.
+        """
+        if self._graph is None:
+            import_pyoxigraph()
+            media_type, budget = self._step.get("output_media_type"), ActualStep(self._step).budget
+            self._graph = read_output(
+                self._step, lambda output: self._read(Source(output, media_type, budget, lenient=False))
+            )
+        return self._graph
+
+    def kind(self) -> str:
+        """What the output is; raises what `reference` raises."""
+        self.reference()
+        return GRAPH
+
+    def compare(self, actual: ActualStep) -> Agreement:
+        """Return 1 for isomorphic graphs; else 0 or, with partial credit, the F1 of the statements."""
+        reference, graph = self.reference(), actual.graph(self._read)
+        if isomorphic(reference, graph, actual.budget):
+            return Agreement(1.0)
+        return agreement(reference, graph, actual.budget) if self._is_partial else Agreement(0.0)
 
 
 def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
@@ -52,43 +91,10 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
         raise ComparisonBudgetExceeded(f"graphs of {len(expected)} statements: undecided: {error}") from None
 
 
-class Overlap(NamedTuple):
-    """How much two graphs agree, when as many statements as were found are paired.
+def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
+    """Find blank nodes that correspond, and return the F1 of the statements and those that differ.
 
-    Attributes:
-        precision: share of the actual statements that are expected; 1 if there are none.
-        recall: share of the expected statements that were returned; 1 if there are none.
-        missing: the other expected statements.
-        extra: the other actual statements. A blank node that corresponds to one of the reference has its
-            label.
-    """
-
-    precision: float
-    recall: float
-    missing: list[str]
-    extra: list[str]
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall, from 0 to 1."""
-        total = self.precision + self.recall
-        return 2 * self.precision * self.recall / total if total else 0.0
-
-    def differences(self) -> list[Difference]:
-        """List the first missing statements and the first extra ones."""
-        return first_of_each(
-            _differences("missing_triple", self.missing), _differences("extra_triple", self.extra)
-        )
-
-
-def _differences(kind: str, lines: Iterable[str]) -> Iterator[Difference]:
-    for line in lines:
-        shown = f"{line} ." if len(line) < MAX_STATEMENT else f"{line[:MAX_STATEMENT]}…"
-        yield {"kind": kind, "triple": shown}
-
-
-def overlap(reference: Graph, actual: Graph, budget: Budget) -> Overlap:
-    """Find blank nodes that correspond, and count the statements that agree.
+    In the latter, a blank node that corresponds to one of the reference has its label.
 
     Raises:
         ComparisonBudgetExceeded: the budget is exhausted or was stopped.
@@ -98,10 +104,12 @@ def overlap(reference: Graph, actual: Graph, budget: Budget) -> Overlap:
     expected, found = relabelled(ours, own), relabelled(theirs, other)
     missing = _unpaired(expected, found, relabelled(reference.statements, own))
     extra = _unpaired(found, expected, relabelled(actual.statements, other))
-    agreed = len(expected) - len(missing)
-    return Overlap(
-        agreed / len(found) if found else 1.0, agreed / len(expected) if expected else 1.0, missing, extra
-    )
+    total, differ = len(expected) + len(found), len(missing) + len(extra)
+    if not differ:
+        return Agreement(1.0)
+    listed = first_of_each(_differences("missing_triple", missing), _differences("extra_triple", extra))
+    reason = "missing_triples" if missing else "extra_triples"
+    return Agreement((total - differ) / total, reason, listed if differ < total else ())
 
 
 def _unpaired(lines: Sequence[str], others: Sequence[str], shown: Sequence[str]) -> list[str]:
@@ -116,6 +124,12 @@ def _unpaired(lines: Sequence[str], others: Sequence[str], shown: Sequence[str])
     return unpaired
 
 
+def _differences(kind: str, lines: Iterable[str]) -> Iterator[Difference]:
+    for line in lines:
+        shown = f"{line} ." if len(line) < MAX_STATEMENT else f"{line[:MAX_STATEMENT]}…"
+        yield {"kind": kind, "triple": shown}
+
+
 def _by_value(
     left: Sequence[str], right: Sequence[str], budget: Budget
 ) -> tuple[Sequence[str], Sequence[str]]:
@@ -126,27 +140,18 @@ def _by_value(
     if not literals:
         return left, right
     values = values_of([text for text, _ in literals], [XSD + name for _, name in literals])
-    least, alike = _least_alike(values), defaultdict[Any, list[str]](list)
-    for (text, name), value in zip(literals, values, strict=True):
-        if not isinstance(value, str):
-            alike[least.get(value, value)].append(f'"{text}"^^<{XSD}{name}>')
-    spelling = {each: same[0] for same in alike.values() for each in same[1:]}
+    known = {
+        f'"{text}"^^<{XSD}{name}>': value
+        for (text, name), value in zip(literals, values, strict=True)
+        if not isinstance(value, str)
+    }
+    [numbers], _ = number_cells([Column("", [*known], [*known.values()])], budget)
+    first: dict[int, str] = {}
+    spelling = {each: first.setdefault(number, each) for each, number in zip(known, numbers, strict=True)}
+    if len(first) == len(spelling):
+        return left, right
 
     def spelled(line: str) -> str:
         return _TYPED.sub(lambda found: spelling.get(found[0], found[0]), line) if XSD in line else line
 
-    return ([*map(spelled, left)], [*map(spelled, right)]) if spelling else (left, right)
-
-
-def _least_alike(values: Sequence[Any]) -> dict[Any, Any]:
-    """The least number that each agrees with: groups are formed upwards, with at most one integer in each."""
-    least: dict[Any, Any] = {}
-    integers = {value for value in values if isinstance(value, int)}
-    start, has_integer = math.nan, False
-    for value in sorted(integers.union(value for value in values if isinstance(value, float))):
-        is_integer = value in integers
-        if not math.isclose(start, value, rel_tol=1e-8, abs_tol=1e-8) or (is_integer and has_integer):
-            start, has_integer = value, False
-        has_integer = has_integer or is_integer
-        least[value] = start
-    return least
+    return [*map(spelled, left)], [*map(spelled, right)]

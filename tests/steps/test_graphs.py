@@ -1,0 +1,336 @@
+"""Graphs: reading them in all formats, what is equal in them, and steps that expect them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from typing import Any
+
+import pyoxigraph
+import pytest
+
+from graphrag_eval_async import Evaluator
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, ReferenceDataError
+from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
+from graphrag_eval_async.reference import Reference
+from graphrag_eval_async.steps import Budget, prepare_step, score_steps
+from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.graphs import comparison
+from graphrag_eval_async.steps.graphs.comparison import MAX_STATEMENT, agreement, isomorphic
+from tests.cases import each
+from tests.conftest import settle
+from tests.cpu import affordable
+from tests.deadlines import wait
+from tests.steps.graphs import PREFIXES, read, same, turtle
+
+GRAPH = turtle(":a :p [ :q 5, 'x'@en ; :r true ]", "_:n :q 1.5", ":a :list (1 2)")
+JSON_LD = {
+    "@context": {"p": "http://example.org/p", "q": "http://example.org/q"},
+    "@id": "http://example.org/a",
+    "p": {"q": [5, {"@value": "x", "@language": "en"}]},
+}
+
+
+def written(media_type: str) -> str:
+    """`GRAPH` in another format."""
+    quads = pyoxigraph.parse(GRAPH, format=pyoxigraph.RdfFormat.TURTLE)
+    found = pyoxigraph.RdfFormat.from_media_type(media_type)
+    assert found is not None
+    data = pyoxigraph.serialize(
+        quads if found.supports_datasets else (quad.triple for quad in quads), format=found
+    )
+    assert data is not None
+    return data.decode()
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "tried"])
+@pytest.mark.parametrize("media_type", GRAPHS)
+def test_each_format_is_read(media_type: str, declared: bool) -> None:
+    expected, found = read(GRAPH), read(written(media_type), media_type if declared else None)
+    assert len(found.statements) == 10
+    assert isomorphic(expected, found, Budget())
+
+
+def test_media_types_have_parameters_or_are_not_of_rdf() -> None:
+    for media_type in ("text/turtle; charset=utf-8", "Text/Turtle", "application/json", "text/plain"):
+        assert isomorphic(read(GRAPH), read(GRAPH, media_type), Budget())
+    fenced = read("```turtle\n[ <http://example.org/p> 5 ] .\n```")
+    assert isomorphic(fenced, read("[ <http://example.org/p> 5 ] ."), Budget())
+    with pytest.raises(MalformedStep, match="not N-Triples: line 1"):
+        read(GRAPH, "application/n-triples")
+    expected = read(turtle(":a :p [ :q 5, 'x'@EN ]"))
+    for output in (JSON_LD, [JSON_LD], json.dumps(JSON_LD)):
+        assert isomorphic(expected, read(output), Budget())
+
+
+@each(
+    ("output", "problem"),
+    [
+        ("The answer is 5.", "not RDF in any known format: not TriG: line 1"),
+        ('{"error": "timeout"}', "JSON without any statement"),
+        ({"head": {"vars": ["x"]}, "results": {"bindings": []}}, "JSON without any statement"),
+        (5, "expected text, got int"),
+        ('{"a": ', "not JSON"),
+        (PREFIXES + ":a :p 'x", "not TriG: line 3"),
+        ({"@context": "http://127.0.0.1:9/context", "@id": "http://example.org/a"}, "is never fetched"),
+    ],
+)
+def test_what_is_not_rdf_is_said(output: Any, problem: str) -> None:
+    with pytest.raises(MalformedStep, match=problem):
+        read(output)
+
+
+@each("output", ["", "{}", "[]", " \n", "# nothing", {}, []])
+def test_an_empty_graph(output: Any) -> None:
+    assert not read(output).statements
+
+
+RDF = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://example.org/"'
+DEEP = 100_000
+CRASHING = {
+    "triple terms": PREFIXES + ":a :b " + "<<( :a :b " * DEEP + "5" + " )>>" * DEEP + " .",
+    "JSON-LD objects": '{"http://example.org/p":' * DEEP + "5" + "}" * DEEP,
+    "terms of a context": json.dumps(
+        {"@context": {f"a{index}": f"a{index + 1}:x" for index in range(20_000)}, "a0": "v"}
+    ),
+    "contexts in a large document": json.dumps(
+        [{"@context": {"p": f"http://example.org/{index}"}, "p": index} for index in range(2000)]
+    ),
+    "XML elements": f"<rdf:RDF {RDF}>" + "<rdf:Description><e:p>" * DEEP,
+    "XML attributes": f"<rdf:RDF {RDF}><rdf:Description "
+    + " ".join(f'e:p{index}="5"' for index in range(20_000))
+    + "/></rdf:RDF>",
+    "XML entities": '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY a{index} "{f"&a{index - 1};" * 10}">' for index in range(1, 9))
+    + f"]><rdf:RDF {RDF}><rdf:Description><e:p>&a8;</e:p></rdf:Description></rdf:RDF>",
+    "external XML entity": '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+    f"<rdf:RDF {RDF}><rdf:Description><e:p>&a;</e:p></rdf:Description></rdf:RDF>",
+    "lone surrogate": PREFIXES + ':a :b "\ud800 .',
+    "beyond the parser's buffer": PREFIXES + ":a :p '" + "x" * (2**24 + 100) + "' .",
+}
+
+
+@each("name", CRASHING)
+def test_what_would_crash_or_hang_the_parser_is_refused(name: str) -> None:
+    with affordable(2**24), pytest.raises(MalformedStep):
+        read(CRASHING[name])
+
+
+def test_what_is_only_long_is_read() -> None:
+    terms = PREFIXES + " ".join(f":a :b <<( _:n{index} :b 5 )>> ." for index in range(1000))
+    entity = f'<!DOCTYPE x [<!ENTITY u "http://e.org/">]><rdf:RDF {RDF}><e:a><e:p>&u;</e:p></e:a></rdf:RDF>'
+    context = {"@context": {f"p{index}": f"urn:{index}" for index in range(200)}, "p5": [*range(5000)]}
+    assert [len(read(output).statements) for output in (terms, entity, context)] == [1000, 2, 5000]
+    budget = Budget()
+    budget.stop()
+    with pytest.raises(ComparisonBudgetExceeded, match="stopped"):
+        prepare_step(reference()).compare(ActualStep(actual(terms), budget))
+
+
+def test_graph_names_count_unless_ignored() -> None:
+    named = "<urn:g> { <urn:a> <urn:p> _:x } _:h { _:x <urn:p> 5 }"
+    other = "<urn:g> { <urn:a> <urn:p> _:y } _:y { _:y <urn:p> 5 }"
+    plain, trig = "<urn:a> <urn:p> _:y . _:y <urn:p> 5 .", "application/trig"
+    assert isomorphic(read(named, trig), read(named.replace("_:h", "_:k"), trig), Budget())
+    for each_other in (other, plain):
+        assert not isomorphic(read(named, trig), read(each_other, trig), Budget())
+        assert isomorphic(read(named, trig, union=True), read(each_other, trig, union=True), Budget())
+
+
+BIG = 10**12
+EQUAL = [("5", "5.0"), ("1e3", "'1000'^^xsd:short"), ("true", "'1'^^xsd:boolean"), ("'x'@en-GB", "'x'@EN-gb")]
+EQUAL += [("'x'", "'x'^^xsd:string"), ("0.1", "0.10000000000000001e0"), (f"{BIG}", f"{BIG + 1}.0")]
+EQUAL += [("1.0, 1.000000005", "1e0, 1.0000000050"), ("1.000000005", "1")]
+UNEQUAL = [("5", "'5'"), ("5", "6"), ("5", "5.000001"), ("'x'@en", "'x'@en-GB"), ("'x'@en", "'x'")]
+UNEQUAL += [("'2026-01-01'^^xsd:date", "'2026-01-01Z'^^xsd:date"), (f"{BIG}", f"{BIG + 1}")]
+UNEQUAL += [("'five'^^xsd:integer", "'six'^^xsd:integer"), ("1.0, 1.000000005", "1.0, 1.000000012")]
+
+
+def test_terms_are_compared_by_value_or_spelling() -> None:
+    for one, other in EQUAL:
+        assert same([f":a :p {one}"], [f":a :p {other}"]), (one, other)
+    for one, other in UNEQUAL:
+        assert not same([f":a :p {one}"], [f":a :p {other}"]), (one, other)
+
+
+def test_triple_terms_have_blank_nodes_and_numbers() -> None:
+    one = [":s :says <<( _:a :p 5 )>>", "_:a :q 1", ":t :says <<( _:b :p _:a )>>"]
+    assert same(one, [":t :says <<( _:y :p _:x )>>", ":s :says <<( _:x :p 5.0 )>>", "_:x :q 1"])
+    assert not same(one, [":t :says <<( _:x :p _:y )>>", ":s :says <<( _:x :p 5.0 )>>", "_:x :q 1"])
+    assert not same(one, [":t :says <<( _:y :p _:x )>>", ":s :says <<( _:y :p 5.0 )>>", "_:x :q 1"])
+    assert same([r':a :p "see _:x \" _:y"', "_:n :q 1"], [r':a :p "see _:x \" _:y"', "_:m :q 1"])
+    assert not same([":a :p 'see _:x'"], [":a :p 'see _:y'"])
+
+
+EXPECTED = turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 2 ; :r 'x' ]")
+
+
+def reference(output: Any = EXPECTED, **more: Any) -> dict[str, Any]:
+    return {"name": "query", "output": output, "output_media_type": "text/turtle", **more}
+
+
+def actual(output: Any, **more: Any) -> dict[str, Any]:
+    return {"name": "query", "status": "success", "output": output, **more}
+
+
+def templates(step: dict[str, Any]) -> list[dict[str, Any]]:
+    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
+    return [{"template_id": "t", "questions": [question]}]
+
+
+def test_a_reference_graph_with_an_error_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = r"templates\[0\].questions\[0\].reference_steps\[0\]\[0\].output: "
+    for output, media_type, problem in (
+        (turtle(":a :p 5", ":a :p 'x"), "text/turtle", f"{place}not Turtle: line 4 "),
+        (GRAPH, "application/n-quads", "not N-Quads: line 1"),
+        ({}, "text/turtle", "text/turtle must be text"),
+        (None, "text/turtle", "output: missing"),
+    ):
+        with pytest.raises(ReferenceDataError, match=problem):
+            Reference(templates(reference(output, output_media_type=media_type)))
+    Reference(templates(reference(JSON_LD, output_media_type="application/ld+json")))
+    monkeypatch.setitem(sys.modules, "pyoxigraph", None)
+    with pytest.raises(ReferenceDataError, match=r"pip install 'graphrag-eval-async\[rdf\]'"):
+        Reference(templates(reference()))
+
+
+def test_f1_counts_the_statements_that_agree() -> None:
+    nearly = turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 3 ; :r 'x' ]")
+    other = turtle("_:x :q 2.0 ; :r 'x'", ":b :p _:x", "_:y :q 1 ; :r 'x'", ":a :p _:y")
+    for output, score, f1 in (
+        (other, 1, 1),
+        (nearly, 0, 5 / 6),
+        (turtle(":a :p [ :q 1 ; :r 'x' ]"), 0, 2 * 3 / (3 + 6)),
+        (PREFIXES, 0, 0),
+    ):
+        assert prepare_step(reference()).compare(ActualStep(actual(output))).score == score
+        partial = prepare_step(reference(score="f1")).compare(ActualStep(actual(output)))
+        assert partial.score == pytest.approx(f1)
+    empty = prepare_step(reference(PREFIXES, score="f1"))
+    assert empty.compare(ActualStep(actual(PREFIXES))).score == 1
+
+
+def test_one_change_of_many_leaves_the_rest() -> None:
+    """Also where blank nodes are linked, so that the surroundings of all differ."""
+    values = [f"'{index}'" for index in range(100)]
+    other = [*values[:50], "'other'", *values[51:]]
+    chains = [f"_:a{index} :p _:b{index}" for index in range(30)]
+    records = [f":s{i % 9} :has [ a :Record ; :unit 'mm' ; :value {i} ]" for i in range(60)]
+    for ours, theirs, f1 in (
+        ([f":a :p ({' '.join(values)})"], [f":a :p ({' '.join(other)})"], 200 / 201),
+        (chains, [*chains[::-1], ":extra :p 5"], 60 / 61),
+        (records, [*records[:30], records[30].replace("30", "99"), *records[31:]], 239 / 240),
+        ([":a :p 1, 2.5, 7"], [":a :p 1.0, 2.5e0, 8"], 2 / 3),
+    ):
+        found = agreement(read(turtle(*ours)), read(turtle(*theirs)), Budget())
+        assert found.score == pytest.approx(f1)
+
+
+def test_differences_name_nodes_of_the_reference() -> None:
+    nearly = turtle(":b :p _:own", "_:own :q 3 ; :r 'x'", ":a :p [ :q 1 ; :r 'x' ]")
+    found = [agreement(read(EXPECTED), read(nearly), Budget()) for _ in range(3)]
+    assert found[0] == found[1] == found[2]  # Although the parser gives anonymous nodes random labels.
+    missing, extra = found[0].differences
+    label = missing["triple"].split()[0]
+    integer = "<http://www.w3.org/2001/XMLSchema#integer>"
+    assert label.startswith("_:b")
+    assert extra == {
+        "kind": "extra_triple",
+        "triple": f'{label} <http://example.org/q> "3"^^{integer} .',
+    }
+    assert missing["kind"] == "missing_triple"
+
+
+def test_at_most_ten_differences_of_both_kinds_are_listed() -> None:
+    many, shared = [f":a :p {index}" for index in range(20)], ":z :p '" + "x" * 9999 + "'"
+    for ours, theirs, missing, extra in (
+        (many, [":b :p 1"], 9, 1),
+        (many, [f":b :p {index}" for index in range(20)], 5, 5),
+        (many, [], 10, 0),
+        ([], [shared[:-1] + "y'"], 0, 1),
+    ):
+        found = agreement(read(turtle(*ours, ":s :s :s")), read(turtle(*theirs, ":s :s :s")), Budget())
+        kinds = [each["kind"] for each in found.differences]
+        assert kinds == ["missing_triple"] * missing + ["extra_triple"] * extra
+    assert len(found.differences[0]["triple"]) == MAX_STATEMENT + 1
+
+
+async def test_results_list_what_differs() -> None:
+    evaluator = Evaluator(templates(reference(turtle(":a :p 1", ":b :p 2"), score="f1")))
+    found = {}
+    for more in ("", ":b :p 2", ":c :p 3"):
+        steps = [actual(turtle(":a :p 1", *filter(None, [more])))]
+        result = await evaluator.evaluate({"question_id": "q", "actual_steps": steps})
+        kinds = [each["kind"] for each in result["reference_steps"][0][0].get("diff", [])]
+        found[more] = (result["steps_score"], result["failure"], kinds)
+    assert found == {
+        "": (pytest.approx(2 / 3), "missing_triples", ["missing_triple"]),
+        ":b :p 2": (1, "none", []),
+        ":c :p 3": (0.5, "missing_triples", ["missing_triple", "extra_triple"]),
+    }
+
+
+def test_an_unreadable_output_and_an_empty_graph_are_told_apart() -> None:
+    prepared = prepare_step(reference())
+    unreadable = score_steps([[prepared]], [actual("It is 5.")], mode="last")
+    assert "not RDF in any known format" in unreadable.errors[0]
+    assert unreadable.facts.reason != "empty_result"
+    empty = score_steps([[prepared]], [actual(PREFIXES)], mode="last")
+    assert (empty.errors, empty.facts.reason) == ((), "empty_result")
+    as_quads = actual(EXPECTED, output_media_type="application/n-quads")
+    assert "not N-Quads" in score_steps([[prepared]], [as_quads], mode="last").errors[0]
+
+
+async def test_large_graphs_are_compared_in_a_thread_which_a_cancellation_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [f"_:n{index} :p _:n{(index + 1) % 20_000}" for index in range(20_000)]
+    evaluator = Evaluator(templates(reference(turtle(*lines))))
+    response = {"question_id": "q", "actual_steps": [actual(turtle(*lines[::-1]))]}
+    assert (await evaluator.evaluate(response))["steps_score"] == 1
+    comparing, go_on, errors = threading.Event(), threading.Event(), []
+
+    def held(*arguments: Any) -> bool:
+        comparing.set()
+        wait(go_on, "the cancellation")
+        try:
+            return isomorphic(*arguments)
+        except ComparisonBudgetExceeded as error:
+            errors.append(str(error))
+            raise
+
+    monkeypatch.setattr(comparison, "isomorphic", held)
+    evaluating = asyncio.create_task(evaluator.evaluate(response))
+    await asyncio.to_thread(wait, comparing, "the comparison")
+    evaluating.cancel()
+    await settle()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await evaluating
+    assert errors == ["graphs of 20000 statements: undecided: stopped"]
+
+
+TABLE = '{"head": {"vars": ["s"]}, "results": {"bindings": [{"s": {"type": "literal", "value": "x"}}]}}'
+ASK = '{"head": {}, "boolean": true}'
+
+
+@each(
+    ("media_type", "expected", "text", "found", "outputs"),
+    [
+        ("text/turtle", "a graph", EXPECTED, "a table", [TABLE, "s\nx\n", [{"s": "x"}]]),
+        ("text/turtle", "a graph", EXPECTED, "the boolean of ASK", [ASK, "true"]),
+        (SPARQL_RESULTS, "a table", TABLE, "a graph", [EXPECTED, '<urn:a> <urn:b> "c" .\n', JSON_LD]),
+        (SPARQL_RESULTS, "the boolean of ASK", ASK, "a graph", [EXPECTED]),
+    ],
+)
+def test_results_of_another_kind_are_named(
+    media_type: str, expected: str, text: str, found: str, outputs: list[Any]
+) -> None:
+    for output in outputs:
+        for keys in ({}, {"score": "f1"}):
+            prepared = prepare_step(reference(text, output_media_type=media_type, **keys))
+            scored = score_steps([[prepared]], [actual(output)], mode="last")
+            assert (scored.score, scored.facts.reason) == (0, "wrong_query_result")
+            assert scored.errors[0].endswith(f"output: expected {expected}, got {found}")
