@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIZES, REPEATS = (1_000, 10_000), 7
-TARGET = "at most 4x"
+TARGET = "at most 6x"
 PREFIX = "@prefix ex: <http://example.org/> .\n"
 
 
