@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
-from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, fill, has_text
 
 if TYPE_CHECKING:
@@ -45,8 +44,18 @@ class AnswerClaims(Struct, frozen=True):
     reason: Annotated[str, Meta(description="Which claims match, which do not, and why.")]
     matches: Annotated[list[Match], Meta(description="Pairs of matching claims.")]
 
-
-CLAIMS = format_of(AnswerClaims)
+    def __post_init__(self) -> None:
+        if not self.reference_claims:
+            raise ValueError("reference_claims is empty, but the reference answer makes at least one claim")
+        for side in ("reference", "actual"):
+            claims: list[str] = getattr(self, f"{side}_claims")
+            matched = [getattr(pair, side) for pair in self.matches]
+            if not all(map(has_text, claims)):
+                raise ValueError(f"{side}_claims has a blank claim")
+            if not {*matched} <= {*range(len(claims))}:
+                raise ValueError(f"matches: {side} is out of range: {len(claims)} {side}_claims, from 0")
+            if len({*matched}) < len(matched):
+                raise ValueError(f"matches: {side} repeats a position, but a claim matches at most one")
 
 
 def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
@@ -58,16 +67,26 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     prompt = matching_prompt(INSTRUCTIONS if config.prompt is None else config.prompt)
 
     async def score(case: Case, calls: Calls) -> Keys:
-        return _scores(await match_claims(prompt, case, calls))
+        claims = await match_claims(prompt, case, calls)
+        reference, actual = len(claims.reference_claims), len(claims.actual_claims)
+        matching = len(claims.matches)
+        return {
+            "answer_reference_claims_count": reference,
+            "answer_actual_claims_count": actual,
+            "answer_matching_claims_count": matching,
+            "answer_correctness_reason": claims.reason,
+            "answer_recall": matching / reference,
+            **({"answer_precision": matching / actual} if actual else {}),
+            # The harmonic mean of recall and precision if both exist, without their rounding errors.
+            "answer_f1": 2 * matching / (reference + actual),
+        }
 
     return Metric.of_answer("answer_correctness", prompt.texts, has_both_answers, score)
 
 
 def matching_prompt(instructions: str = INSTRUCTIONS) -> Prompt:
     """Return the prompt that asks for `AnswerClaims`."""
-    return Prompt(
-        f"{fill(instructions, CORRECTNESS_INPUTS)}\n\n{REPLY}", ResponseFormat(CLAIMS.schema, _read)
-    )
+    return Prompt.of(f"{fill(instructions, CORRECTNESS_INPUTS)}\n\n{REPLY}", AnswerClaims)
 
 
 def has_both_answers(case: Case) -> bool:
@@ -81,34 +100,3 @@ async def match_claims(prompt: Prompt, case: Case, calls: Calls) -> AnswerClaims
         calls, **{name: getattr(case, name) for name in CORRECTNESS_INPUTS}
     )
     return found
-
-
-def _read(reply: Any) -> AnswerClaims:
-    found = CLAIMS.read(reply)
-    if not found.reference_claims:
-        raise ValueError("reference_claims is empty, but the reference answer makes at least one claim")
-    for side in ("reference", "actual"):
-        claims: list[str] = getattr(found, f"{side}_claims")
-        matched = [getattr(pair, side) for pair in found.matches]
-        if not all(map(has_text, claims)):
-            raise ValueError(f"{side}_claims has a blank claim")
-        if not {*matched} <= {*range(len(claims))}:
-            raise ValueError(f"matches: {side} is out of range: {len(claims)} {side}_claims, counted from 0")
-        if len({*matched}) < len(matched):
-            raise ValueError(f"matches: {side} repeats a position, but a claim matches at most one")
-    return found
-
-
-def _scores(claims: AnswerClaims) -> Keys:
-    reference, actual = len(claims.reference_claims), len(claims.actual_claims)
-    matching = len(claims.matches)
-    return {
-        "answer_reference_claims_count": reference,
-        "answer_actual_claims_count": actual,
-        "answer_matching_claims_count": matching,
-        "answer_correctness_reason": claims.reason,
-        "answer_recall": matching / reference,
-        **({"answer_precision": matching / actual} if actual else {}),
-        # The harmonic mean of recall and precision if both exist, without their rounding errors.
-        "answer_f1": 2 * matching / (reference + actual),
-    }

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.metrics.documents import NO_TEXT, ask_about, retrieved_texts
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, has_text
+from graphrag_eval_async.metrics.retrieval import NO_TEXT, ask_about, retrieved_texts
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import ContextRelevanceConfig
@@ -28,6 +28,10 @@ class RatedDocument(Struct, frozen=True):
     id: int
     reason: Annotated[str, Meta(description="Why, in a few words.")]
     rating: Annotated[int, Meta(description="0, 1 or 2.")]
+
+    def __post_init__(self) -> None:
+        if self.rating not in {0, 1, 2}:
+            raise ValueError(f"expected a rating of 0, 1 or 2, got {self.rating}")
 
 
 class RatedDocuments(Struct, frozen=True):
@@ -52,15 +56,12 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
         texts = retrieved_texts(case, blank=True) or []
         if not any(texts):
             return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
-        found, ranks = await ask_about(calls, PROMPT, texts, config.seed, _check, question=case.question)
-        rated = dict(zip(ranks, ((each.rating, each.reason) for each in found.documents), strict=True))
-        each = [rated.get(rank, (0, "no text")) for rank in range(len(texts))]
-        lines = [f"{rank}: {rating} ({reason})" for rank, (rating, reason) in enumerate(each, 1)]
-        return {NAME: sum(rating for rating, _ in each) / (2 * len(each)), f"{NAME}_reason": "\n".join(lines)}
+        _, rated = await ask_about(calls, PROMPT, texts, config.seed, question=case.question)
+        lines = [
+            f"{rank + 1}: {rated[rank].rating} ({rated[rank].reason})" if text else f"{rank + 1}: 0 (no text)"
+            for rank, text in enumerate(texts)
+        ]
+        rating = sum(document.rating for document in rated.values())
+        return {NAME: rating / (2 * len(texts)), f"{NAME}_reason": "\n".join(lines)}
 
     return Metric.of_answer(NAME, [f"seed {config.seed}", *PROMPT.texts], applies, score)
-
-
-def _check(found: RatedDocuments) -> None:
-    if ratings := [each.rating for each in found.documents if each.rating not in {0, 1, 2}]:
-        raise ValueError(f"documents: expected ratings of 0, 1 or 2, got {ratings[0]}")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.metrics.documents import NO_TEXT, retrieved_texts
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, has_text, lines_of
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
+from graphrag_eval_async.metrics.retrieval import NO_TEXT, retrieved_texts
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.model import FaithfulnessConfig

@@ -67,9 +67,8 @@ def judge_of(config: Config | None) -> str | None:
 
 def configured(config: Config) -> list[Metric]:
     """Return the metrics that are on, in the order of their keys in results."""
-    makers = METRICS
+    makers, shared = METRICS, ("retrieval_answer", "retrieval_context")
     if can_share(config.retrieval_answer, config.retrieval_context):
-        shared = ("retrieval_answer", "retrieval_context")
         makers = METRICS | {name: partial(retrieval, name, is_shared=True) for name in shared}
     metrics = [makers[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
@@ -93,14 +92,6 @@ class Plan(NamedTuple):
         return list(dict.fromkeys(task.metric for task in self.due))
 
 
-class Judged(NamedTuple):
-    """The keys that judging adds to a result and to its steps by index, and the `judge` key of the result."""
-
-    keys: dict[str, Any]
-    of_steps: dict[int, dict[str, Any]]
-    provenance: dict[str, Any]
-
-
 class Judging:
     """The metrics of a configuration, and their judge.
 
@@ -114,14 +105,12 @@ class Judging:
     ) -> None:
         """Prepare the metrics; makes no call and imports nothing heavy.
 
-        Args:
-            config: a checked configuration with at least one metric on.
-            judge: the caller's own judge, used instead of the configured models; or several by name.
-            on_fatal: what to do if all calls would fail: with "raise", `run` raises; with "continue", each
-                metric gets the error.
+        At least one metric must be on. `judge` is the caller's own, or several by name. If all calls would
+        fail, `run` raises; with `on_fatal` "continue", each metric gets the error.
 
         Raises:
             ConfigError: a package, a key, or the price that a budget needs is missing.
+            UsageError: one of several own judges is missing.
         """
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
@@ -130,21 +119,20 @@ class Judging:
         self._panels = {
             name: Panel(each.judges, each.vote, OF_PENDING[name]) for name, each in sections.items()
         }
-        for each in config.custom_evaluations:
-            self._panels[each.name] = Panel(each.judges, each.vote, [*each.outputs], nulls=[*each.outputs])
-        llm, prepare, embeds = config.llm or LLMConfig(), loader(config), bool(config.embedding_metrics)
+        for custom in config.custom_evaluations:
+            outputs = [*custom.outputs]
+            self._panels[custom.name] = Panel(custom.judges, custom.vote, outputs, nulls=outputs)
+        own = judge if isinstance(judge, Mapping) else dict.fromkeys(config.judges, judge)
+        if missing := [name for name in config.judges if name not in own]:
+            raise UsageError(f"judge: there is none named {missing[0]!r}, which the configuration asks")
+        llm, embeds = config.llm or LLMConfig(), bool(config.embedding_metrics)
         self._setups = [
-            judge_setup(llm, name, _own(judge, name), prepare, embeds=embeds and not index)
+            judge_setup(llm, name, own[name], loader(config), embeds=embeds and not index)
             for index, name in enumerate(config.judges)
         ]
         self._provenance = self._describe(config, is_own=judge is not None)
-        settings = msgspec.to_builtins(
-            {
-                name: getattr(config, name)
-                for name in Config.__struct_fields__
-                if name not in {"llm", "aliases", "turned_on"}
-            }
-        )
+        names = [name for name in Config.__struct_fields__ if name not in {"llm", "aliases", "turned_on"}]
+        settings = {name: msgspec.to_builtins(getattr(config, name)) for name in names}
         self.fingerprint = [self._provenance, [setup.identities for setup in self._setups], settings]
 
     def _describe(self, config: Config, *, is_own: bool) -> dict[str, Any]:
@@ -152,31 +140,24 @@ class Judging:
         first, *others = self._setups
         hashed: list[Any] = [[[metric.name, *metric.prompts] for metric in self._metrics]]
         hashed.append(None if is_own else first.identities)
+        found: dict[str, Any] = {"model": first.model, "prompts": ""}
         if others:
             hashed.append({name: [panel.judges, panel.vote] for name, panel in self._panels.items()})
             hashed.append([setup.identities for setup in others])
-        found: dict[str, Any] = {"model": first.model, "prompts": _hash(hashed)}
-        if others:
             found["judges"] = {setup.name: setup.model for setup in self._setups}
-        if (
-            config.embedding_metrics
-            and not is_own
-            and config.llm is not None
-            and config.llm.embedding is not None
-        ):
-            found["embedding"] = str(config.llm.embedding.model)
+        found["prompts"] = _hash(hashed)
+        embedding = config.llm.embedding if config.llm is not None and config.embedding_metrics else None
+        if embedding is not None and not is_own:
+            found["embedding"] = str(embedding.model)
         return found | kinds_of_outputs(config.custom_evaluations)
 
     def provenance(self, used: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the `judge` key of a result.
 
         It has the `model`; if there are several, the models of all `judges` by name; the `embedding` model,
-        if a metric uses one; a hash of the `prompts` of all metrics, of the models' parameters and of `used`;
-        the `outputs` of custom evaluations, and which of them are `fractions` (numbers from 0 to 1) or
-        `texts`.
-
-        Args:
-            used: in what other way requests were written; see `JudgeSession`.
+        if a metric uses one; a hash of the `prompts` of all metrics, of the models' parameters and of `used`,
+        which says in what other way requests were written; the `outputs` of custom evaluations, and which of
+        them are `fractions` (numbers from 0 to 1) or `texts`.
         """
         provenance: dict[str, Any] = copy_json(self._provenance)
         if used:
@@ -207,10 +188,11 @@ class Judging:
         due = [task for task in tasks if task.score is not None]
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
-    async def run(self, plan: Plan, session: JudgeSession) -> Judged | None:
+    async def run(self, plan: Plan, session: JudgeSession) -> tuple[Keys, dict[int, Keys], Keys] | None:
         """Judge all metrics of a response concurrently, and count outcomes and costs.
 
-        Returns None if the session dropped the response.
+        Returns the keys of the result, those of its steps by index, and its `judge` key; None if the session
+        dropped the response.
 
         Raises:
             JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
@@ -220,59 +202,44 @@ class Judging:
         await session.starts.turn(result.order)
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
-        asked = [
-            (task, MetricCalls(result, session.senders[name]))
-            for task in plan.due
-            for name in self._panels[task.metric].judges
-        ]
-        verdicts = iter(await _ask(asked, result))
+        panels = [(task, self._panels[task.metric]) for task in plan.due]
+        judges = [(task, session.senders[name]) for task, panel in panels for name in panel.judges]
+        verdicts = iter(await _verdicts([(task, MetricCalls(result, own)) for task, own in judges], result))
         if result.is_dropped:
             return None
-        judged = Judged({}, {}, self.provenance(session.used(result.written)))
-        for task in plan.due:
-            panel = self._panels[task.metric]
+        keys: Keys = {}
+        of_steps: dict[int, Keys] = {}
+        for task, panel in panels:
             own = [next(verdicts) for _ in panel.judges]
-            session.usage.asked[task.metric] += 1
             errors = [outcome for outcome, _ in own if isinstance(outcome, JudgeError)]
-            fatal = [error for error in errors if isinstance(error, JudgeUnavailable)]
-            if fatal and self._on_fatal == "raise":
-                raise fatal[0]
-            known = judged.keys if task.step is None else judged.of_steps.setdefault(task.step, {})
-            panel.add(known, task, own)
-            session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             for error in errors:
+                if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
+                    raise error
                 session.usage.examples.setdefault(error.kind, error.message)
-        return judged
-
-
-def _own(judge: Judge | Mapping[str, Judge] | None, name: str) -> Judge | None:
-    """Return the caller's own judge of a name."""
-    if not isinstance(judge, Mapping):
-        return judge
-    if name not in judge:
-        raise UsageError(f"judge: there is none named {name!r}, which the configuration asks")
-    return judge[name]
+            session.usage.asked[task.metric] += 1
+            session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
+            panel.add(keys if task.step is None else of_steps.setdefault(task.step, {}), task, own)
+        return keys, of_steps, self.provenance(session.used(result.written))
 
 
 def _hash(value: Any) -> str:
     return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-async def _ask(asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls) -> list[Verdict]:
+async def _verdicts(asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls) -> list[Verdict]:
     """Return the verdict on each task: a timeout error if it did not finish in the time of the result."""
     seconds = result.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
     outcomes: list[Keys | JudgeError] = [late] * len(asked)
 
     async def find(index: int, task: Task, calls: MetricCalls) -> None:
-        assert task.score is not None  # noqa: S101  (others are not due)
         try:
-            outcomes[index] = await task.score(calls)
+            outcomes[index] = await task.score(calls) if task.score is not None else {}
         except JudgeError as error:
             outcomes[index] = error
 
     with result:
-        if len(asked) == 1:
+        if len(asked) == 1:  # As for a metric with one judge; a group of tasks takes 50 us.
             await find(0, *asked[0])
         else:
             async with anyio.create_task_group() as tasks:

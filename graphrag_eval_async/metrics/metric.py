@@ -46,12 +46,6 @@ class Task(NamedTuple):
     part: str = ""  # Such as "_recall".
     step: int | None = None  # The index of the actual step.
 
-    @property
-    def error_key(self) -> str:
-        """The key of the error message if the task fails."""
-        name = "answer_eval" if self.metric == "answer_correctness" else self.metric
-        return f"{name}{self.part}_error"
-
 
 class Metric(NamedTuple):
     """A configured metric."""
@@ -96,8 +90,8 @@ class Prompt(NamedTuple):
 def messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the conversation that asks a judge to apply `instructions` to named `blocks` of data.
 
-    The system message depends only on the instructions, so that providers can cache it. Equal arguments give
-    equal messages, so that calls can be cached. No block can contain the boundary, which is their hash.
+    Equal arguments give equal messages, and the system message depends only on the instructions, so that both
+    can be cached. No block can contain the boundary, which is their hash.
     """
     text = "\0".join(text for block in blocks.items() for text in block)
     boundary = sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -42,42 +42,36 @@ class Panel(NamedTuple):
         by: dict[str, Keys] = {}
         if len(each) > 1:
             by = known.setdefault(f"{task.metric}{BY}", {name: {} for name in each})
-            for name, own in each.items():  # Recall and precision are tasks of their own.
-                by[name] |= own
-            known |= self._keys(task, self._joined(each, verdicts))
-        else:
-            known |= each[self.judges[0]]
+            for name, keys in each.items():  # Recall and precision are tasks of their own.
+                by[name] |= keys
+        known |= self._keys(task, self._joined(each, verdicts) if by else verdicts[0])
         if task.step is not None:
-            for own in (known, *by.values()):
-                _add_f1(own, task.metric)
+            for keys in (known, *by.values()):
+                _add_f1(keys, task.metric)
         self._vote(known, by, f"{task.metric}{DISAGREEMENT}")
 
     def _keys(self, task: Task, verdict: Verdict) -> Keys:
         outcome, cost = verdict
-        is_error = isinstance(outcome, JudgeError)
         if isinstance(outcome, JudgeError):
-            outcome = dict.fromkeys(self.nulls) | {task.error_key: f"{outcome.kind}: {outcome.message}"}
-        # The cost of a failure without a reply is unknown, not 0.
-        is_known = cost is not None and (cost or not is_error)
-        return outcome | ({f"{task.metric}{task.part}{COST}": cost} if is_known else {})
+            name = "answer_eval" if task.metric == "answer_correctness" else task.metric
+            error = f"{outcome.kind}: {outcome.message}"
+            outcome = dict.fromkeys(self.nulls) | {f"{name}{task.part}_error": error}
+            cost = cost or None  # The cost of a failure without a reply is unknown, not 0.
+        return outcome | ({} if cost is None else {f"{task.metric}{task.part}{COST}": cost})
 
     def _joined(self, each: Mapping[str, Keys], verdicts: Sequence[Verdict]) -> Verdict:
         """Return all errors or, without any, all reasons; and the cost of all judges."""
         costs = [own.cost for own in verdicts if own.cost is not None]
         cost = fsum(costs) if len(costs) == len(verdicts) else None
-        errors = {
-            name: own.outcome
-            for name, own in zip(each, verdicts, strict=True)
-            if isinstance(own.outcome, JudgeError)
-        }
-        if errors:
+        outcomes = zip(each, (own.outcome for own in verdicts), strict=True)
+        if errors := {name: error for name, error in outcomes if isinstance(error, JudgeError)}:
             text = "; ".join(f"judge {name}: {error.message}" for name, error in errors.items())
             return Verdict(JudgeError(next(iter(errors.values())).kind, text), cost)
         reasons: dict[str, list[str]] = {}
-        for name, own in each.items():
-            for key, value in own.items():
+        for name, keys in each.items():
+            for key in keys:
                 if key.endswith("_reason") and key not in self.values:
-                    reasons.setdefault(key, []).append(f"{name}: {value}")
+                    reasons.setdefault(key, []).append(f"{name}: {keys[key]}")
         return Verdict({key: "\n".join(lines) for key, lines in reasons.items()}, cost)
 
     def _vote(self, known: Keys, by: Mapping[str, Keys], disagreement: str) -> None:

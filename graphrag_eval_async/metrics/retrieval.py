@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
+from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.documents import NO_TEXT, ask_about, is_retrieval, texts_of
-from graphrag_eval_async.metrics.metric import (
-    Calls,
-    Case,
-    Keys,
-    Metric,
-    Prompt,
-    Task,
-    has_text,
-    lines_of,
-)
+from graphrag_eval_async.errors import JudgeError, MalformedStep
+from graphrag_eval_async.judge.protocol import ResponseFormat
+from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, Task, dumps, has_text
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts, together
-from graphrag_eval_async.steps import average_precision
+from graphrag_eval_async.steps import average_precision, read_texts
+from graphrag_eval_async.steps.retrieval import read_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
 
 ANSWER, CONTEXT = "retrieval_answer", "retrieval_context"
+NO_TEXT = "no text was retrieved"
 
 INSTRUCTIONS = """\
 <documents> were retrieved to answer <question>; their order means nothing. <reference> is what a correct \
@@ -62,6 +57,9 @@ class RetrievedDocuments(Struct, frozen=True):
     documents: list[JudgedDocument]
     statements: list[SupportedStatement]
 
+    def __post_init__(self) -> None:
+        _check(self.documents, self.statements)
+
 
 PROMPT = Prompt.of(INSTRUCTIONS, RetrievedDocuments)
 
@@ -94,8 +92,72 @@ class RetrievedForBoth(Struct, frozen=True):
     answer_statements: list[SupportedStatement]
     texts_statements: list[SupportedStatement]
 
+    def __post_init__(self) -> None:
+        _check(self.documents, self.answer_statements + self.texts_statements)
+
 
 PROMPT_FOR_BOTH = Prompt.of(INSTRUCTIONS_FOR_BOTH, RetrievedForBoth)
+
+
+def _check(
+    documents: Sequence[JudgedDocument | TwiceJudgedDocument], statements: list[SupportedStatement]
+) -> None:
+    ids = {document.id for document in documents}
+    if unknown := {*chain.from_iterable(statement.documents for statement in statements)} - ids:
+        raise ValueError(f"statements: no document has the id {min(unknown)}")
+
+
+def is_retrieval(step: Mapping[str, Any]) -> bool:
+    """Whether a step is a successful retrieval."""
+    return step.get("name") == "retrieval" and step.get("status") == "success"
+
+
+def texts_of(step: Mapping[str, Any]) -> list[str] | None:
+    """Return the texts that a step returned by rank, "" for a document without text.
+
+    None if they are not known: the output cannot be read, or it has documents, but none with the key `text`.
+    """
+    try:
+        texts = read_texts(step.get("output"))
+        is_known = not texts or any("text" in document for document in read_documents(step.get("output")))
+    except MalformedStep:
+        return None
+    return texts if is_known else None
+
+
+def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
+    """Return the texts that all successful retrieval steps of a response returned, each once.
+
+    With `blank`, also "" for each document without text. None if no such step tells texts.
+    """
+    found = [texts_of(step) for step in case.actual_steps or () if is_retrieval(step)]
+    if all(texts is None for texts in found):
+        return None
+    texts = enumerate(chain.from_iterable(filter(None, found)))
+    return [*{text or place: text for place, text in texts if text or blank}.values()]
+
+
+async def ask_about(
+    calls: Calls, prompt: Prompt, texts: Sequence[str], seed: int, **blocks: str
+) -> tuple[Any, dict[int, Any]]:
+    """Ask for a verdict on each text; return the reply, and those of its `documents` by the rank of the text.
+
+    Texts are shown in random order, which depends on `seed` and the question.
+    """
+    ranks = [rank for rank, text in enumerate(texts) if text]
+    Random(f"{seed} {blocks['question']}").shuffle(ranks)  # noqa: S311
+    shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
+
+    def read(reply: Any) -> Any:
+        found = prompt.form.read(reply)
+        ids = [document.id for document in found.documents]
+        if sorted(ids) != [*range(1, len(ranks) + 1)]:
+            raise ValueError(f"documents: expected each id from 1 to {len(ranks)} once, got {ids}")
+        return found
+
+    form = ResponseFormat(prompt.form.schema, read)
+    found = await Prompt(prompt.instructions, form).ask(calls, **blocks, documents=dumps(shown))
+    return found, {ranks[document.id - 1]: document for document in found.documents}
 
 
 def can_share(answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None) -> bool:
@@ -111,7 +173,24 @@ class _Retrieved(NamedTuple):
     name: str
     question: str
     texts: Sequence[str]  # By rank, "" for a document without text.
-    references: Mapping[str, str]  # By name of metric; both if both metrics share a call.
+    reference: str
+    both: tuple[str, str] | None  # The reference answer and texts, if one call judges by both.
+
+    def recall(self, statements: Sequence[tuple[Any, str]]) -> Keys:
+        """Return the share of statements that are supported, from 0 to 1; 0 without any text."""
+        key = f"{self.name}_recall"
+        if not any(self.texts):
+            return {key: 0.0, f"{key}_reason": NO_TEXT}
+        if not statements:
+            raise JudgeError("invalid_reply", "the judge found no statement in the reference")
+        lines = [f"{'+' if supported else '-'} {text}" for supported, text in statements]
+        share = sum(bool(supported) for supported, _ in statements) / len(statements)
+        return {key: share, f"{key}_reason": "\n".join(lines)}
+
+    def precision(self, useful: Sequence[int]) -> Keys:
+        """Return the average precision of useful ranks, from 0 to 1; 0 if there are none."""
+        average = average_precision(useful, range(len(self.texts))) if useful else 0.0
+        return {f"{self.name}_precision": average}
 
 
 def retrieval(
@@ -132,86 +211,53 @@ def retrieval(
     def tasks(case: Case) -> list[Task]:
         found = []
         for index, step in enumerate(case.actual_steps or ()):
-            references = {ANSWER: case.reference_answer or ""}
-            if index in case.matches:
-                references[CONTEXT] = _joined(texts_of(case.matches[index]) or ())
-            if not is_retrieval(step) or name not in references:
+            answer, matched = case.reference_answer or "", case.matches.get(index)
+            context = None if matched is None else "\n".join(filter(None, texts_of(matched) or ()))
+            reference = answer if name == ANSWER else context
+            if not is_retrieval(step) or reference is None:
                 continue
-            if not (is_shared and len(references) == 2 and has_text(*references.values())):
-                references = {name: references[name]}
-            texts = texts_of(step)
-            is_complete = texts is not None and has_text(case.question, references[name])
-            of_step = _Retrieved(name, case.question, texts or [], references)
+            texts, is_known = texts_of(step), has_text(case.question, reference)
+            both = (
+                (answer, context) if is_shared and context is not None and has_text(answer, context) else None
+            )
+            of_step = _Retrieved(name, case.question, texts or (), reference, both)
             for part, score in parts.items():
-                found.append(Task(name, partial(score, of_step) if is_complete else None, part, index))
+                is_due = is_known and texts is not None
+                found.append(Task(name, partial(score, of_step) if is_due else None, part, index))
         return found
 
     return Metric(name, prompts, tasks)
 
 
-def _joined(texts: Iterable[str]) -> str:
-    return "\n".join(filter(None, texts))
-
-
 async def _jointly(seed: int, step: _Retrieved, calls: Calls) -> Keys:
-    """Return the share of the reference's statements that a document supports, and the average precision."""
-    name, references = step.name, step.references
     if not any(step.texts):
-        return {f"{name}_recall": 0.0, f"{name}_recall_reason": NO_TEXT, f"{name}_precision": 0.0}
-    prompt, blocks, fields = PROMPT, {"reference": references[name]}, ("statements", "useful")
-    if len(references) == 2:
-        prompt, which = PROMPT_FOR_BOTH, "answer" if name == ANSWER else "texts"
-        blocks = {"reference_answer": references[ANSWER], "reference_texts": references[CONTEXT]}
-        fields = f"{which}_statements", f"useful_for_{which}"
-    found, ranks = await ask_about(calls, prompt, step.texts, seed, _check, question=step.question, **blocks)
-    statements: list[SupportedStatement] = getattr(found, fields[0])
-    if not statements:
-        raise JudgeError("invalid_reply", "the judge found no statement in the reference")
-    useful = [rank for rank, each in zip(ranks, found.documents, strict=True) if getattr(each, fields[1])]
-    lines = [f"{'+' if each.documents else '-'} {each.statement}" for each in statements]
-    return {
-        f"{name}_recall": sum(bool(each.documents) for each in statements) / len(statements),
-        f"{name}_recall_reason": "\n".join(lines),
-        f"{name}_precision": average_precision(useful, range(len(step.texts))) if useful else 0.0,
-    }
-
-
-def _check(found: RetrievedDocuments | RetrievedForBoth) -> None:
-    ids = {*range(1, len(found.documents) + 1)}
-    for statement in [each for field in found.__struct_fields__[1:] for each in getattr(found, field)]:
-        if not ids.issuperset(statement.documents):
-            raise ValueError(f"statements: expected ids from 1 to {len(ids)}, got {statement.documents}")
+        return step.recall(()) | step.precision(())
+    prompt, blocks, which = PROMPT, {"reference": step.reference}, ("statements", "useful")
+    if step.both is not None:
+        prompt, side = PROMPT_FOR_BOTH, "answer" if step.name == ANSWER else "texts"
+        blocks = dict(zip(("reference_answer", "reference_texts"), step.both, strict=True))
+        which = f"{side}_statements", f"useful_for_{side}"
+    found, documents = await ask_about(calls, prompt, step.texts, seed, question=step.question, **blocks)
+    statements = [(each.documents, each.statement) for each in getattr(found, which[0])]
+    useful = [rank for rank, document in documents.items() if getattr(document, which[1])]
+    return step.recall(statements) | step.precision(useful)
 
 
 async def _recall(step: _Retrieved, calls: Calls) -> Keys:
-    """Return the share of the reference's statements that the judge attributes to the texts, from 0 to 1.
-
-    0 without any text. Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
-    """
-    score, reason = 0.0, NO_TEXT
+    """Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/."""
+    rows = []
     if any(step.texts):
-        data: Keys = {"context": _joined(step.texts), "answer": step.references[step.name]}
-        found = await ask_ragas(
-            calls, "context_recall", "ContextRecallPrompt", question=step.question, **data
-        )
-        rows = found.classifications
-        if not rows:
-            raise JudgeError("invalid_reply", "the judge found no statement in the reference")
-        score = sum(row.attributed for row in rows) / len(rows)
-        reason = lines_of((row.attributed, row.statement, row.reason) for row in rows)
-    return {f"{step.name}_recall": score} | (
-        {f"{ANSWER}_recall_reason": reason} if step.name == ANSWER else {}
-    )
+        context = "\n".join(filter(None, step.texts))
+        data: Keys = {"question": step.question, "context": context, "answer": step.reference}
+        rows = (await ask_ragas(calls, "context_recall", "ContextRecallPrompt", **data)).classifications
+    keys = step.recall([(row.attributed, f"{row.statement} ({row.reason})") for row in rows])
+    return keys if step.name == ANSWER else {f"{CONTEXT}_recall": keys[f"{CONTEXT}_recall"]}
 
 
 async def _precision(step: _Retrieved, calls: Calls) -> Keys:
-    """Return the average precision of the texts that the judge finds useful, from 0 to 1; 0 if none is.
-
-    Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
-    """
-    data: Keys = {"question": step.question, "answer": step.references[step.name]}
+    """Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/."""
+    data: Keys = {"question": step.question, "answer": step.reference}
     ask = partial(ask_ragas, calls, "context_precision", "ContextPrecisionPrompt", **data)
     ranks = [rank for rank, text in enumerate(step.texts) if text]
     outputs = await together(*(ask(context=step.texts[rank]) for rank in ranks))
-    useful = [rank for rank, output in zip(ranks, outputs, strict=True) if output.verdict]
-    return {f"{step.name}_precision": average_precision(useful, range(len(step.texts))) if useful else 0.0}
+    return step.precision([rank for rank, output in zip(ranks, outputs, strict=True) if output.verdict])

@@ -6,7 +6,7 @@ import asyncio
 import re
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -15,26 +15,21 @@ from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt
 from graphrag_eval_async.steps.actual import ActualStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config.model import SparqlGroundednessConfig
     from graphrag_eval_async.steps.formats.results import SparqlResults
 
 NAME = "sparql_groundedness"
 
-MAX_SHOWN = 20_000
-"""Maximum characters of rows that the judge sees."""
-
-MAX_CELLS = 100_000
-"""Maximum cells that are compared with the answer."""
-
-MIN_CHARACTERS = 3
-"""Shorter texts in rows may occur in an answer by chance."""
+MAX_SHOWN = 20_000  # Characters of rows that the judge sees.
+MAX_CELLS = 100_000  # Cells of a column that are compared with the answer.
+MIN_CHARACTERS = 3  # Shorter texts in rows may occur in an answer by chance.
 
 NUMBER = re.compile(r"(?<![\w.,-])-?\d{1,15}(?:,\d{3})*(?:\.\d{1,15})?(?![\w,]|[.-]\d)")
-
-MARKER = re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE)
-"""The number of an item of a list."""
+WITH_UNIT = re.compile(rf"[\W_]*({NUMBER.pattern})\s*[^\s\d]*\s*")
+MARKER = re.compile(r"[ \t]*(\d{1,3})[.)](?=[ \t]+\S)")
+"""The number of an item of a list, at the start of a line."""
 
 INSTRUCTIONS = """\
 <answer> is an answer to <question>. <rows> are what the queries behind it returned; a line such as \
@@ -65,10 +60,6 @@ class AnswerValues(Struct, frozen=True):
 PROMPT = Prompt.of(INSTRUCTIONS, AnswerValues)
 
 
-WITH_UNIT = re.compile(rf"[\W_]*({NUMBER.pattern})\s*[^\s\d]*\s*")
-"""A number with nothing else but a unit."""
-
-
 def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
     """Return the metric `sparql_groundedness`: the share of the answer's values that the rows support."""
 
@@ -84,78 +75,74 @@ def _queries(case: Case) -> list[Mapping[str, Any]]:
 
 
 async def _score(case: Case, calls: Calls) -> Keys:
-    answer = case.actual_answer or ""
-    read = await asyncio.to_thread(_read, case.question, answer, _queries(case))
-    values = {"found": dumps(read.found), "missing": dumps(read.missing)}
-    judged = await PROMPT.ask(calls, question=case.question, answer=answer, rows=read.rows, **values)
-    verdicts = _verdicts(read, judged.values)
+    question, answer = case.question, case.actual_answer or ""
+    rows, hidden, found, missing = await asyncio.to_thread(_read, question, answer, _queries(case))
+    values = {"found": dumps(found), "missing": dumps(missing)}
+    judged = await PROMPT.ask(calls, question=question, answer=answer, rows=rows, **values)
+    verdicts = _verdicts(found, missing, judged.values)
     reason = lines_of(verdicts) or "the answer states no values or entities"
-    if read.hidden:
-        reason += f"\n({read.hidden} rows were not shown to the judge)"
+    if hidden:
+        reason += f"\n({hidden} rows were not shown to the judge)"
     score = {NAME: sum(grounded for grounded, *_ in verdicts) / len(verdicts)} if verdicts else {}
     return score | {f"{NAME}_reason": reason}
 
 
-class _Read(NamedTuple):
-    rows: str  # As the judge sees them.
-    hidden: int  # How many rows it does not see, or not whole.
-    found: list[str]  # Values of the answer that stand in the rows.
-    missing: list[str]  # Numbers of the answer that do not; none if any rows cannot be read.
-
-
-def _verdicts(read: _Read, judged: Sequence[JudgedValue]) -> list[tuple[bool, str, str]]:
+def _verdicts(
+    found: Sequence[str], missing: Sequence[str], judged: Sequence[JudgedValue]
+) -> list[tuple[bool, str, str]]:
     """Return each value of the answer once: whether the rows support it, itself, and the reason."""
-    found = {*map(str.casefold, read.found)}
+    known = {*map(str.casefold, found)}
     others: dict[str, JudgedValue] = {}
     for each in judged:
         key = each.value.strip().casefold()
         number = WITH_UNIT.fullmatch(key)
-        is_found = key in found or (number is not None and number[1] in found)
-        if not is_found and (key not in others or not each.grounded):  # If in doubt, it is not supported.
+        is_known = key in known or (number is not None and number[1] in known)
+        if not is_known and (key not in others or not each.grounded):  # If in doubt, it is not supported.
             others[key] = each
     told = {number for key in others for number in NUMBER.findall(key)}
     return [
-        *((True, value, "in the rows") for value in read.found),
+        *((True, value, "in the rows") for value in found),
         *((each.grounded, each.value, each.reason) for each in others.values()),
-        *((False, number, "not in the rows") for number in read.missing if number not in told),
+        *((False, number, "not in the rows") for number in missing if number not in told),
     ]
 
 
-def _read(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> _Read:
-    """Look for the values of the answer in the results of all queries."""
+def _read(
+    question: str, answer: str, steps: Sequence[Mapping[str, Any]]
+) -> tuple[str, int, list[str], list[str]]:
+    """Return the rows of all queries for the judge, how many of them are cut off, which values of the answer
+    stand in them, and which numbers of it do not; none of these if any output is no table.
+    """
     tables = [*map(_table, steps)]
     columns = [column for table in tables if table for column in table.columns]
     cells = [*{text: None for each in columns for text in islice(filter(None, each.texts), MAX_CELLS)}]
-    rest, asked_text = _without_markers(answer).casefold(), question.casefold()
-    is_name = {name: len(name) >= MIN_CHARACTERS and not NUMBER.fullmatch(name) for name in map(_name, cells)}
-    names = [
-        name
-        for name, is_one in is_name.items()
-        if is_one and _occurs(name.casefold(), rest) and not _occurs(name.casefold(), asked_text)
-    ]
+    rest, asked_text, names = _without_markers(answer).casefold(), question.casefold(), []
+    for name in dict.fromkeys(map(_name, cells)):
+        is_value = len(name) >= MIN_CHARACTERS and not NUMBER.fullmatch(name)
+        if is_value and _occurs(name.casefold(), rest) and not _occurs(name.casefold(), asked_text):
+            names.append(name)
     for name in sorted(names, key=len, reverse=True):  # Numbers in names are no values of their own.
         rest = rest.replace(name.casefold(), " ")
     asked = {*map(_value, NUMBER.findall(question))}
     numbers = {_value(text): text for text in reversed(NUMBER.findall(rest))}
     texts = [text for value, text in reversed(numbers.items()) if value not in asked]
-    known = [*_numbers(cells)]
+    known: list[float] = []
+    for cell in cells:
+        with suppress(ValueError):
+            known.append(float(cell))
     found = [text for text in texts if _stands_in(text, known)]
     missing = [text for text in texts if text not in found] if all(tables) else []
-    return _Read(*_shown([*map(_text, tables, steps)]), found + names, missing)
+    return *_shown([*map(_text, tables, steps)]), found + names, missing
 
 
 def _without_markers(answer: str) -> str:
     """Return the answer without the numbers of its lists' items: 1, 2, 3, each at the start of a line."""
-    expected = 1
-
-    def removed(marker: re.Match[str]) -> str:
-        nonlocal expected
-        if int(marker[1]) not in {1, expected}:
-            return marker[0]
-        expected = int(marker[1]) + 1
-        return ""
-
-    return MARKER.sub(removed, answer)
+    expected, lines = 1, answer.split("\n")
+    for index, line in enumerate(lines):
+        marker = MARKER.match(line)
+        if marker and int(marker[1]) in {1, expected}:
+            expected, lines[index] = int(marker[1]) + 1, line[marker.end() :]
+    return "\n".join(lines)
 
 
 def _table(step: Mapping[str, Any]) -> SparqlResults | None:
@@ -173,19 +160,7 @@ def _name(cell: str) -> str:
 
 def _occurs(name: str, text: str) -> bool:
     """Whether a name stands in a text as whole words."""
-    if name not in text:
-        return False
-    before, after = (
-        ("(?<![^\\W_])" if name[0].isalnum() else ""),
-        ("(?![^\\W_])" if name[-1].isalnum() else ""),
-    )
-    return re.search(f"{before}{re.escape(name)}{after}", text) is not None
-
-
-def _numbers(cells: Iterable[str]) -> Iterator[float]:
-    for cell in cells:
-        with suppress(ValueError):
-            yield float(cell)
+    return name in text and bool(re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", text))
 
 
 def _value(text: str) -> float:

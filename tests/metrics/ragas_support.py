@@ -106,7 +106,7 @@ async def outcome(metric: Metric, case: Case, script: Script | ScriptedMetricJud
             try:
                 keys |= await task.score(asking)
             except JudgeError as error:
-                keys[task.error_key] = str(error)
+                keys[f"{task.metric}{task.part}_error"] = str(error)
     return keys
 
 

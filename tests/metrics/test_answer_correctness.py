@@ -85,7 +85,7 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
         (reply(["r1", " \n"]), "reference_claims has a blank claim"),
         (
             reply(["r1"], ["a1"], (0, 1)),
-            "matches: actual is out of range: 1 actual_claims, counted from 0",
+            "matches: actual is out of range: 1 actual_claims, from 0",
         ),
         (
             reply(["r1", "r2"], ["a1"], (0, 0), (1, 0)),
