@@ -7,29 +7,24 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, ReferenceDataError, evaluate_stream, load_reference
+from graphrag_eval_async import Evaluator, ReferenceDataError, load_reference
 from graphrag_eval_async.steps.differences import MAX_CELLS, MAX_DIFFERENCES, MAX_TEXT, first_of_each
 from tests.conftest import HEAVY_BYTES
 from tests.steps.test_failure import PARTIAL, ROWS, STATIONS, table, templates, took
 
 
-async def diff_of(found: str, **keys: Any) -> list[dict[str, Any]] | None:
-    """The diff of the result, which is the same whether it is scored at once, in a thread or in a stream."""
+async def diff_of(found: str, **keys: Any) -> Any:
+    """The diff of the result, which is the same whether it is scored at once or in a thread."""
     reference = templates([PARTIAL | keys])
     response = {"question_id": "q", "actual_steps": [took(PARTIAL, found, id="call")]}
     evaluator = Evaluator(reference)
     result = await evaluator.evaluate(response)
     large = await evaluator.evaluate(response | {"padding": "x" * HEAVY_BYTES})
-    async with evaluate_stream(reference, [response]) as stream:
-        (streamed,) = [result async for result in stream]
     (step,) = result["reference_steps"][0]
-    assert [step] == large["reference_steps"][0] == streamed["reference_steps"][0]
+    assert [step] == large["reference_steps"][0]
     assert "diff" not in reference[0]["questions"][0]["reference_steps"][0][0]
-    assert json.loads(json.dumps(step)) == step
-    if 0 < result["steps_score"] < 1:
-        assert step["matches"] == "call"
-    diff: list[dict[str, Any]] | None = step.get("diff")
-    return diff
+    assert step.get("matches") == ("call" if result["steps_score"] else None)
+    return step.get("diff")
 
 
 async def test_every_kind() -> None:
@@ -115,10 +110,7 @@ async def test_a_result_can_be_used_as_a_reference_set() -> None:
     ("step", "wanted"),
     [
         (STATIONS | {"score": "f2"}, "score: .*write exact or f1"),
-        (STATIONS | {"score": "F1"}, "score: .*write exact or f1"),
-        (STATIONS | {"score": 1}, "score: Expected `str"),
         ({"name": "x", "output": "y", "score": "f1"}, "score: f1 is only for outputs"),
-        ({"name": "retrieval", "output": '[{"id": 1}]', "score": "f1"}, "score: f1 is only for outputs"),
         (STATIONS | {"name": "retrieval", "score": "f1"}, "score: f1 is only for outputs"),
     ],
 )
@@ -126,7 +118,5 @@ def test_an_invalid_score_is_an_error_that_names_the_key(step: dict[str, Any], w
     with pytest.raises(ReferenceDataError, match=wanted) as caught:
         load_reference(templates([step]))
     assert "reference_steps[0][0].score" in str(caught.value)
-
-
-def test_your_own_comparator_may_have_its_own_score_key() -> None:
-    load_reference(templates([{"name": "x", "output": 1, "score": "f1"}]), comparators={"x": lambda *_: 1.0})
+    if step["name"] == "x":  # Your own comparator may have its own key.
+        load_reference(templates([step]), comparators={"x": lambda *_: 1.0})

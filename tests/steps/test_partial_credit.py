@@ -151,23 +151,3 @@ def test_ask_results_are_right_or_wrong() -> None:
             compare_in_part(reference, results_of({"head": {}, "boolean": value}), Budget()).score == wanted
         )
     assert compare_in_part(reference, read_results(encode(rows("a"), "a")), Budget()).score == 0
-
-
-def test_a_nearly_right_query_is_told_from_a_wrong_one() -> None:
-    rng = random.Random(5)
-    table = [[str(rng.randrange(10**9)) for _ in range(6)] for _ in range(200)]
-    noisy = [[cell if rng.random() < 0.95 else "?" for cell in row] for row in table]
-    rng.shuffle(noisy)
-    other = [[str(rng.randrange(10**9)) for _ in range(6)] for _ in range(200)]
-    as_terms = [[[literal(cell) for cell in row] for row in each] for each in (table, noisy, other)]
-    kept = sum(cell != "?" for row in noisy for cell in row) / 1200
-    assert in_part(as_terms[0], as_terms[1]).score == pytest.approx(kept)
-    assert in_part(as_terms[0], as_terms[2]).score == 0
-
-
-def test_stopping_the_budget_ends_the_search() -> None:
-    expected, actual = random_tables(random.Random(3), 50, 14, 2)
-    budget = Budget()
-    budget.stop()
-    with pytest.raises(ComparisonBudgetExceeded, match="stopped"):
-        in_part(expected, actual, budget=budget)
