@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.tables.comparison import Reference
 
@@ -128,7 +130,7 @@ class _Search:
         for ids in self._wanted:
             wanted, own = Counter(map(ids.__getitem__, self._rows)), Counter[int]()
             for column, counts in enumerate(found):
-                self._budget.spend(1 + min(len(wanted), len(counts)) // 4)
+                self._budget.spend(8 + min(len(wanted), len(counts)) // 4)
                 if common := wanted.keys() & counts.keys():
                     self._budget.spend(len(common))
                     own[column] = sum(map(min, *(map(each.__getitem__, common) for each in (wanted, counts))))
@@ -139,9 +141,11 @@ class _Search:
         """The pairing of columns of the same names; others get the column that shares most."""
         places = {column.name: index for index, column in enumerate(self._offered)}
         chosen = [places.get(column.name) for column in self._required]
+        taken = {*chosen}
         for place in self._order:
             if chosen[place] is None:
-                chosen[place] = next((each for each in self._options[place] if each not in chosen), None)
+                chosen[place] = next((each for each in self._options[place] if each not in taken), None)
+                taken.add(chosen[place])
         return tuple(chosen)
 
     def try_others(self) -> None:
@@ -220,55 +224,56 @@ class _Search:
         expected row counts as missing, and its actual row as extra.
         """
         chosen, rows, pairs, cells, height = self._best
-        width = len(self._required)
+        width, paired = len(chosen), len(chosen) - chosen.count(None)
         score = 2 * cells / (width * height) if cells else 0.0
         if not 0 < score < 1:
             return Agreement(score)
-        paired = [(place, column) for place, column in enumerate(chosen) if column is not None]
-        near = sorted(pair for pair in pairs if 2 * pair.cells >= len(paired))
+        near = sorted(pair for pair in pairs if 2 * pair.cells >= paired)
         ours, theirs = {pair.expected for pair in near}, {pair.actual for pair in near}
         missing = [row for row in rows[0] if row not in ours]
         extra = [row for row in rows[1] if row not in theirs]
-        wrong = sum(len(paired) - pair.cells for pair in near)
-        costs = {
-            "missing_rows": len(missing) * width,
-            "extra_rows": len(extra) * width,
-            "wrong_values": wrong,
-        }
-        reason = max(costs, key=costs.__getitem__)
-        required, offered = self._required, self._offered
-        partners = [(required[place], offered[column]) for place, column in paired]
-        differences = first_of_each(
+        wrong = sum(paired - pair.cells for pair in near)
+        costs = [
+            (len(missing) * width, "missing_rows"),
+            (len(extra) * width, "extra_rows"),
+            (wrong, "wrong_values"),
+        ]
+        cost, reason = max(costs, key=itemgetter(0))
+        inexact = [pair for pair in near if pair.cells < paired]
+        return Agreement(score, reason if cost else None, self._differences(missing, extra, inexact))
+
+    def _differences(
+        self, missing: Sequence[int], extra: Sequence[int], inexact: Sequence[Pair]
+    ) -> list[Difference]:
+        chosen, required = self._best.chosen, self._required
+        found = [None if column is None else self._offered[column] for column in chosen]
+        return first_of_each(
             (
                 {"kind": "missing_column", "column": shorten(column.name)}
-                for column, partner in zip(required, chosen, strict=True)
+                for column, partner in zip(required, found, strict=True)
                 if partner is None
             ),
-            (
-                {"kind": "missing_row", "row": _shown(zip(required, required, strict=True), row)}
-                for row in missing
-            ),
-            ({"kind": "extra_row", "row": _shown(partners, row)} for row in extra),
+            ({"kind": "missing_row", "row": _shown(required, required, row)} for row in missing),
+            ({"kind": "extra_row", "row": _shown(required, found, row)} for row in extra),
             (
                 {
                     "kind": "wrong_value",
-                    "row": pair.actual,
+                    "row": actual,
                     "column": shorten(required[place].name),
-                    "expected": shorten(required[place].texts[pair.expected]),
-                    "actual": shorten(offered[column].texts[pair.actual]),
+                    "expected": shorten(required[place].texts[expected]),
+                    "actual": shorten(self._offered[column].texts[actual]),
                 }
-                for pair in near
-                if pair.cells < len(paired)
-                for place, column in paired
-                if self._wanted[place][pair.expected] != self._found[column][pair.actual]
+                for expected, actual, _ in inexact
+                for place, column in enumerate(chosen)
+                if column is not None and self._wanted[place][expected] != self._found[column][actual]
             ),
         )
-        return Agreement(score, reason if costs[reason] else None, differences)
 
 
-def _shown(columns: Iterable[tuple[Column, Column]], row: int) -> dict[str, str | None]:
-    """The texts of a row of the second columns, under the names of the first."""
-    return {str(shorten(ours.name)): shorten(each.texts[row]) for ours, each in islice(columns, MAX_CELLS)}
+def _shown(named: Iterable[Column], columns: Iterable[Column | None], row: int) -> dict[str, str | None]:
+    """The texts of a row, under the names of other columns."""
+    cells = ((ours.name, each.texts[row]) for ours, each in zip(named, columns, strict=True) if each)
+    return {str(shorten(name)): shorten(text) for name, text in islice(cells, MAX_CELLS)}
 
 
 def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:
