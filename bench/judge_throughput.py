@@ -6,6 +6,7 @@ python -m bench.judge_throughput
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from functools import partial
 from statistics import median
 from time import perf_counter, process_time
@@ -19,18 +20,17 @@ from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
-from graphrag_eval_async.judge.endpoint import Endpoint, http_of, import_sdk, open_client
+from graphrag_eval_async.judge.endpoint import Client, Endpoint
 from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INSTRUCTIONS, REPLY, AnswerClaims
 from graphrag_eval_async.metrics.metric import fill, messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     Times = list[tuple[float, float]]
 
 ROUNDS = 5
-HTTP_RESPONSE = http_of(import_sdk()).Response
 WARM_UP, COOL_DOWN = 4, 1
 """How many of the calls at a time end before it counts, while connections are opened, and after it does."""
 
@@ -82,17 +82,17 @@ async def create(client: Any, request: dict[str, Any]) -> None:
     await client.chat.completions.create(**request)
 
 
-async def post(client: Any, request: dict[str, Any]) -> None:
-    """As we call it: without the SDK's checks and models, which take half the CPU time."""
-    response = await client.post("/chat/completions", cast_to=HTTP_RESPONSE, body=request)
-    orjson.loads(orjson.loads(response.content)["choices"][0]["message"]["content"])
+async def post(client: Client, request: dict[str, Any]) -> None:
+    """As we call it: without the SDK's checks and models, which take most of the CPU time."""
+    _, _, body = await client.post("/chat/completions", orjson.dumps(request))
+    orjson.loads(orjson.loads(body)["choices"][0]["message"]["content"])
 
 
 async def bare(
     open_client: Callable[[], Any],
     requests: list[dict[str, Any]],
     load: Load,
-    call: Callable[[Any, dict[str, Any]], Coroutine[Any, Any, None]] = create,
+    call: Callable[[Any, dict[str, Any]], Coroutine[Any, Any, None]],
 ) -> Times:
     """When the calls end of as many workers as there are calls at a time, with nothing around them."""
     times: Times = []
@@ -132,35 +132,44 @@ def requests_like_ours(number: int) -> list[dict[str, Any]]:
     return found
 
 
-def on_default_transport(base_url: str, load: Load) -> Any:
-    """A client on the transport that the SDK takes by itself."""
+@asynccontextmanager
+async def sdk_client(base_url: str, load: Load, transport: str) -> AsyncIterator[Any]:
+    """The SDK's client on one of its transports."""
     import openai
 
-    connections = load.concurrency
     limits = type(openai.DEFAULT_CONNECTION_LIMITS)(
-        max_connections=connections, max_keepalive_connections=connections
+        max_connections=load.concurrency, max_keepalive_connections=load.concurrency
     )
-    http_client = openai.DefaultAsyncHttpxClient(limits=limits, timeout=None)
-    return openai.AsyncOpenAI(
+    http_client = getattr(openai, transport)(limits=limits, timeout=None)
+    async with openai.AsyncOpenAI(
         api_key="none", base_url=base_url, max_retries=0, timeout=None, http_client=http_client
-    )
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def our_client(base_url: str, load: Load) -> AsyncIterator[Client]:
+    """The client that judges are asked with."""
+    client = Client(Endpoint("openai", base_url, "none", ""), LimitsConfig(max_concurrency=load.concurrency))
+    yield client
+    await client.aclose()
 
 
 def rows_of(load: Load) -> list[Row]:
     """Rounds of all in turn; the medians stand for them."""
     requests = requests_like_ours(load.calls)
     with serving("--latency", str(load.latency)) as base_url:
-        same = partial(
-            open_client,
-            Endpoint("openai", base_url, "none", ""),
-            LimitsConfig(max_concurrency=load.concurrency),
+        aio, default = (
+            partial(sdk_client, base_url, load, transport)
+            for transport in ("DefaultAioHttpClient", "DefaultAsyncHttpxClient")
         )
-        other = partial(on_default_transport, base_url, load)
         ways: dict[str, Callable[[], Coroutine[Any, Any, Times]]] = {
-            "bare loop": lambda: bare(same, requests, load),
+            "bare loop": lambda: bare(aio, requests, load, create),
             "ours": lambda: ours(base_url, load),
-            "bare loop without the SDK's checks": lambda: bare(same, requests, load, post),
-            "bare loop on the SDK's own transport": lambda: bare(other, requests, load),
+            "bare loop without the SDK's checks": lambda: bare(
+                partial(our_client, base_url, load), requests, load, post
+            ),
+            "bare loop on the SDK's own transport": lambda: bare(default, requests, load, create),
         }
         rounds = [{name: speed(way(), load) for name, way in ways.items()} for _ in range(ROUNDS)]
     ratios = {

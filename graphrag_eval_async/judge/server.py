@@ -13,7 +13,7 @@ from msgspec import UNSET
 from graphrag_eval_async.config import GenerationConfig
 from graphrag_eval_async.errors import GraphragEvalWarning, JudgeError
 from graphrag_eval_async.judge.call import Rewritten, Way
-from graphrag_eval_async.judge.endpoint import CONNECTION, http_of, import_sdk
+from graphrag_eval_async.judge.endpoint import CONNECTION
 from graphrag_eval_async.judge.refusals import Response, Scrubber
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import EmbeddingConfig
     from graphrag_eval_async.errors import Failure
-    from graphrag_eval_async.judge.endpoint import Endpoint
+    from graphrag_eval_async.judge.endpoint import Client, Endpoint
     from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
@@ -89,7 +89,7 @@ class Server:
 
     def __init__(
         self,
-        client: Any,
+        client: Client,
         endpoint: Endpoint,
         key: str,
         model: GenerationConfig | EmbeddingConfig,
@@ -99,17 +99,12 @@ class Server:
     ) -> None:
         """Write requests to a model as it is configured at `key`.
 
-        `client` is the SDK's; with `reopens`, a request is repeated if its idle connection was closed.
+        With `reopens`, a request is repeated if its idle connection was closed.
         """
         self.where = scrub(f"{model.model} at {endpoint.base_url}")
         self._client, self._key, self._scrub, self._reopens = client, key, scrub, reopens
-        self._sdk, self._address = import_sdk(), endpoint.base_url
-        self._response = http_of(self._sdk).Response
+        self._address = endpoint.base_url
         self._path = {name: endpoint.path(model.model, name) for name in ("/chat/completions", "/embeddings")}
-        self._options: Any = {}
-        if endpoint.provider == "azure" and not endpoint.is_token:  # It takes keys in a header of its own.
-            headers = {"api-key": endpoint.api_key, "Authorization": self._sdk.Omit()}
-            self._options = {"headers": headers}
         self._names: dict[str, str | None] = {}
         self._places: dict[str, int] = {}
         self._proven: set[tuple[str, int]] = set()
@@ -193,23 +188,17 @@ class Server:
     async def _post(self, method: str, body: Mapping[str, Any], way: Way, title: str = "") -> Response:
         """Return the server's response with success status.
 
-        Uses the SDK's `post`: the checks and models of `create` take half the CPU time of a call. Errors do
-        not chain the SDK's exception, whose text or request may hold the API key.
+        Errors do not chain the client's exception, whose request holds the API key.
         """
-        found: Any = None
-        path, options = self._path[method], self._options
-        CONNECTION.set("new")
         try:
-            found = await self._client.post(path, cast_to=self._response, body=body, options=options)
-        except self._sdk.APIStatusError as error:
-            found = error.response
-        except self._sdk.OpenAIError as error:
-            failure = self._no_reply(error, way)
-        except (TypeError, ValueError) as error:
-            failure = JudgeError("invalid_request", self._scrub(f"the request cannot be encoded: {error}"))
-        if found is None:
-            raise failure
-        response = Response(found.status_code, found.headers, found.content, self._scrub).unmasked
+            data = orjson.dumps(body)
+        except TypeError as error:
+            text = self._scrub(f"the request cannot be encoded: {error}")
+            raise JudgeError("invalid_request", text) from None
+        try:
+            response = Response(*await self._client.post(self._path[method], data), self._scrub).unmasked
+        except self._client.errors as error:
+            raise self._no_reply(error, way) from None
         if response.is_success:
             return response
         failure = response.failure(self._key, self.where)
@@ -224,13 +213,11 @@ class Server:
     def _no_reply(self, error: Exception, way: Way) -> JudgeError:
         """Return the error for a failed connection; `Rewritten` if the server may have closed an idle one.
 
-        Looks at the cause, not the SDK's type, which calls a connection reset on aiohttp a timeout.
+        Looks at the cause: the client calls a connection reset on aiohttp a timeout.
         """
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        if isinstance(cause, JudgeError):  # The body was too long or corrupt.
-            return cause
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self._address}: {type(cause).__name__}: {cause}")
         is_closed, connection = isinstance(cause, ConnectionResetError | BrokenPipeError), CONNECTION.get()

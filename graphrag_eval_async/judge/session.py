@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.cache import CallCache
-from graphrag_eval_async.judge.endpoint import endpoint_of, open_client
+from graphrag_eval_async.judge.endpoint import Client, endpoint_of
 from graphrag_eval_async.judge.limits import Clocks, RateLimiter, Throttle
 from graphrag_eval_async.judge.pricing import prices_of
 from graphrag_eval_async.judge.refusals import Scrubber
@@ -58,7 +58,7 @@ class JudgeSession:
         self._setups, self._is_ended_by_one = setups, is_ended_by_one
         self._limiters: list[RateLimiter] = []
         self._shared: list[SharedLimits] = []
-        self._clients: dict[Any, Any] = {}
+        self._clients: dict[Any, Client] = {}
         self._cache: CallCache | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_open = False
@@ -108,7 +108,7 @@ class JudgeSession:
             return None
         llm, endpoint = self._llm, endpoint_of(self._llm, model)
         if endpoint not in self._clients:
-            self._clients[endpoint] = await asyncio.to_thread(open_client, endpoint, llm.limits)
+            self._clients[endpoint] = await asyncio.to_thread(Client, endpoint, llm.limits)
         client, scrub = self._clients[endpoint], Scrubber(secrets(llm))
         return Server(client, endpoint, key, model, scrub, reopens=llm.limits.max_attempts > 1)
 
@@ -156,4 +156,4 @@ class JudgeSession:
         for shared in self._shared:
             await shared.aclose()
         while self._clients:
-            await self._clients.popitem()[1].close()
+            await self._clients.popitem()[1].aclose()

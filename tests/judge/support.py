@@ -10,7 +10,7 @@ import msgspec
 
 from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig, secrets
 from graphrag_eval_async.judge.call import Way
-from graphrag_eval_async.judge.endpoint import endpoint_of, open_client
+from graphrag_eval_async.judge.endpoint import Client, endpoint_of
 from graphrag_eval_async.judge.pricing import Prices
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
 from graphrag_eval_async.judge.refusals import Scrubber
@@ -99,7 +99,7 @@ class Opened:
     """The models of a configuration, asked once for each call."""
 
     def __init__(self, llm: LLMConfig) -> None:
-        self._clients: list[Any] = []
+        self._clients: list[Client] = []
         models = ("llm.generation", llm.generation), ("llm.embedding", llm.embedding)
         self.generation, self.embedding = (self._server(llm, *model) for model in models)
 
@@ -107,7 +107,7 @@ class Opened:
         if model is None:
             return None
         endpoint = endpoint_of(llm, model)
-        self._clients.append(open_client(endpoint, llm.limits))
+        self._clients.append(Client(endpoint, llm.limits))
         return Server(self._clients[-1], endpoint, key, model, Scrubber(secrets(llm)))
 
     async def complete(self, messages: Any, schema: Any, way: Way | None = None, variation: int = 0) -> Any:
@@ -118,4 +118,4 @@ class Opened:
 
     async def aclose(self) -> None:
         for client in self._clients:
-            await client.close()
+            await client.aclose()

@@ -302,12 +302,12 @@ def test_the_sdk_is_imported_when_a_judge_is_opened() -> None:
     script = """
 import sys
 from graphrag_eval_async.config import GenerationConfig, LLMConfig
-from graphrag_eval_async.judge.endpoint import endpoint_of, open_client
+from graphrag_eval_async.judge.endpoint import Client, endpoint_of
 from graphrag_eval_async.judge.setup import check
 llm = LLMConfig(generation=GenerationConfig(provider="openai", model="m", api_key="k"))
 check(llm)
 print({"openai", "aiohttp", "httpx", "httpx2", "pydantic"} & {*sys.modules})
-open_client(endpoint_of(llm, llm.generation), llm.limits)
+Client(endpoint_of(llm, llm.generation), llm.limits)
 print("openai" in sys.modules)
 """
     done = subprocess.run(
@@ -345,7 +345,7 @@ async def test_no_log_holds_a_key(provider: Any, caplog: pytest.LogCaptureFixtur
         with pytest.raises(JudgeError):
             await asked(judge)
         await judge.aclose()
-    assert len(caplog.records) > 2
+    assert len(caplog.records) >= 2
     assert KEY not in caplog.text
 
 

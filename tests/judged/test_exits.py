@@ -260,12 +260,12 @@ async def two_at_once(calls: int) -> None:
 @scenario
 async def while_the_judge_is_being_opened(calls: int) -> None:
     opening, go_on = threading.Event(), threading.Event()
-    open_client = endpoint.open_client
+    open_it = endpoint.Client
 
     def slowly(*arguments: Any) -> Any:
         opening.set()
         wait(go_on)
-        return open_client(*arguments)
+        return open_it(*arguments)
 
     async def leave(stream: EvaluationStream, how: str) -> None:
         """Only then the judge may open."""
@@ -289,7 +289,7 @@ async def while_the_judge_is_being_opened(calls: int) -> None:
         opening.clear()
         go_on.clear()
         async with holding() as server:
-            with patch.object(session, "open_client", slowly):
+            with patch.object(session, "Client", slowly):
                 stream = stream_of(server, calls)
                 await anext(stream)
                 await asyncio.to_thread(wait, opening)
