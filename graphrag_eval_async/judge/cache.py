@@ -8,17 +8,14 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ConfigError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
-
-    Outcome: TypeAlias = bytes | BaseException | None
+    from collections.abc import Iterator
 
 APPLICATION_ID = 0x67726576
 SCHEMA_VERSION = 2
@@ -45,14 +42,6 @@ def digest(*parts: Any) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-class _Call(NamedTuple):
-    """A lookup, or with a `value`, a write."""
-
-    key: bytes
-    value: bytes | None
-    outcome: asyncio.Future[bytes | None]
-
-
 class CallCache:
     """A table of calls by digest, in a file that several caches and processes may share.
 
@@ -65,10 +54,7 @@ class CallCache:
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         """See `open`; all work on `db` runs in `thread`, in submission order."""
         self.failures = 0
-        self._db = db
-        self._thread = thread
-        self._queued: list[_Call] = []
-        self._running = False
+        self._db, self._thread = db, thread
 
     @classmethod
     async def open(cls, path: str | os.PathLike[str]) -> CallCache:
@@ -83,79 +69,33 @@ class CallCache:
 
     async def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
-        return await self._do(key, None)
+        return await self._do("SELECT value FROM calls WHERE key = ?", key)
 
     async def put(self, key: bytes, value: bytes) -> None:
         """Store a value; once this returns, it outlives the process. Cancelling does not undo it."""
-        await self._do(key, value)
+        await self._do("INSERT OR REPLACE INTO calls VALUES (?, ?)", key, value)
 
     async def aclose(self) -> None:
         """Finish queued calls and close the file; call only once."""
-        if self._queued:
-            self._start()
         closed = asyncio.get_running_loop().run_in_executor(self._thread, self._db.close)
         self._thread.shutdown(wait=False)
         await asyncio.wait([closed])
         self._thread.shutdown()
 
-    async def _do(self, key: bytes, value: bytes | None) -> bytes | None:
-        call = _Call(key, value, asyncio.get_running_loop().create_future())
-        self._queued.append(call)
-        if not self._running:
-            self._start()
-        return await call.outcome
+    async def _do(self, statement: str, *values: bytes) -> bytes | None:
+        doing = asyncio.get_running_loop().run_in_executor(self._thread, self._execute, statement, values)
+        return await asyncio.shield(doing)
 
-    def _start(self) -> None:
-        """Run all queued calls in the thread; calls that arrive meanwhile form the next batch."""
-        calls, self._queued = self._queued, []
-        running = asyncio.get_running_loop().run_in_executor(self._thread, self._work, calls)
-        running.add_done_callback(partial(self._finish, calls))
-        self._running = True
-
-    def _finish(self, calls: list[_Call], done: asyncio.Future[list[Outcome]]) -> None:
-        self._running = False
-        error = done.exception()
-        for call, outcome in zip(calls, [error] * len(calls) if error else done.result(), strict=True):
-            if isinstance(outcome, BaseException):
-                self.failures += 1
-            if not call.outcome.done():
-                call.outcome.set_result(outcome if isinstance(outcome, bytes) else None)
-        if self._queued:
-            self._start()
-
-    def _work(self, calls: Sequence[_Call]) -> list[Outcome]:
-        """In the thread: store all values in one transaction, then do the lookups."""
-        import sqlite3
-
-        kept = self._keep([(call.key, call.value) for call in calls if call.value is not None])
-        found: Outcome = None
-        outcomes: list[Outcome] = []
-        for call in calls:
-            # Wait for a locked file once, not for every key.
-            if call.value is None and not isinstance(found, sqlite3.OperationalError):
-                found = self._find(call.key)
-            outcomes.append(found if call.value is None else kept)
-        return outcomes
-
-    def _keep(self, items: Sequence[tuple[bytes, bytes]]) -> Exception | None:
+    def _execute(self, statement: str, values: tuple[bytes, ...]) -> bytes | None:
         import sqlite3
 
         try:
-            with self._db:
-                if items:
-                    self._db.execute("BEGIN IMMEDIATE")
-                    self._db.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?)", items)
+            row = self._db.execute(statement, values).fetchone()
         except sqlite3.Error as error:
-            return error
-        return None
-
-    def _find(self, key: bytes) -> Outcome:
-        import sqlite3
-
-        try:
-            row = self._db.execute("SELECT value FROM calls WHERE key = ?", [key]).fetchone()
-        except sqlite3.Error as error:
-            return error
+            self.failures += 1
+            if isinstance(error, sqlite3.OperationalError):  # Wait for a locked file once, not for every key.
+                self._db.execute("PRAGMA busy_timeout = 0")
+            return None
         return row[0] if row and isinstance(row[0], bytes) else None
 
 
@@ -203,10 +143,6 @@ def _check_file(path: Path) -> None:
     """Check that SQLite may open a file: opening a foreign database could repair, and so change, it.
 
     Header format: https://www.sqlite.org/fileformat.html#the_database_header
-
-    Raises:
-        ValueError: the file is not a cache or is not writable.
-        OSError: the file cannot be read.
     """
     if not path.parent.is_dir():
         raise ValueError("its directory does not exist")
@@ -214,18 +150,18 @@ def _check_file(path: Path) -> None:
         raise ValueError("its directory is not writable")
     if not path.exists():
         return
-    foreign = "not a cache of judge calls; the file was not changed"
+    foreign = ValueError("not a cache of judge calls; the file was not changed")
     if not path.is_file():
-        raise ValueError(foreign)
+        raise foreign
     if not os.access(path, os.W_OK):
         raise ValueError("the file is not writable")
     with path.open("rb") as file:
         header = file.read(100)
-    ids = [int.from_bytes(header[start : start + 4]) for start in (68, 60)]
-    if header and not (header.startswith(b"SQLite format 3\0") and ids[0] == APPLICATION_ID):
-        raise ValueError(foreign)
-    if header and ids[1] != SCHEMA_VERSION:
+    found, version = (int.from_bytes(header[start : start + 4]) for start in (68, 60))
+    if header and not (header.startswith(b"SQLite format 3\0") and found == APPLICATION_ID):
+        raise foreign
+    if header and version != SCHEMA_VERSION:
         raise ValueError(
-            f"written by another version of the library (format {ids[1]}, this one reads {SCHEMA_VERSION}); "
+            f"written by another version of the library (format {version}, this one reads {SCHEMA_VERSION}); "
             "delete the file: `graphrag-eval-async evaluate` fills it again"
         )

@@ -31,52 +31,30 @@ class Rewritten(JudgeError):  # noqa: N818
 
 @dataclass(slots=True)
 class Way:
-    """How the requests of a call are written, one step down for each refusal.
+    """How the requests of a call are written: one step down for each refusal of the server."""
 
-    Attributes:
-        place: that of the format in `LADDER`.
-        names: names under which default parameters are sent if it is not their own; None for omitted ones.
-        reasons: what the server said of a parameter, by its name, and of the "format".
-        is_guess: whether the server did not say that it refuses the formats before.
-        errors: how often it answered this format with an internal error.
-        is_reopened: whether the request was repeated because its connection had been closed.
-        is_repaired: whether other text had to be removed from the reply.
-    """
-
-    place: int = 0
-    names: dict[str, str | None] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
-    is_guess: bool = False
-    errors: int = 0
-    is_reopened: bool = False
-    is_repaired: bool = False
+    place: int = 0  # Of the format in `LADDER`.
+    names: dict[str, str | None] = field(default_factory=dict)  # Of default parameters; None if left out.
+    reasons: dict[str, str] = field(default_factory=dict)  # What the server said of these, and of "format".
+    is_guess: bool = False  # It did not say that it refuses the formats before.
+    errors: int = 0  # How often it answered this format with an internal error.
+    is_reopened: bool = False  # The request was repeated because its connection had been closed.
+    is_repaired: bool = False  # Other text was removed from the reply.
 
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """A call to a model.
+    """A call to a model: a completion with messages and a schema, or texts to embed without one."""
 
-    Attributes:
-        key: equal for equal calls.
-        asked: the messages of a completion, or the texts to embed.
-        schema: that of the reply; None for embeddings.
-        check: returns the reply if it is usable, else raises `JudgeError`.
-        clock: that of the result, which the first request starts.
-        costs: gets the cost of each reply in US dollars; None if unknown.
-        repeat: above 0 for another reply to the same messages.
-        way: how its requests are written.
-        epoch: see `Breaker.enter`.
-    """
-
-    key: bytes
+    key: bytes  # Equal for equal calls.
     asked: Sequence[Any]
     schema: Mapping[str, Any] | None
-    check: Callable[[Any], Any]
-    clock: Clock
-    costs: list[float | None]
-    repeat: int = 0
+    check: Callable[[Any], Any]  # Returns the reply if it is usable, else raises `JudgeError`.
+    clock: Clock  # That of the result, which the first request starts.
+    costs: list[float | None]  # Gets the cost of each reply in US dollars; None if unknown.
+    repeat: int = 0  # Above 0 for another reply to the same messages.
     way: Way = field(default_factory=Way)
-    epoch: int | None = None
+    epoch: int | None = None  # See `Breaker.enter`.
 
     @property
     def tokens(self) -> int:

@@ -178,9 +178,7 @@ class Clock:
 
     Attributes:
         order: position among the results; requests of the earliest go first.
-        scope: its deadline is that of the result.
-        is_sent: whether a request was sent.
-        is_dropped: whether the result was dropped before that.
+        is_dropped: whether the result was dropped before a request was sent.
     """
 
     def __init__(self, clocks: Clocks) -> None:

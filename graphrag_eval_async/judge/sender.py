@@ -23,7 +23,7 @@ from graphrag_eval_async.judge.server import ConnectionLost, Server
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from graphrag_eval_async.config import LLMConfig
     from graphrag_eval_async.judge.cache import CallCache
@@ -57,15 +57,7 @@ def advice(kind: str, key: str) -> str:
 
 
 class Sender:
-    """Sends the calls of one kind to one model. The only retry layer.
-
-    Attributes:
-        name: the judge's name in the configuration.
-        kind: "completion" or "embedding".
-        prices: prices of the judge.
-        breaker: admits its calls.
-        judge: the caller's judge or a `Server`, once it is open.
-    """
+    """Sends the calls of one kind, "completion" or "embedding", to one model. The only retry layer."""
 
     def __init__(
         self,
@@ -82,20 +74,9 @@ class Sender:
         broke: Callable[[str], None],
         end: Callable[[Sender, JudgeUnavailable], None],
     ) -> None:
-        """Prepare to send the calls of the judge `name`.
+        """Prepare; while the first calls of `needs` fail, none is sent: it would be wasted.
 
-        Args:
-            llm: limits, and where the judge is configured.
-            name: the judge's name in the configuration.
-            kind: "completion" or "embedding".
-            identity: JSON that identifies the judge in cache keys.
-            prices: prices of the judge.
-            usage: counts of all calls.
-            limiter: limits of the judge.
-            shared: the limits that all workers share; None without any.
-            needs: while its first calls fail, none is sent here: it would be wasted.
-            broke: called when the budget is spent, with the reason.
-            end: called when no more calls would succeed, with the reason.
+        `broke` is called with the reason when the budget is spent, `end` when no more calls would succeed.
         """
         self.name, self.kind, self.prices = name, kind, prices
         self.judge: Any = None
@@ -130,12 +111,13 @@ class Sender:
             key.update(data)
         return key.digest()
 
-    def written(self, call: Call) -> dict[str, Any]:
-        """Return how a request of a call is written; see `Server.written`."""
-        return self.judge.written(call.way, call.schema) if isinstance(self.judge, Server) else {}
+    def written(self, call: Call) -> list[str]:
+        """Return in what other way than by default a request is written; see `Server.written`."""
+        found = self.judge.written(call.way, call.schema) if isinstance(self.judge, Server) else []
+        return [f"{self.name} {self.kind}: {part}" for part in found]
 
-    async def reply(self, call: Call) -> tuple[Any, Mapping[str, Any]]:
-        """Return a usable reply, from the cache or the judge, and how its request was written.
+    async def reply(self, call: Call) -> tuple[Any, list[str]]:
+        """Return a usable reply, from the cache or the judge, and in what other way it was requested.
 
         Raises:
             JudgeError: there is none.
@@ -144,8 +126,8 @@ class Sender:
         if cache is not None and (kept := await cache.get(call.key)) is not None:
             # A cached reply may be corrupt, or from a version with weaker checks.
             with suppress(JudgeError, orjson.JSONDecodeError):
-                text, _, how = kept.partition(b"\n")
-                found = call.check(orjson.loads(text)), orjson.loads(how) if how else {}
+                text, _, written = kept.partition(b"\n")
+                found = call.check(orjson.loads(text)), [*orjson.loads(written or b"[]")]
                 usage.cache_hits += 1
                 return found
         usage.calls += 1
@@ -157,19 +139,18 @@ class Sender:
                 self._failed(JudgeError("timeout", "no reply in the time of the result"))
             raise
         except JudgeError as error:
-            failure = self._failed(error)
             call.way = Way()
+            failure = self._failed(error)
             raise failure from (error if failure is not error else error.__cause__)
         finally:
             if call.epoch is not None:
                 breaker.leave()
         usage.repaired += call.way.is_repaired
-        written = self.written(call)
+        found = reply, self.written(call)
         if cache is not None:
-            how = b"\n" + orjson.dumps(written) if written else b""
-            await cache.put(call.key, orjson.dumps(reply) + how)
+            await cache.put(call.key, b"\n".join(map(orjson.dumps, found)))
             usage.cache_errors = cache.failures
-        return reply, written
+        return found
 
     async def _checked(self, call: Call) -> Any:
         """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
@@ -200,7 +181,7 @@ class Sender:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """A context to wait in, until there is nothing to wait for: see `dismiss`."""
+        """A context to wait in, which `dismiss` ends."""
         if self._over is None:
             with CancelScope() as scope:
                 self._waits.add(scope)
@@ -215,9 +196,7 @@ class Sender:
 
     async def _admitted(self, call: Call, tokens: int) -> int:
         """Wait until a request may be sent; return its round."""
-        breaker, limiter = self.breaker, self._limiter
-        if self._over is not None:
-            raise self._over()
+        breaker, limiter, needs = self.breaker, self._limiter, self._needs
         self._usage.waiting += 1
         try:
             with self._waiting():
@@ -227,20 +206,18 @@ class Sender:
                             call.epoch = None
                             breaker.leave()
                         call.epoch = await breaker.enter()
-                    if self._needs is not None:
-                        await self._needs.no_doubt()
+                    if needs is not None:
+                        await needs.no_doubt()
                     sent_in = await limiter.acquire(call.clock.order, tokens)
-                    is_doubtful = self._needs is not None and self._needs.is_doubtful
-                    if is_doubtful or call.epoch != breaker.opened:  # In the meantime.
-                        limiter.release()
-                        continue
                     try:
-                        if self._shared is not None:
-                            await self._shared.acquire(tokens)
+                        if (needs is None or not needs.is_doubtful) and call.epoch == breaker.opened:
+                            if self._shared is not None:
+                                await self._shared.acquire(tokens)
+                            return sent_in
                     except BaseException:
                         limiter.release()
                         raise
-                    return sent_in
+                    limiter.release()  # It opened in the meantime.
         except JudgeUnavailable as error:
             self._end(self, error)
             raise
@@ -271,9 +248,7 @@ class Sender:
             # Many replies arrive at once: send the next requests before processing these.
             await asyncio.sleep(0)
             return reply
-        is_alive = failure.kind in ALIVE or isinstance(failure, JudgeUnavailable)
-        if not is_alive and (why := self.breaker.attempt_failed(failure.retry_after or 0.0)):
-            raise self._give_up(why, failure) from cause
+        failure = self._failed(failure, is_attempt=True)
         raise failure from (cause if failure is not cause else failure.__cause__)
 
     async def _request(self, call: Call) -> Any:
@@ -371,18 +346,18 @@ class Sender:
         if budget is not None and (self._usage.spent or 0.0) >= budget:
             self._broke(f"the budget of {budget:g} US dollars is spent")
 
-    def _failed(self, error: JudgeError) -> JudgeError:
-        """Record that a call failed; return the error to raise."""
+    def _failed(self, error: JudgeError, *, is_attempt: bool = False) -> JudgeError:
+        """Record that a call, or one attempt, failed; return the error to raise."""
         if error.kind in ALIVE or isinstance(error, JudgeUnavailable):
             return error
-        why = self.breaker.failed()
-        return error if why is None else self._give_up(why, error)
-
-    def _give_up(self, why: str, last: JudgeError) -> JudgeUnavailable:
+        breaker, asked = self.breaker, error.retry_after or 0.0
+        why = breaker.attempt_failed(asked) if is_attempt else breaker.failed()
+        if why is None:
+            return error
         where = self.judge.where if isinstance(self.judge, Server) else f"the judge's {self.kind} model"
-        error = JudgeUnavailable(f"{where}: {why}{last.message}; {advice(last.kind, self._section)}")
-        self._end(self, error)
-        return error
+        fatal = JudgeUnavailable(f"{where}: {why}{error.message}; {advice(error.kind, self._section)}")
+        self._end(self, fatal)
+        return fatal
 
     def dismiss(self, error: Callable[[], JudgeError]) -> None:
         """Fail all waiting and future calls; later errors are ignored."""

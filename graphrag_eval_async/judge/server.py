@@ -18,7 +18,7 @@ from graphrag_eval_async.judge.refusals import Response, Scrubber
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig
     from graphrag_eval_async.errors import Failure
@@ -58,22 +58,6 @@ LARGE = 1 << 17
 
 class ConnectionLost(JudgeError):  # noqa: N818
     """A connection was closed while a request was answered, which may be billed."""
-
-
-def used(written: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how requests were written, each by `Server.written`, as JSON; empty if all as by default.
-
-    Leaves out which reply was requested in which format: results that need different replies from the same
-    server were judged alike.
-    """
-    parts = [*written]
-    formats = {part.get("format", LADDER[0]) for part in parts}
-    sent = sorted({(name, to or "") for part in parts for name, to in part.get("parameters", {}).items()})
-    found = {
-        "parameters": {name: to or None for name, to in sent},
-        "formats": sorted(formats, key=LADDER.index) if formats != {LADDER[0]} else [],
-    }
-    return {name: part for name, part in found.items() if part}
 
 
 class Server:
@@ -159,15 +143,11 @@ class Server:
         self._accepted(way)
         return await _in_thread(read_embeddings, response)  # type: ignore[no-any-return]
 
-    def written(self, way: Way, schema: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return how a request is written, as JSON; empty if as by default.
-
-        Leaves out parameters that are written in another way in this request only.
-        """
+    def written(self, way: Way, schema: Mapping[str, Any] | None) -> list[str]:
+        """Return in what other way than by default a request is written, but for what holds for it alone."""
         self._update(way, "" if schema is None else schema["title"])
-        names = {name: sent for name, sent in way.names.items() if name in self._names}
-        found = {"format": LADDER[way.place] if way.place else None, "parameters": names}
-        return {name: part for name, part in found.items() if part}
+        names = [f"{name} as {sent}" for name, sent in sorted(way.names.items()) if name in self._names]
+        return [*names, *([LADDER[way.place]] if way.place else [])]
 
     def _update(self, way: Way, title: str = "") -> None:
         """Apply all that is known by now; `title` is that of the schema, empty for embeddings."""

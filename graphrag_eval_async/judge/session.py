@@ -4,32 +4,102 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from importlib.util import find_spec
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.config import secrets
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.cache import CallCache
-from graphrag_eval_async.judge.endpoint import Client, endpoint_of
+import msgspec
+
+from graphrag_eval_async.config import GenerationConfig, secrets
+from graphrag_eval_async.config.llm import GENERATION
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError, in_utf8
+from graphrag_eval_async.judge.cache import CallCache, check_cache
+from graphrag_eval_async.judge.endpoint import INSTALL, Client, endpoint_of
 from graphrag_eval_async.judge.limits import Clocks, RateLimiter, Throttle
-from graphrag_eval_async.judge.pricing import prices_of
+from graphrag_eval_async.judge.pricing import check_budget, prices_of
 from graphrag_eval_async.judge.refusals import Scrubber
 from graphrag_eval_async.judge.sender import Sender
-from graphrag_eval_async.judge.server import Server, used
-from graphrag_eval_async.judge.shared_limits import SharedLimits
+from graphrag_eval_async.judge.server import MAX_TOKENS, Server
+from graphrag_eval_async.judge.shared_limits import SharedLimits, check_shared
 from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig
-    from graphrag_eval_async.judge.setup import JudgeSetup
+    from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
+    from graphrag_eval_async.judge.protocol import Judge
 
 STARTS = 2
 """Results to start judging per iteration of the event loop; each takes a millisecond."""
 
 CALLS = 16
 """Calls to prepare per iteration; each takes a fraction of a millisecond."""
+
+
+CONNECTION = ("base_url", "api_key", "api_version", "extra_headers", "pricing")
+"""Settings that do not affect a model's replies."""
+
+
+class JudgeSetup(NamedTuple):
+    """A judge of a configuration, and the limits on its calls."""
+
+    llm: LLMConfig
+    name: str  # In the configuration.
+    model: str  # Its name in results.
+    identities: Mapping[str, Any]  # JSON that identifies it in cache keys, for "complete" and "embed".
+    own: Judge | None = None  # The caller's judge, used instead of the model; it is not closed.
+    prepare: Callable[[], None] = lambda: None  # Imports what metrics need, in a thread.
+
+
+def judge_setup(
+    llm: LLMConfig, name: str, judge: Judge | None, prepare: Callable[[], None], *, embeds: bool
+) -> JudgeSetup:
+    """Return one judge of a configuration, checked as far as possible without a call.
+
+    `judge` is the caller's own, used instead of the model; `embeds` says whether a metric needs embeddings.
+
+    Raises:
+        UsageError: the judge lacks a method.
+        ConfigError: a package, a key, or the price that a budget needs is missing; or the cache file is not
+            usable.
+    """
+    check_budget(llm, name, embeds=embeds)
+    check_shared(llm)
+    if llm.cache is not None:
+        check_cache(llm.cache)
+    if judge is None:
+        check(llm, name)
+        generation = llm.model(name)
+        model = "" if generation is None else str(generation.model)
+        # Judges of a panel may differ in nothing but their server, or be asked twice for a second opinion.
+        own = _identity(generation) if name == "generation" else [name, _identity(generation)]
+        identities = {"complete": own, "embed": _identity(llm.embedding)}
+    else:
+        for method in ("complete", "embed") if embeds else ("complete",):
+            if not callable(getattr(judge, method, None)):
+                raise UsageError(f"judge: expected an object with a method {method}, got {judge!r}")
+        model = in_utf8(str(getattr(judge, "model", type(judge).__name__)))
+        own = [type(judge).__module__, type(judge).__qualname__, model]
+        own += [] if name == "generation" else [name]
+        identities = {"complete": own, "embed": own}
+    return JudgeSetup(llm, name, model, identities, judge, prepare)
+
+
+def check(llm: LLMConfig, name: str = GENERATION) -> None:
+    """Check that the judge `name` can be called, as far as possible without a request."""
+    if find_spec("openai") is None:
+        raise ConfigError([f"llm: needs the package openai: {INSTALL}"])
+    models = [(llm.key(name), llm.model(name)), ("llm.embedding", llm.embedding)]
+    problems = [endpoint_of(llm, model).problems(key) for key, model in models if model is not None]
+    if found := [problem for each in problems for problem in each]:
+        raise ConfigError(found)
+
+
+def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
+    fields = {} if model is None else msgspec.to_builtins(model, enc_hook=str)
+    if isinstance(model, GenerationConfig):
+        fields.setdefault("max_tokens", MAX_TOKENS)
+    return {name: value for name, value in fields.items() if name not in CONNECTION}
 
 
 class JudgeSession:
@@ -112,17 +182,10 @@ class JudgeSession:
         client, scrub = self._clients[endpoint], Scrubber(secrets(llm))
         return Server(client, endpoint, key, model, scrub, reopens=llm.limits.max_attempts > 1)
 
-    def used(self, written: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-        """Return how the requests of a result were written, if it differs from the defaults, as JSON.
-
-        Depends on these requests only, not on what the server refused of other results by then.
-        """
-        found: dict[str, Any] = {}
-        for one in self._all:
-            if how := used(written.get((one.name, one.kind), ())):
-                own = found if one.name == self.first.name else found.setdefault(f"judges.{one.name}", {})
-                own["embedding" if one.kind == "embedding" else "generation"] = how
-        return found
+    async def admit(self, order: int) -> None:
+        """Wait until a call of a result may be prepared, the lowest `order` first."""
+        await self.open()
+        await self.throttle.turn(order)
 
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""

@@ -119,11 +119,9 @@ class SharedLimits:
         clocks: Clocks,
         broke: Callable[[str], None],
     ) -> None:
-        """Prepare the limits of the judge `name`.
+        """Prepare the limits of the judge `name`; `worker` names the session, and with it what it spends.
 
-        `worker` names the session, and with it what it spends, as `usage` counts it. If another worker is
-        asked to pause, `limiter` pauses; an outage stops `clocks`. When the budget is spent, `broke` is
-        called with the reason.
+        When the budget is spent, `broke` is called with the reason.
         """
         assert llm.limits.shared is not None  # noqa: S101  (the caller checked)
         self._limits, self._address = llm.limits, shared_address(llm.limits.shared)

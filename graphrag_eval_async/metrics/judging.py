@@ -14,8 +14,7 @@ import orjson
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.session import JudgeSession
-from graphrag_eval_async.judge.setup import judge_setup
+from graphrag_eval_async.judge.session import JudgeSession, judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance
@@ -151,7 +150,7 @@ class Judging:
             found["embedding"] = str(embedding.model)
         return found | kinds_of_outputs(config.custom_evaluations)
 
-    def provenance(self, used: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def provenance(self, used: Sequence[str] = ()) -> dict[str, Any]:
         """Return the `judge` key of a result.
 
         It has the `model`; if there are several, the models of all `judges` by name; the `embedding` model,
@@ -219,7 +218,7 @@ class Judging:
             session.usage.asked[task.metric] += 1
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             panel.add(keys if task.step is None else of_steps.setdefault(task.step, {}), task, own)
-        return keys, of_steps, self.provenance(session.used(result.written))
+        return keys, of_steps, self.provenance(sorted(result.written))
 
 
 def _hash(value: Any) -> str:

@@ -160,7 +160,7 @@ def test_a_cache_path_from_the_environment_is_not_shown(
 
 
 def test_metrics_without_ragas_need_no_package(monkeypatch: pytest.MonkeyPatch, dry: Dry) -> None:
-    monkeypatch.setattr("graphrag_eval_async.judge.setup.find_spec", lambda _: None)
+    monkeypatch.setattr("graphrag_eval_async.judge.session.find_spec", lambda _: None)
     shown = dry(*EXAMPLES, "--llm", "openai/gpt-4o-mini")
     assert "7 completions of gpt-4o-mini\n" in shown
     assert "embeddings" not in shown

@@ -180,7 +180,7 @@ def test_a_configuration_that_cannot_be_right_is_wrong_usage(
 def test_a_missing_package_names_the_extra(
     folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("graphrag_eval_async.judge.setup.find_spec", lambda _: None)
+    monkeypatch.setattr("graphrag_eval_async.judge.session.find_spec", lambda _: None)
     assert run("evaluate", *names, "-o", folder.file("out"), "--llm", "openai/m") == 2
     assert "graphrag-eval-async[llm]" in capfd.readouterr().err
     assert not (folder.path / "out").exists()

@@ -37,37 +37,12 @@ async def together(*calls: Any) -> list[Any]:
 # Concurrency
 
 
-def test_no_more_than_the_limit_are_in_flight() -> None:
-    async def main() -> list[float]:
-        one = limiter(max_concurrency=2)
-        return await together(*(send(one, 1.0) for _ in range(5)))
-
-    assert run(main()) == [0, 0, 1, 1, 2]
-
-
 def test_the_earliest_result_goes_first() -> None:
     async def main() -> list[float]:
         one = limiter(max_concurrency=1)
         return await together(*(send(one, 1.0, order=order) for order in (9, 3, 1, 2, 1)))
 
     assert run(main()) == [0, 4, 1, 3, 2]
-
-
-def test_a_cancelled_one_takes_no_turn() -> None:
-    async def main() -> None:
-        one = limiter(max_concurrency=1)
-        await one.acquire(0, 0)
-        waiting = [asyncio.ensure_future(send(one, order=i)) for i in range(3)]
-        await asyncio.sleep(1)
-        waiting[0].cancel()
-        await asyncio.sleep(1)
-        one.release()
-        waiting[1].cancel()  # Its turn has come, but it has not noticed yet.
-        assert await waiting[2] == 2
-        assert all(task.cancelled() for task in waiting[:2])
-        assert await send(one) == 2
-
-    run(main())
 
 
 @given(st.lists(st.sampled_from(["ok", "slow down"]), max_size=60), st.integers(1, 40))
@@ -83,19 +58,6 @@ def test_halved_once_a_round_and_grown_by_one_a_round(rounds: list[str], limit: 
                 (one.succeeded if outcome == "ok" else one.slow_down)(number)
                 one.release()
             expected = min(limit, expected + 1) if outcome == "ok" else max(1, expected // 2)
-
-    run(main())
-
-
-def test_successes_from_before_a_slow_down_do_not_count() -> None:
-    async def main() -> None:
-        usage = JudgeUsage()
-        one = RateLimiter(LimitsConfig(max_concurrency=4), usage)
-        sent_in = [await one.acquire(0, 0) for _ in range(4)]
-        one.slow_down(sent_in[0])
-        for number in sent_in[1:]:
-            one.succeeded(number)
-        assert usage.concurrency == 2
 
     run(main())
 
@@ -133,16 +95,6 @@ def test_an_estimate_is_corrected() -> None:
 
 
 # Pauses
-
-
-def test_a_pause_holds_all_up() -> None:
-    async def main() -> list[float]:
-        one = limiter()
-        one.pause(7.5)
-        one.pause(2)
-        return await together(send(one), send(one))
-
-    assert run(main()) == [7.5, 7.5]
 
 
 @pytest.mark.parametrize(("pause", "ends_at"), [(20.0, 10.0), (LONG_PAUSE + 40, 110.0)])

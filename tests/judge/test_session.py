@@ -5,20 +5,15 @@ import json
 import sqlite3
 from contextlib import closing
 from functools import partial
-from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
-from graphrag_eval_async.judge.protocol import ResponseFormat
-from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
-from tests.deadlines import WAIT_SECONDS
-from tests.judge.support import COST, PRICES, VERDICT, ScriptedJudge, Verdict, message, session
+from tests.judge.support import COST, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
 
 if TYPE_CHECKING:
@@ -96,33 +91,6 @@ def test_a_call() -> None:
     assert judge.schemas[0]["additionalProperties"] is False
 
 
-def test_embeddings() -> None:
-    judge = ScriptedJudge(lambda _: [[1, 0.5], [0, 2]])
-
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        assert await calls.embed(["a", "b"]) == [[1.0, 0.5], [0.0, 2.0]]
-        assert (one.usage.embedding_tokens, one.usage.input_tokens) == (100, 0)
-        assert calls.cost == pytest.approx(100 * 0.5 / 1e6)
-
-    asked(judge, use)
-    assert judge.requests == [["a", "b"]]
-
-
-@pytest.mark.parametrize(
-    "vectors", [[], [[1.0]], [[1.0], [1.0, 2.0]], [[1.0], [nan]], [[1.0], [inf]], [[1.0], [0.0]], [[], []]]
-)
-def test_vectors_that_are_none(vectors: Any) -> None:
-    judge = ScriptedJudge(lambda _: vectors)
-
-    async def use(one: JudgeSession) -> None:
-        with pytest.raises(JudgeError, match=r"^invalid_reply: "):
-            await MetricCalls(ResultCalls(one)).embed(["a", "b"])
-        assert one.usage.attempts == 2
-
-    asked(judge, use)
-
-
 def test_a_reply_without_usage() -> None:
     async def use(one: JudgeSession) -> None:
         calls = MetricCalls(ResultCalls(one))
@@ -136,15 +104,6 @@ def test_a_reply_without_usage() -> None:
         assert one.usage.output_tokens == reply
 
     asked(ScriptedJudge(usage=None), use)
-
-
-def test_without_prices_nothing_has_a_cost() -> None:
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        await calls.ask(message, VERDICT)
-        assert (calls.cost, one.usage.dollars, one.usage.input_tokens) == (None, None, 100)
-
-    asked(ScriptedJudge(), use, prices=PRICES._replace(input=None, output=None))
 
 
 # Replies that do not fit
@@ -191,19 +150,6 @@ def test_then_it_is_an_error(reply: Any, requests: int) -> None:
     assert len(judge.requests) == requests
 
 
-def test_what_an_unusable_reply_cost_counts() -> None:
-    bad = refused("invalid_reply", reply="{", usage=TokenUsage(7, 3))
-    judge = ScriptedJudge(lambda n: bad if n == 0 else {"value": 1})
-
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        assert await outcome(calls) == 1
-        assert (one.usage.input_tokens, one.usage.output_tokens) == (107, 13)
-        assert calls.cost == pytest.approx(COST + 37e-6)
-
-    asked(judge, use)
-
-
 # Retries
 
 
@@ -235,17 +181,6 @@ def test_how_often_a_failing_request_is_sent(error: Exception, requests: int, ki
     assert len(judge.requests) == requests
     pauses = [later - earlier for earlier, later in zip(judge.times, judge.times[1:], strict=False)]
     assert all(pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
-
-
-def test_a_request_that_fails_twice() -> None:
-    judge = ScriptedJudge(lambda n: {"value": 1} if n == 2 else refused("unavailable"))
-
-    async def use(one: JudgeSession) -> None:
-        assert await outcome(MetricCalls(ResultCalls(one))) == 1
-        assert one.usage.retries == {"unavailable": 2}
-        assert one.usage.concurrency == 32, "it does not slow anybody down"
-
-    asked(judge, use)
 
 
 def test_the_error_of_the_last_attempt_says_how_many_there_were() -> None:
@@ -292,20 +227,6 @@ def test_too_many_requests_hold_up_everybody() -> None:
 
     asked(judge, use)
     assert judge.times == [0, 30, 30]
-
-
-def test_an_overloaded_server_is_left_alone_by_the_one_it_refused() -> None:
-    judge = ScriptedJudge(lambda n: refused("unavailable", retry_after=20.0) if n == 0 else {"value": n})
-
-    async def use(one: JudgeSession) -> None:
-        first = asyncio.ensure_future(outcome(MetricCalls(ResultCalls(one)), "a"))
-        await asyncio.sleep(1)
-        assert one.usage.paused_sec == 0
-        assert await outcome(MetricCalls(ResultCalls(one)), "b") == 1
-        assert await first == 2
-
-    asked(judge, use)
-    assert judge.times == [0, 1, 20]
 
 
 @pytest.mark.parametrize("kind", ["unavailable", "timeout", "rate_limited"])
@@ -358,30 +279,6 @@ def test_a_judge_that_cancels_itself_cancels_nobody_else(how: str) -> None:
     asked(judge, use)
 
 
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda: JudgeError("weird", "no"), "unavailable: UsageError: kind: expected one of timeout, "),  # type: ignore[arg-type]
-        (lambda: refused(retry_after="5"), "unavailable: UsageError: retry_after: expected a number"),
-        (lambda: refused(retry_after=inf), "unavailable: UsageError: retry_after: expected a number"),
-        (lambda: refused(reply={}), "unavailable: UsageError: reply: expected a text"),
-        (lambda: JudgeError("refused", "a\ud800b"), "refused: a\\ud800b"),
-        (lambda: TimeoutError("too late"), "timeout: too late"),
-    ],
-)
-def test_errors_of_all_sorts(make: Callable[[], Exception], told: str) -> None:
-    class Odd(ScriptedJudge):
-        async def complete(self, *_: Any) -> Any:
-            raise make()
-
-    async def use(one: JudgeSession) -> None:
-        with pytest.raises(JudgeError) as caught:
-            await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
-        assert str(caught.value).startswith(told)
-
-    asked(Odd(), use, max_attempts=1)
-
-
 @pytest.mark.parametrize("turns", range(6))
 def test_a_cancellation_is_never_lost(turns: int) -> None:
     judge = ScriptedJudge(lambda n: JudgeUnavailable("no") if n else refused("unavailable", retry_after=50.0))
@@ -401,119 +298,13 @@ def test_a_cancellation_is_never_lost(turns: int) -> None:
     asked(judge, use)
 
 
-def test_failed_embeddings_name_their_own_section() -> None:
-    async def use(one: JudgeSession) -> None:
-        with pytest.raises(JudgeError, match=r"2 attempts\); check llm\.embedding\.base_url"):
-            await MetricCalls(ResultCalls(one)).embed(["a"])
-
-    asked(ScriptedJudge(lambda _: refused("unavailable")), use, max_attempts=2)
-
-
-def test_an_unknown_model_of_embeddings_is_no_reason_to_stop_completions() -> None:
-    judge = ScriptedJudge(lambda n: {"value": n} if n else JudgeUnavailable("no such model"))
-
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        for _ in range(2):
-            with pytest.raises(JudgeUnavailable):
-                await calls.embed(["a"])
-        assert await outcome(calls) == 1
-
-    asked(judge, use)
-    assert len(judge.requests) == 2
-
-
 # Deadlines
-
-
-def test_the_time_of_a_result_runs_from_its_first_request() -> None:
-    judge = ScriptedJudge(lambda _: asyncio.Event().wait())
-
-    async def result(one: JudgeSession) -> float:
-        calls = ResultCalls(one)
-        with calls as scope:
-            await outcome(MetricCalls(calls), str(calls.order))
-        assert scope.cancelled_caught
-        return now()
-
-    async def use(one: JudgeSession) -> Any:
-        return await asyncio.gather(*(result(one) for _ in range(3)))
-
-    assert asked(judge, use, max_concurrency=1, result_timeout_sec=10) == [10, 20, 30]
-
-
-def test_a_pause_longer_than_the_cap_is_no_error_however_often() -> None:
-    judge = ScriptedJudge(lambda n: refused(retry_after=3600.0) if n < 7 else {"value": 1})
-
-    async def use(one: JudgeSession) -> None:
-        calls = ResultCalls(one)
-        with calls as scope:
-            assert await outcome(MetricCalls(calls)) == 1
-        assert not scope.cancelled_caught
-        assert now() == 7 * 3600
-
-    asked(judge, use, result_timeout_sec=5, max_attempts=2, max_pause_sec=3600, max_outage_sec=None)
 
 
 # Budget and fatal errors
 
 
-def test_no_request_is_sent_once_the_budget_is_spent() -> None:
-    judge = ScriptedJudge()
-
-    async def use(one: JudgeSession) -> list[Any]:
-        calls = MetricCalls(ResultCalls(one))
-        outcomes = [await outcome(calls, str(i)) for i in range(5)]
-        assert calls.cost == pytest.approx(3 * COST)
-        return outcomes
-
-    assert asked(judge, use, budget_usd=2.5 * COST) == [1, 1, 1, "budget", "budget"]
-    assert len(judge.requests) == 3
-
-
-def test_a_budget_counts_replies_that_cannot_be_used() -> None:
-    judge = ScriptedJudge(lambda _: {})
-
-    async def use(one: JudgeSession) -> None:
-        assert await outcome(MetricCalls(ResultCalls(one))) == "budget"
-
-    asked(judge, use, budget_usd=COST)
-    assert len(judge.requests) == 1
-
-
-def test_one_that_waits_for_its_turn_finds_the_budget_spent() -> None:
-    judge = ScriptedJudge()
-
-    async def use(one: JudgeSession) -> list[Any]:
-        return await asyncio.gather(*(outcome(MetricCalls(ResultCalls(one)), text) for text in "abc"))
-
-    assert asked(judge, use, budget_usd=COST, max_concurrency=1) == [1, "budget", "budget"]
-
-
-def test_after_a_fatal_error_no_request_is_sent() -> None:
-    judge = ScriptedJudge(lambda _: JudgeUnavailable("wrong key"))
-
-    async def use(one: JudgeSession) -> None:
-        for _ in range(3):
-            with pytest.raises(JudgeUnavailable, match=r"^unavailable: wrong key$"):
-                await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
-
-    asked(judge, use)
-    assert len(judge.requests) == 1
-
-
 # Equal calls
-
-
-def test_repeats_on_purpose_are_apart() -> None:
-    judge = ScriptedJudge(lambda n: asyncio.sleep(1, {"value": n}))
-
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        replies = await asyncio.gather(*(outcome(calls, repeat=i) for i in (0, 1, 2, 1)))
-        assert replies == [0, 1, 2, 1]
-
-    asked(judge, use)
 
 
 @pytest.mark.parametrize("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: refused("refused")])
@@ -571,34 +362,6 @@ def test_what_failed_is_not_kept(tmp_path: Path) -> None:
     assert asked(ScriptedJudge(lambda _: refused("refused")), use, cache=cache) == 5
 
 
-def test_what_is_kept_and_does_not_fit_any_more_is_asked_for(tmp_path: Path) -> None:
-    def ask(reply: Any, read: Any) -> Any:
-        async def use(one: JudgeSession) -> Any:
-            calls = MetricCalls(ResultCalls(one))
-            return await calls.ask(message, ResponseFormat(VERDICT.schema, read)), one.usage.cache_hits
-
-        return asked(ScriptedJudge(lambda _: reply), use, cache=str(tmp_path / "calls.sqlite"))
-
-    def read(reply: Any) -> Any:
-        if reply == {"value": 0}:
-            raise ValueError("value: must not be 0")
-        return reply
-
-    assert ask({"value": 0}, lambda reply: reply) == ({"value": 0}, 0)
-    assert ask({"value": 1}, read) == ({"value": 1}, 0)
-    assert ask({"value": 2}, read) == ({"value": 1}, 1)
-
-
-def test_another_model_has_other_replies(tmp_path: Path) -> None:
-    async def use(one: JudgeSession) -> Any:
-        return await outcome(MetricCalls(ResultCalls(one)))
-
-    for i, model in enumerate(["a", "b", "a"]):
-        judge = ScriptedJudge(lambda _, i=i: {"value": i})  # type: ignore[misc]
-        judge.model = model
-        assert asked(judge, use, cache=str(tmp_path / "calls.sqlite")) == (0 if model == "a" else i)
-
-
 # Opening and closing
 
 
@@ -640,29 +403,3 @@ def test_a_damaged_value_in_the_cache_is_asked_for_again(tmp_path: Path, value: 
     last, usage = ask()
     assert last == first
     assert (usage.calls, usage.cache_hits) == (0, 1)
-
-
-async def test_closing_without_use() -> None:
-    await session(ScriptedJudge()).aclose()
-
-
-async def test_cancelling_while_the_judge_is_opened() -> None:
-    opening, opened = anyio.Event(), anyio.Event()
-    loop = asyncio.get_running_loop()
-    judge = ScriptedJudge()
-
-    def prepare() -> None:
-        loop.call_soon_threadsafe(opening.set)
-        asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(WAIT_SECONDS)
-
-    one = session(judge, prepare=prepare)
-    task = asyncio.ensure_future(outcome(MetricCalls(ResultCalls(one))))
-    await opening.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    closing = asyncio.ensure_future(one.aclose())
-    await asyncio.sleep(0)
-    opened.set()
-    await closing
-    assert judge.requests == []

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import tempfile
 import threading
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -21,15 +19,14 @@ import uvloop
 from graphrag_eval_async import EvaluationStream, Evaluator, evaluate_stream, load_reference
 from graphrag_eval_async.judge import endpoint, session
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import TEST_SECONDS, WAIT_SECONDS, assert_says_nothing, join, wait
+from tests.deadlines import TEST_SECONDS, wait
 from tests.judge_server import JudgeServer, Never
 from tests.judged.support import config, open_files, response, sensible, steps_only, templates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
-    from concurrent.futures import Future
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
-    from tests.judge_server import Fault, Reply, Request, Script
+    from tests.judge_server import Fault, Reply, Request
 
 FEW, MANY = 20, 256
 """Calls in flight."""
@@ -109,29 +106,10 @@ async def break_within_the_context(calls: int) -> None:
 
 
 @scenario
-async def break_and_drop(calls: int) -> None:
-    async with holding() as server:
-        async for result in stream_of(server, calls):
-            if "judge" in result:
-                break
-        await finished()
-
-
-@scenario
 async def dropped_in_full_flight(calls: int) -> None:
     async with holding() as server:
         stream = await full(server, calls)
         del stream
-        await finished()
-
-
-@scenario
-async def collected_as_garbage(calls: int) -> None:
-    async with holding() as server:
-        stream = await full(server, calls)
-        stream.itself = stream  # type: ignore[attr-defined]
-        del stream
-        gc.collect()
         await finished()
 
 
@@ -144,13 +122,6 @@ async def closed_from_another_task(calls: int) -> None:
         assert not consumer.done()
         await stream.aclose()
         assert await consumer is None
-
-
-@scenario
-async def closed_by_several_at_once(calls: int) -> None:
-    async with holding() as server:
-        stream = await full(server, calls)
-        await asyncio.gather(*(stream.aclose() for _ in range(3)))
 
 
 @scenario
@@ -173,50 +144,6 @@ async def cancelled(calls: int) -> None:
 
 
 @scenario
-async def cancelled_without_a_context(calls: int) -> None:
-    async with holding() as server:
-
-        async def consume() -> None:
-            async for _ in stream_of(server, calls):
-                pass
-
-        task = asyncio.create_task(consume())
-        await server.until(lambda: server.counts.in_flight == calls)
-        task.cancel()
-        await expect_cancelled(task)
-        del task
-        await finished()
-
-
-@scenario
-async def a_timeout_around_anext(calls: int) -> None:
-    async with holding() as server:
-        stream = await full(server, calls)
-        for _ in range(3):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(anext(stream), 0.001)
-                raise AssertionError
-        assert server.counts.in_flight == calls, "a call that nobody waits for goes on"
-        await stream.aclose()
-        assert await anext(stream, None) is None
-
-
-@scenario
-async def an_exception_in_the_consumer(calls: int) -> None:
-    for within_context in (True, False):
-        async with holding() as server:
-            with suppress(KeyError):
-                if within_context:
-                    async with stream_of(server, calls) as stream:
-                        async for _ in stream:
-                            raise KeyError
-                else:
-                    async for _ in stream_of(server, calls):
-                        raise KeyError
-            await finished()
-
-
-@scenario
 async def a_source_that_raises(calls: int) -> None:
     def source() -> Iterator[dict[str, Any]]:
         yield from map(response, range(calls + 1))
@@ -227,34 +154,6 @@ async def a_source_that_raises(calls: int) -> None:
         async with evaluate_stream(REFERENCE, source(), config=settings) as stream:
             assert (await anext(stream))["answer_recall"] == 0.5
             await server.until(lambda: server.counts.in_flight == calls)
-
-
-@scenario
-async def with_the_cache_open(calls: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for close in (True, False):
-            async with holding() as server:
-                stream = await full(server, calls, cache=f"{folder}/calls{close}.sqlite")
-                if close:
-                    await stream.aclose()
-                del stream
-                await finished()
-        assert sorted(path.name for path in Path(folder).iterdir()) == [
-            "callsFalse.sqlite",
-            "callsTrue.sqlite",
-        ]
-
-
-@scenario
-async def two_at_once(calls: int) -> None:
-    async with holding() as server:
-        left, right = await full(server, calls), stream_of(server, calls)
-        await anext(right)
-        await server.until(lambda: server.counts.in_flight == 2 * calls)
-        await left.aclose()
-        await server.until(lambda: server.counts.in_flight == calls)
-        assert right.usage.in_flight == calls
-        await right.aclose()
 
 
 @scenario
@@ -344,73 +243,7 @@ def test_leaving_hundreds_of_calls(name: str, new_loop: Callable[[], asyncio.Abs
 # Ends of the event loop
 
 
-@contextmanager
-def serving_in_a_thread(script: Script) -> Iterator[tuple[JudgeServer, Callable[[int], Future[None]]]]:
-    """A server with a loop of its own, and what waits until it sees so many requests in flight.
-
-    Afterwards no connection is left, nor a file.
-    """
-    files = open_files()
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = JudgeServer(script)
-
-    def start(step: Coroutine[Any, Any, Any]) -> Future[Any]:
-        return asyncio.run_coroutine_threadsafe(step, loop)
-
-    try:
-        start(server.__aenter__()).result(WAIT_SECONDS)
-        yield server, lambda count: start(server.until(lambda: server.counts.in_flight == count))
-        start(server.until(lambda: server.counts.connections == 0)).result(WAIT_SECONDS)
-        start(server.__aexit__(None, None, None)).result(WAIT_SECONDS)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        join(thread)
-        loop.close()
-    gc.collect()
-    assert open_files() == files
-
-
 # A task of anyio that is cancelled before its first step leaves its coroutine as it is.
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.parametrize("new_loop", LOOPS, ids=["asyncio", "uvloop"])
-@pytest.mark.parametrize("is_open", [True, False])
-def test_the_loop_ends_before_the_stream(
-    is_open: bool, new_loop: Callable[[], asyncio.AbstractEventLoop]
-) -> None:
-    """With calls in flight, or while the judge is being opened."""
-    kept: list[EvaluationStream] = []
-
-    async def main() -> None:
-        settings = config(server, answer_correctness={}, limits={"max_concurrency": FEW})
-        responses = [steps_only(0), *map(response, range(FEW + WAITING))]
-        kept.append(evaluate_stream(REFERENCE, responses, config=settings))
-        await anext(kept[0])
-        await (asyncio.wrap_future(seen(FEW)) if is_open else settle())
-
-    with serving_in_a_thread(lambda _: Never()) as (server, seen):
-        with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
-            runner.run(main())
-        kept.clear()
-        gc.collect()
-
-
-def test_one_evaluator_in_two_loops() -> None:
-    async def main() -> None:
-        async with evaluator:
-            results = await asyncio.gather(*(evaluator.evaluate(response(i)) for i in range(30)))
-            assert all(result["answer_recall"] == 0.5 for result in results)
-
-    with serving_in_a_thread(sensible) as (server, _):
-        evaluator = Evaluator(REFERENCE, config=config(server, answer_correctness={}))
-        for _ in range(2):
-            asyncio.run(main(), debug=True)
-        assert server.counts.requests == 60
-
-
-def test_nothing_is_said_on_the_way() -> None:
-    assert_says_nothing("tests.judged.test_exits")
 
 
 if __name__ == "__main__":

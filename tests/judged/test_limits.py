@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import ConfigError, JudgeUnavailable, evaluate_stream
+from graphrag_eval_async import JudgeUnavailable, evaluate_stream
 from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.metrics import ragas_bridge
 from tests.conftest import LoopClock
@@ -195,17 +195,6 @@ async def test_what_is_unfinished_at_the_deadline_of_a_result() -> None:
         assert stream.usage.outcomes == {"ok": 13, "timeout": 3, "skipped": 0}
 
 
-@pytest.mark.ragas
-@pytest.mark.parametrize("seconds", [1e-9, 1e-3])
-@without_waiting
-async def test_a_result_that_has_hardly_any_time(seconds: float) -> None:
-    async with serving(latency=1) as server:
-        async with stream_of(server, 3, limits={"result_timeout_sec": seconds}) as stream:
-            results = await collect(stream)
-        assert stream.usage.outcomes == {"timeout": 24, "skipped": 0}
-        assert all(result["steps_score"] == 1.0 for result in results.values())
-
-
 @without_waiting
 async def test_the_time_of_a_result_begins_with_its_first_request() -> None:
     async with serving(latency=5) as server:
@@ -272,31 +261,6 @@ async def test_a_budget_counts_retries_and_replies_that_cannot_be_used() -> None
         assert stream.usage.errors == {"invalid_reply": 2, "budget": 8}
 
 
-@pytest.mark.ragas
-@without_waiting
-async def test_no_budget_at_all() -> None:
-    async with serving() as server:
-        async with stream_of(server, limits={"budget_usd": 0}) as stream:
-            await collect(stream)
-        assert stream.usage.errors == {"budget": 16}
-        assert server.counts.requests == 0
-
-
-@without_waiting
-async def test_a_budget_that_is_spent_does_not_wait_for_the_end_of_a_pause() -> None:
-    def script(request: Request) -> Reply | Fault:
-        late = replace(sensible(request), latency=1)
-        return FAULTS["429 long"](request) if request.number == 0 else late
-
-    async with serving(script) as server:
-        start = now()
-        limits = {"budget_usd": COST, "max_concurrency": 2}
-        async with claims_of(server, 4, limits=limits) as stream:
-            await collect(stream)
-        assert now() - start < 10
-        assert stream.usage.outcomes == {"ok": 1, "budget": 3, "skipped": 0}
-
-
 # Calls that are not made
 
 
@@ -330,36 +294,6 @@ async def test_a_second_run_on_a_cache_asks_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.ragas
 @without_waiting
-async def test_two_streams_on_one_cache(tmp_path: Path) -> None:
-    async with serving() as server:
-        settings = config(server, cache=str(tmp_path / "calls.sqlite"))
-        responses = [response(i) for i in range(8)]
-        streams = [evaluate_stream(templates(8), responses, config=settings) for _ in range(2)]
-        found = await asyncio.gather(*map(collect, streams))
-        assert [stream.usage.outcomes["ok"] for stream in streams] == [64, 64]
-        assert {*found[0]} == {*found[1]}
-        again = evaluate_stream(templates(8), responses, config=settings)
-        await collect(again)
-        assert (again.usage.attempts, again.usage.cache_hits) == (0, 96)
-
-
-@pytest.mark.ragas
-@without_waiting
-async def test_a_cache_that_cannot_be_opened(tmp_path: Path) -> None:
-    async with serving() as server:
-        with pytest.raises(ConfigError, match=r"llm\.cache: "):
-            evaluate_stream(templates(1), [], config=config(server, cache=str(tmp_path)))
-        path = tmp_path / "calls.sqlite"
-        stream = evaluate_stream(templates(1), [response(0)], config=config(server, cache=str(path)))
-        path.mkdir()
-        with pytest.raises(ConfigError, match=r"llm\.cache: "):
-            await anext(stream)
-        assert await anext(stream, None) is None
-        assert server.counts.requests == 0
-
-
-@pytest.mark.ragas
-@without_waiting
 async def test_repeats_on_purpose_are_not_shared() -> None:
     async with serving(latency=1) as server:
         settings = config(server, answer_correctness={}, answer_relevance={"strictness": 3})
@@ -369,22 +303,3 @@ async def test_repeats_on_purpose_are_not_shared() -> None:
         assert requests_of(server, Call("answer_relevance", 0)) == 3
         assert requests_of(server, Call("relevance_vectors", 0)) == 1
         assert sum(cost for result in results for cost in costs_of(result)) == pytest.approx(dollars(server))
-
-
-@pytest.mark.ragas
-@without_waiting
-async def test_usage_is_live() -> None:
-    async with serving(latency=1) as server:
-        stream = stream_of(server, 4, limits={"max_concurrency": 5})
-        assert stream.usage.as_dict()["attempts"] == 0
-        async with stream:
-            reading = asyncio.ensure_future(anext(stream))
-            await server.until(lambda: server.counts.in_flight == 5)
-            usage = stream.usage
-            while usage.waiting < 35:  # noqa: ASYNC110  (it is a count)
-                await asyncio.sleep(0)
-            assert (usage.attempts, usage.in_flight, usage.waiting, usage.concurrency) == (5, 5, 35, 5)
-            assert usage.calls == 40
-            await reading
-            assert usage.dollars is not None
-            assert usage.dollars > 0

@@ -105,20 +105,6 @@ async def test_tokens_that_are_none(usage: Any) -> None:
     assert not [key for key in result if key.endswith("_cost")]
 
 
-@without_waiting
-async def test_tokens_as_a_plain_tuple() -> None:
-    result, usage = await judged(Judge(usage=(100, 20)))
-    assert result["custom_cost"] == pytest.approx(0.0003)
-    assert usage.unmetered == 0
-
-
-@without_waiting
-async def test_neither_json_nor_tokens() -> None:
-    result, usage = await judged(Judge(lambda _: {1, 2}, usage=None))
-    assert result["custom_error"].startswith("invalid_reply: ")
-    assert usage.outcomes == {"invalid_reply": 8, "skipped": 0}
-
-
 @pytest.mark.parametrize("kind", ["refused", "timeout", "rate_limited"])
 @without_waiting
 async def test_what_a_failure_without_a_reply_cost_is_not_known(kind: Any) -> None:
@@ -134,15 +120,6 @@ async def test_what_a_failure_without_a_reply_cost_is_not_known(kind: Any) -> No
 def test_what_is_no_judge(judge: Any) -> None:
     with pytest.raises(UsageError, match="judge: expected an object with a method complete"):
         evaluate_stream(templates(1), [], judge=judge)
-
-
-@without_waiting
-async def test_results_share_nothing() -> None:
-    settings = {"llm": {"pricing": PRICING}, **METRICS}
-    stream = evaluate_stream(templates(2), [response(0), response(1)], config=settings, judge=Judge())
-    first, second = (await collect(stream)).values()
-    assert first["judge"] == second["judge"]
-    assert first["judge"]["outputs"] is not second["judge"]["outputs"]
 
 
 @pytest.mark.parametrize("reply", [None, 5, ({},), "ab"])

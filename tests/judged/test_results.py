@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import threading
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -25,12 +24,10 @@ from tests.judge.support import ScriptedJudge
 from tests.judge_server import FAULTS
 from tests.judged.support import (
     KEY,
-    METRICS,
     collect,
     config,
     costs_of,
     response,
-    sensible,
     serving,
     stream_of,
     templates,
@@ -185,132 +182,7 @@ async def test_inputs_are_not_changed() -> None:
         assert (settings, questions, responses) == before
 
 
-@without_waiting
-async def test_a_text_that_is_never_given_is_no_metric() -> None:
-    outputs = {"score": "fraction 0-1", "reason": {"type": "string", "description": "why"}}
-    evaluation = METRICS["custom_evaluations"][0] | {"outputs": outputs}
-    async with serving(FAULTS["400"]) as server:
-        settings = config(server, custom_evaluations=[evaluation])
-        async with evaluate_stream(templates(2), [response(0), response(1)], config=settings) as stream:
-            results = await collect(stream)
-        for result in results.values():
-            assert (result["score"], result["reason"]) == (None, None)
-            assert result["judge"]["outputs"] == ["score", "reason"]
-            assert (result["judge"]["fractions"], result["judge"]["texts"]) == (["score"], ["reason"])
-        micro = stream.aggregates.snapshot(detail=True)["micro"]
-        assert micro["score"]["coverage"]["failed"] == {"invalid_request": 2}
-        assert "reason" not in micro
-
-
-@pytest.mark.ragas
-@without_waiting
-async def test_judged_results_are_aggregated() -> None:
-    def script(request: Any) -> Any:
-        return FAULTS["400"](request) if b"riddle 3" in request.raw else sensible(request)
-
-    async with serving(script) as server:
-        async with stream_of(server, 5) as stream:
-            results = await collect(stream)
-        aggregates = stream.aggregates.snapshot()
-        micro = aggregates["micro"]
-        values = [result["answer_relevance"] for question, result in results.items() if question != "q3"]
-        assert micro["answer_relevance"]["mean"] == pytest.approx(fmean(values))
-        for key in ("answer_recall", "retrieval_answer_recall", "retrieval_context_recall", "custom_score"):
-            assert micro[key] == {"sum": 2.0, **dict.fromkeys(MEANS, 0.5)}
-        assert micro["answer_correctness_cost"]["sum"] == pytest.approx(4 * 0.0003)
-        assert {
-            *("answer_precision", "answer_f1", "ragas_answer_correctness", "steps_score", "custom_cost"),
-            *("retrieval_answer_precision", "retrieval_answer_f1", "retrieval_answer_f1_cost"),
-            *("retrieval_context_precision", "retrieval_context_f1", "answer_relevance_cost"),
-        } < {*micro}
-        assert not {"custom_reason", "answer_reference_claims_count"} & {*micro}
-        assert {*micro} - {*aggregates["macro"]} == {
-            "number_of_error_samples",
-            "number_of_success_samples",
-            "error_rate",
-            "steps",
-        }
-
-
 # What is not judged
-
-OF_THE_ANSWER = ["answer_recall", "answer_relevance", "custom_score", "ragas_answer_correctness"]
-
-
-def lacking(question: Mapping[str, Any], answer: Mapping[str, Any], *keys: str) -> tuple[Any, Any]:
-    """A reference set and a response without these keys."""
-    question = {key: value for key, value in question.items() if key not in keys}
-    answer = {key: value for key, value in answer.items() if key not in keys}
-    return [{"template_id": "t", "questions": [question]}], answer
-
-
-@pytest.mark.ragas
-@pytest.mark.parametrize(
-    ("keys", "judged", "skipped"),
-    [
-        (("reference_answer",), ["answer_relevance", "custom_score", "retrieval_context_f1"], 4),
-        (("actual_answer",), ["retrieval_answer_f1", "retrieval_context_f1"], 4),
-        (("reference_answer", "actual_answer"), ["retrieval_context_f1"], 6),
-        (
-            ("reference_steps",),
-            [*OF_THE_ANSWER, "retrieval_answer_f1"],
-            0,
-        ),
-        (
-            ("actual_steps",),
-            OF_THE_ANSWER,
-            0,
-        ),
-        (("reference_answer", "actual_answer", "reference_steps"), [], 6),
-        (("reference_answer", "actual_answer", "actual_steps"), [], 4),
-    ],
-)
-@without_waiting
-async def test_a_metric_whose_input_is_missing_leaves_no_key(
-    keys: tuple[str, ...], judged: list[str], skipped: int
-) -> None:
-    async with serving() as server:
-        reference, answer = lacking(templates(1)[0]["questions"][0], response(0), *keys)
-        async with evaluate_stream(reference, [answer], config=config(server)) as stream:
-            (result,) = (await collect(stream)).values()
-        found = {**result, **(result.get("actual_steps") or [{}])[0]}
-        marks = {*OF_THE_ANSWER, "retrieval_answer_f1", "retrieval_context_f1"}
-        assert sorted(marks & {*found}) == sorted(judged)
-        assert not [key for key in found if key.endswith("_error")]
-        assert ("judge" in found) == bool(judged) == (server.counts.requests > 0)
-        assert stream.usage.outcomes["skipped"] == skipped
-
-
-@pytest.mark.ragas
-@pytest.mark.parametrize("output", ["no JSON", '[{"id": "doc0"}]', None])
-@without_waiting
-async def test_a_retrieval_step_without_texts_is_not_judged(output: Any) -> None:
-    async with serving() as server:
-        answer = response(0)
-        answer["actual_steps"][0]["output"] = output
-        settings = config(server, retrieval_answer={}, retrieval_context={})
-        async with evaluate_stream(templates(1), [answer], config=settings) as stream:
-            (result,) = (await collect(stream)).values()
-        assert "judge" not in result
-        assert result["actual_steps"] == answer["actual_steps"]
-        assert server.counts.requests == 0
-
-
-@pytest.mark.ragas
-@without_waiting
-async def test_a_retrieval_step_that_returned_nothing_scores_0_without_a_request() -> None:
-    async with serving() as server:
-        answer = response(0)
-        answer["actual_steps"][0]["output"] = "[]"
-        settings = config(server, retrieval_answer={}, retrieval_context={}, context_relevance={})
-        async with evaluate_stream(templates(1), [answer], config=settings) as stream:
-            (result,) = (await collect(stream)).values()
-        assert server.counts.requests == 0
-    step = result["actual_steps"][0]
-    names = ["recall", "precision", "f1", "recall_cost", "precision_cost", "f1_cost"]
-    assert [step[f"retrieval_answer_{name}"] for name in names] == [0.0] * 6
-    assert result["context_relevance"] == 0.0
-    assert stream.usage.outcomes["ok"] == 3
 
 
 @pytest.mark.ragas
@@ -367,24 +239,6 @@ async def test_secrets_are_shown_nowhere(name: str) -> None:
                 error = error.__cause__ or error.__context__
         assert all(KEY in request.headers["authorization"] for request in server.requests)
         assert KEY not in repr(shown)
-
-
-async def test_provenance_tells_judges_apart() -> None:
-    async def judge_of(judge: Any = None, **sections: Any) -> Any:
-        async with Evaluator(templates(1), config=sections, judge=judge or ScriptedJudge()) as evaluator:
-            return (await evaluator.evaluate(response(0)))["judge"]
-
-    plain = await judge_of(answer_correctness={})
-    assert plain == {"model": "scripted", "prompts": plain["prompts"]}
-    assert await judge_of(answer_correctness={}) == plain
-    assert (await judge_of(answer_correctness={"prompt": "Compare."}))["prompts"] != plain["prompts"]
-    custom = METRICS["custom_evaluations"][0]
-    found = [
-        await judge_of(custom_evaluations=[custom | more])
-        for more in ({}, {"instructions": "Judge it."}, {"inputs": ["question"]})
-    ]
-    assert len({each["prompts"] for each in found}) == 3
-    assert all(each["outputs"] == ["custom_score", "custom_reason"] for each in found)
 
 
 def test_provenance_tells_models_apart() -> None:

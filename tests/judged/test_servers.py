@@ -117,32 +117,6 @@ async def test_a_configured_parameter_is_never_left_out() -> None:
 
 
 @without_waiting
-async def test_another_configured_parameter_is_named_by_the_error() -> None:
-    async with serving(without(["top_k"], sensible)) as server:
-        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
-        settings["llm"]["generation"]["top_k"] = 5
-        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
-        with pytest.raises(JudgeUnavailable, match=r"change or remove llm\.generation\.top_k"):
-            await collect(stream)
-        assert len(server.requests) == 3
-
-
-UNQUOTED = ["Unrecognized request argument supplied: {}", "unknown parameter {}", "{} is not supported"]
-
-
-@pytest.mark.parametrize("words", UNQUOTED)
-@without_waiting
-async def test_a_configured_parameter_that_is_refused_without_quotes_is_named(words: str) -> None:
-    async with serving(without(["reasoning_effort"], sensible, words=words)) as server:
-        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
-        settings["llm"]["generation"]["reasoning_effort"] = "low"
-        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
-        with pytest.raises(JudgeUnavailable, match=r"change or remove llm\.generation\.reasoning_effort"):
-            await collect(stream)
-        assert len(server.requests) == 3
-
-
-@without_waiting
 async def test_a_limit_on_tokens_that_is_too_large_is_left_out() -> None:
     async with serving(capped_at(2048, sensible)) as server:
         with pytest.warns(GraphragEvalWarning, match="max_tokens is left out"):
@@ -206,17 +180,6 @@ async def test_a_format_that_is_refused_later_is_left_for_good() -> None:
     assert len(prompts_of(results)) > 1
 
 
-@without_waiting
-async def test_each_warning_quotes_its_own_refusal() -> None:
-    script = without(["max_tokens"], knowing(["json_object"], REFUSALS["by name"], sensible))
-    async with serving(script) as server:
-        with pytest.warns(GraphragEvalWarning) as told:
-            async with judged(server, 2) as stream:
-                await collect(stream)
-    for warning in map(str, [warning.message for warning in told]):
-        assert ("max_tokens" if "is sent as" in warning else "response_format") in warning.partition("(")[2]
-
-
 @pytest.mark.ragas
 @pytest.mark.parametrize("refusal", ["by name", "400"])
 @without_waiting
@@ -262,16 +225,6 @@ async def test_the_prompts_are_those_that_the_replies_of_the_result_answered(tmp
     assert len(server.requests) == 41
 
 
-@without_waiting
-async def test_failed_metrics_do_not_change_the_prompts() -> None:
-    fault = aimed(FAULTS["refusal"], Call("answer_correctness", 3))
-    async with serving(knowing(["json_object"], REFUSALS["by name"], fault)) as server:
-        with pytest.warns(GraphragEvalWarning, match="in words"):
-            results = await collect(judged_by(server, 6, answer_correctness={}))
-    assert "answer_eval_error" in results["q3"]
-    assert len(prompts_of(results)) == 1
-
-
 @pytest.mark.parametrize("name", WRAPPINGS)
 @without_waiting
 async def test_a_wrapped_reply_is_read(name: str) -> None:
@@ -283,22 +236,6 @@ async def test_a_wrapped_reply_is_read(name: str) -> None:
         assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
         assert stream.usage.attempts == 24
         assert stream.usage.repaired == (0 if name.startswith("tool call") else 24)
-
-
-@without_waiting
-async def test_a_wrapped_reply_that_is_rejected_is_not_repaired() -> None:
-    def script(request: Request) -> Any:
-        text = json.dumps(
-            REPLIES[title_of(request)] if len(request.body["messages"]) > 2 else {"no": "claim"}
-        )
-        return completion(f"Sure!\n```json\n{text}\n```")
-
-    async with serving(script) as server:
-        settings = config(server, answer_correctness={})
-        async with evaluate_stream(templates(3), map(response, range(3)), config=settings) as stream:
-            await collect(stream)
-        assert stream.usage.outcomes == {"ok": 3, "skipped": 0}
-        assert (stream.usage.attempts, stream.usage.repaired) == (6, 3)
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, JudgeUnavailable, compute_aggregates, evaluate_stream
+from graphrag_eval_async import JudgeUnavailable, compute_aggregates, evaluate_stream
 from tests.conftest import HEAVY_BYTES
 from tests.judge_server import FAULTS, Never
 from tests.judged.support import (
-    Call,
-    aimed,
     collect,
     config,
     response,
@@ -93,18 +90,6 @@ async def test_the_early_result_waits_for_no_judge() -> None:
             assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 0
 
 
-@pytest.mark.ragas
-@without_waiting
-async def test_a_metric_that_fails_was_pending_too() -> None:
-    async with serving(aimed(FAULTS["400"], Call("custom", 0))) as server:
-        settings = config(server)
-        stream = evaluate_stream(templates(1), [response(0)], config=settings, stages=True)
-        early, late = [result async for result in stream]
-        assert early["pending"] == ALL
-        assert "pending" not in late
-        assert late["custom_error"].startswith("invalid_request: ")
-
-
 @without_waiting
 async def test_what_is_not_judged_comes_once() -> None:
     async with serving() as server:
@@ -120,38 +105,6 @@ async def test_what_is_not_judged_comes_once() -> None:
         assert not any("pending" in result or "judge" in result for result in results)
         plain = evaluate_stream(templates(1), responses, stages=True)
         assert len([result async for result in plain]) == 2
-
-
-@pytest.mark.ragas
-@without_waiting
-async def test_a_single_evaluation_comes_whole() -> None:
-    async with serving() as server, Evaluator(templates(1), config=config(server)) as evaluator:
-        result = await evaluator.evaluate(response(0))
-        assert "pending" not in result
-        assert result["custom_score"] == 0.5
-        assert evaluator.usage is not None
-        assert evaluator.usage.outcomes == {"ok": 8, "skipped": 0}
-
-
-@without_waiting
-async def test_slow_consumers_of_both_stages_stop_the_reading() -> None:
-    asked = 0
-
-    async def source() -> Any:
-        nonlocal asked
-        while True:
-            asked += 1
-            yield response(asked % 3)
-
-    async with serving() as server:
-        settings = config(server, answer_correctness={})
-        async with evaluate_stream(
-            templates(3), source(), config=settings, stages=True, max_in_flight=4
-        ) as stream:
-            for taken in range(1, 30):
-                await anext(stream)
-                await asyncio.sleep(10)
-                assert asked <= taken + 4 + 1
 
 
 @pytest.mark.ragas

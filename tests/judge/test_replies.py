@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.call import Rewritten, Way
 from graphrag_eval_async.judge.refusals import Response, Scrubber, retry_after
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
-from graphrag_eval_async.judge.server import ConnectionLost
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
-from tests.conftest import leaving_nothing
 from tests.judge.support import Opened
 from tests.judge_server import (
-    FAULTS,
     JudgeServer,
     Reply,
     completion,
     embeddings,
     error,
     json_reply,
-    random_faults,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from graphrag_eval_async.errors import Failure
 
 KEY = "sk-secret-0123456789"
+USED = TokenUsage(100, 20)
 MESSAGES = [{"role": "user", "content": "?"}]
 SCHEMA = {
     "title": "Verdict",
@@ -47,71 +39,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 TEXTS = ["a", "b", "c"]
-
-
-class Expected(NamedTuple):
-    kind: Failure
-    words: str
-    retry_after: float | None = None
-    usage: TokenUsage | None = None
-    reply: str | None = None
-    final: bool = False
-
-
-USED = TokenUsage(100, 20)
-
-HTTP: dict[str, Expected] = {
-    "429": Expected("rate_limited", "Rate limit reached"),
-    "429 seconds": Expected("rate_limited", "429", 2.0),
-    "429 fraction": Expected("rate_limited", "429", 0.25),
-    "429 milliseconds": Expected("rate_limited", "429", 1.5),
-    "429 past date": Expected("rate_limited", "429", 0.0),
-    "429 nonsense": Expected("rate_limited", "429"),
-    "429 long": Expected("rate_limited", "429", 300.0),
-    "500": Expected("unavailable", "HTTP 500: The server had an error"),
-    "502": Expected("unavailable", "HTTP 502: Bad gateway"),
-    "503": Expected("unavailable", "HTTP 503", 3.0),
-    "408": Expected("timeout", "HTTP 408"),
-    "409": Expected("unavailable", "HTTP 409"),
-    "reset": Expected("unavailable", "127.0.0.1"),
-    "reset mid-body": Expected("unavailable", "127.0.0.1"),
-    "html": Expected("invalid_reply", "not a JSON object (text/html; charset=utf-8): <!DOCTYPE html> <html>"),
-    "html 502": Expected("unavailable", "HTTP 502: <!DOCTYPE html> <html>"),
-    "truncated": Expected("invalid_reply", "not a JSON object (application/json): {"),
-    "400": Expected("invalid_request", "HTTP 400: Unrecognised parameter"),
-    "413": Expected("invalid_request", "HTTP 413: Payload too large"),
-    "422": Expected("invalid_request", 'HTTP 422: {"detail":'),
-    "401": Expected("invalid_request", "HTTP 401: Incorrect API key provided: ***.", final=True),
-    "402": Expected("unavailable", "HTTP 402: Insufficient credits; check the quota", final=True),
-    "403": Expected("invalid_request", "HTTP 403: Country", final=True),
-    "404": Expected("invalid_request", "HTTP 404: The model `x` does not exist; check llm.", final=True),
-    "quota": Expected("unavailable", "HTTP 429: You exceeded your quota; check the quota", final=True),
-    "redirect": Expected("invalid_request", "HTTP 308: redirected to /elsewhere"),
-}
-
-CHAT: dict[str, Expected] = {
-    "truncated content": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": '),
-    "nan": Expected("invalid_reply", "content is not JSON", usage=USED, reply='{"value": NaN}'),
-    "null content": Expected("invalid_reply", "the reply has no text content", usage=USED, reply=""),
-    "no choices": Expected("invalid_reply", "no choices: {", usage=USED, reply=""),
-    "refusal": Expected("refused", "I cannot help with that.", usage=USED),
-    "content filter": Expected("refused", "by the content filter", usage=USED),
-    "length": Expected(
-        "invalid_reply", "llm.generation.max_tokens", usage=USED, reply='{"value": ', final=True
-    ),
-    "400 content filter": Expected("refused", "HTTP 400: The prompt was filtered"),
-}
-
-EMBEDDED = TokenUsage(10)
-EMBEDDING: dict[str, Expected] = {
-    "null number": Expected("invalid_reply", "Expected `float`, got `null`", usage=EMBEDDED),
-    "nan number": Expected("invalid_reply", "not a JSON object"),
-    "infinite number": Expected("invalid_reply", "not a JSON object"),
-    "index twice": Expected("invalid_reply", "indexes", usage=EMBEDDED),
-}
-
-NO_ERROR = {"count", "lengths", "no numbers", "no usage", "wrong schema", "out of range", "unordered"}
-ELSEWHERE = {"never", "drip", "429 date", "schema refused"}
 
 
 def judge_of(server: JudgeServer, **limits: Any) -> Opened:
@@ -124,150 +51,6 @@ def judge_of(server: JudgeServer, **limits: Any) -> Opened:
             **limits,
         )
     )
-
-
-async def complete(judge: Opened) -> Any:
-    return await judge.complete(MESSAGES, SCHEMA)
-
-
-async def embed(judge: Opened) -> Any:
-    return await judge.embed(TEXTS)
-
-
-async def failure(name: str, call: Callable[[Opened], Awaitable[Any]]) -> JudgeError:
-    """What one request to a server with this fault ends in."""
-    async with JudgeServer(FAULTS[name]) as server, leaving_nothing():
-        judge = judge_of(server)
-        with pytest.raises(JudgeError) as caught:
-            await call(judge)
-        assert server.counts.requests == 1
-        await judge.aclose()
-        await server.until(lambda: server.counts.connections == 0)
-    assert caught.value.__cause__ is None
-    assert not isinstance(caught.value.__context__, openai.OpenAIError)  # It may hold the API key.
-    return caught.value
-
-
-def check_failure(found: JudgeError, expected: Expected) -> None:
-    assert expected.words in str(found)
-    assert str(found).startswith(f"{expected.kind}: ")
-    assert KEY not in str(found)
-    assert len(str(found)) < 600
-    assert "\n" not in str(found)
-    attributes = (found.kind, found.retry_after, found.usage, found.reply, found.final)
-    assert attributes == (
-        expected.kind,
-        expected.retry_after,
-        expected.usage,
-        expected.reply,
-        expected.final,
-    )
-    assert isinstance(found, JudgeUnavailable) == (found.kind == "unavailable" and expected.final)
-
-
-def test_every_fault_is_tested() -> None:
-    assert {*HTTP, *CHAT, *EMBEDDING} | NO_ERROR | ELSEWHERE == {*FAULTS}
-
-
-@pytest.mark.parametrize("name", [*HTTP, *CHAT])
-async def test_completions(name: str) -> None:
-    check_failure(await failure(name, complete), {**HTTP, **CHAT}[name])
-
-
-@pytest.mark.parametrize("name", [*HTTP, *EMBEDDING])
-async def test_embeddings(name: str) -> None:
-    check_failure(await failure(name, embed), {**HTTP, **EMBEDDING}[name])
-
-
-async def test_a_reset_of_a_connection_that_was_used_before() -> None:
-    async with JudgeServer() as server:
-        judge = judge_of(server)
-        await complete(judge)
-        server.script = FAULTS["reset"]
-        way = Way()
-        for failure in (Rewritten, ConnectionLost):
-            with pytest.raises(failure, match="unavailable"):
-                await judge.complete(MESSAGES, SCHEMA, way=way)
-        assert (server.counts.requests, server.counts.most_connections) == (3, 1)
-        await judge.aclose()
-
-
-async def test_all_tokens_that_a_server_tells_of_are_known() -> None:
-    """Those of replies that are errors, too."""
-    used: list[tuple[str, TokenUsage | None]] = []
-
-    async def call(kind: str, index: int) -> None:
-        messages = [{"role": "user", "content": str(index)}]
-        try:
-            if kind == "chat":
-                used.append((kind, (await judge.complete(messages, SCHEMA))[1]))
-            else:
-                used.append((kind, (await judge.embed([str(index), "?"]))[1]))
-        except JudgeError as error:
-            used.append((kind, error.usage))
-
-    names = sorted({*FAULTS} - {"never", "drip", "schema refused"})
-    async with JudgeServer(random_faults(0.7, names=names)) as server:
-        judge = judge_of(server)
-        await asyncio.gather(*(call(kind, index) for kind in ("chat", "embedding") for index in range(300)))
-        await judge.aclose()
-    counts = server.counts
-    found = {
-        kind: [
-            sum(tokens) for tokens in zip(*(usage for of, usage in used if of == kind and usage), strict=True)
-        ]
-        for kind in ("chat", "embedding")
-    }
-    assert counts.requests == len(used) == 600
-    assert found == {
-        "chat": [counts.input_tokens, counts.output_tokens, 0],
-        "embedding": [counts.embedding_tokens, 0, 0],
-    }
-
-
-async def test_retry_after_a_date() -> None:
-    found = await failure("429 date", complete)
-    assert found.kind == "rate_limited"
-    assert found.retry_after is not None
-    assert 0 <= found.retry_after <= 2
-
-
-@pytest.mark.parametrize("name", ["never", "drip"])
-async def test_a_caller_that_gives_up_leaves_nothing(name: str) -> None:
-    async with JudgeServer(FAULTS[name]) as server, leaving_nothing():
-        judge = judge_of(server)
-        call = asyncio.create_task(complete(judge))
-        await server.until(lambda: server.counts.in_flight == 1)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        await server.until(lambda: server.counts.connections == 0)
-        assert server.counts.replies == 0
-        await judge.aclose()
-
-
-async def test_unusual_replies_that_are_no_errors() -> None:
-    async with JudgeServer(FAULTS["no usage"]) as server:
-        judge = judge_of(server)
-        assert await complete(judge) == ({"value": 1}, None)
-        vectors, usage = await embed(judge)
-        assert usage is None
-        server.script = FAULTS["unordered"]
-        assert (await embed(judge)) == (vectors, EMBEDDED)
-        server.script = FAULTS["wrong schema"]
-        assert await complete(judge) == ({"unexpected": [None]}, USED)
-        await judge.aclose()
-
-
-async def test_nobody_listens() -> None:
-    async with JudgeServer() as server:
-        judge = judge_of(server)
-    with pytest.raises(
-        JudgeError, match=r"unavailable: http://127.0.0.1:\d+/v1: ConnectionRefusedError: "
-    ) as caught:
-        await complete(judge)
-    assert not caught.value.final
-    await judge.aclose()
 
 
 TARGET = ("llm.generation", "gpt-4o at https://host/v1")
@@ -337,15 +120,6 @@ def test_an_error_with_status_200(body: dict[str, Any], kind: Failure | None) ->
     assert found.is_success == (kind is None)
     if kind is not None:
         assert found.failure(*TARGET).kind == kind
-
-
-def test_fatal_errors_say_what_to_check() -> None:
-    assert str(judged(error(401, "no"))) == (
-        "invalid_request: gpt-4o at https://host/v1: HTTP 401: no; "
-        "check llm.generation.api_key and its permissions"
-    )
-    assert str(judged(error(404, "no"))).endswith("check llm.generation.model and llm.generation.base_url")
-    assert str(judged(error(402, "no"))).endswith("check the quota and billing of the account")
 
 
 def test_texts_of_servers_are_short_and_without_secrets() -> None:
@@ -522,12 +296,6 @@ def test_a_reply_among_the_reasoning(message: dict[str, Any], reason: str | None
         assert read(body) == (found, None)
 
 
-def test_integers_beyond_64_bits_are_floats() -> None:
-    """Nobody can write others as JSON, such as the cache."""
-    value, _ = read(completion("[18446744073709551615, 18446744073709551616]").body)
-    assert [type(number) for number in value] == [int, float]
-
-
 @given(st.binary() | st.text().map(str.encode))
 def test_any_body_can_be_read(body: bytes) -> None:
     with pytest.raises(JudgeError, match="invalid_reply"):
@@ -563,14 +331,6 @@ def test_no_embeddings(data: Any) -> None:
     with pytest.raises(JudgeError, match="invalid_reply") as caught:
         read_vectors(json_reply({"data": data, "usage": {"prompt_tokens": 7}}).body)
     assert caught.value.usage == TokenUsage(7)
-
-
-@pytest.mark.parametrize(
-    "more", [b'"x": "\xff"', b'"usage": "\xff"', b'"x": ' + b"[" * 9999, b'"usage": ' + b"[" * 9999]
-)
-def test_embeddings_beside_what_cannot_be_read(more: bytes) -> None:
-    with pytest.raises(JudgeError, match="invalid_reply"):
-        read_vectors(b'{"data": [{"embedding": [1]}], ' + more)
 
 
 def test_embeddings_without_indexes() -> None:

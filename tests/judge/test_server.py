@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
 
-import orjson
 import pytest
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.endpoint import endpoint_of
-from graphrag_eval_async.judge.setup import check
+from graphrag_eval_async.judge.session import check
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.conftest import leaving_nothing
-from tests.deadlines import WAIT_SECONDS, in_time, killing, running
+from tests.deadlines import WAIT_SECONDS
 from tests.judge.support import Opened
-from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, error, reply_to
+from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, reply_to
 
 if TYPE_CHECKING:
     from tests.judge_server import Fault, Request
@@ -166,21 +163,6 @@ async def test_embeddings() -> None:
     assert usage == TokenUsage(server.counts.embedding_tokens)
 
 
-async def test_embeddings_from_elsewhere() -> None:
-    async with JudgeServer() as of_llm, JudgeServer() as of_embeddings, leaving_nothing():
-        llm = LLMConfig(
-            generation=generation(base_url=of_llm.base_url),
-            embedding=embedding(base_url=of_embeddings.base_url, api_key="another-key"),
-        )
-        judge = Opened(llm)
-        await asked(judge)
-        await judge.embed(["a"])
-        await judge.aclose()
-        assert [request.path for request in of_llm.requests] == ["/v1/chat/completions"]
-        (request,) = of_embeddings.requests
-        assert request.headers["authorization"] == "Bearer another-key"
-
-
 async def test_azure() -> None:
     async with JudgeServer() as server, leaving_nothing():
         llm = LLMConfig(
@@ -217,30 +199,6 @@ async def test_a_token_of_azure_is_used_if_there_is_no_key(
         headers = server.requests[0].headers
     assert headers.get("api-key") == api_key
     assert headers.get("authorization") == (None if api_key else "Bearer the-token")
-
-
-async def test_extra_headers() -> None:
-    async with JudgeServer() as server:
-        config = generation(base_url=server.base_url, extra_headers={"X-Title": "a judge"})
-        judge = Opened(LLMConfig(generation=config, embedding=embedding()))
-        await asked(judge)
-        await judge.embed(["a"])
-        await judge.aclose()
-        assert [request.headers["x-title"] for request in server.requests] == ["a judge"] * 2
-        assert "extra_headers" not in server.requests[0].body
-    assert "a judge" not in repr(config)
-
-
-async def test_azure_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with JudgeServer(FAULTS["401"]) as server:
-        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.origin)
-        monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
-        judge = Opened(LLMConfig(generation=GenerationConfig(provider="azure", model="m")))
-        with pytest.raises(JudgeError, match=r"Incorrect API key provided: \*\*\*\."):
-            await asked(judge)
-        await judge.aclose()
-        assert server.requests[0].headers["api-key"] == KEY
 
 
 @pytest.mark.parametrize("own_key", [None, KEY])
@@ -285,25 +243,12 @@ def test_what_is_missing_is_named(llm: LLMConfig, problems: list[str]) -> None:
         assert found.startswith(expected)
 
 
-def test_a_key_from_the_environment_that_no_header_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
-    with pytest.raises(ConfigError, match="here or in OPENAI_API_KEY") as caught:
-        check(LLMConfig(generation=generation(api_key=None)))
-    assert KEY not in str(caught.value)
-
-
-def test_the_package_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ConfigError, match=r"pip install 'graphrag-eval-async\[llm\]'"):
-        check(LLMConfig(generation=generation()))
-
-
 def test_the_sdk_is_imported_when_a_judge_is_opened() -> None:
     script = """
 import sys
 from graphrag_eval_async.config import GenerationConfig, LLMConfig
 from graphrag_eval_async.judge.endpoint import Client, endpoint_of
-from graphrag_eval_async.judge.setup import check
+from graphrag_eval_async.judge.session import check
 llm = LLMConfig(generation=GenerationConfig(provider="openai", model="m", api_key="k"))
 check(llm)
 print({"openai", "aiohttp", "httpx", "httpx2", "pydantic"} & {*sys.modules})
@@ -316,39 +261,6 @@ print("openai" in sys.modules)
     assert done.stdout == "set()\nTrue\n"
 
 
-def test_nothing_shows_a_secret() -> None:
-    judge = Opened(LLMConfig(generation=generation()))
-    assert KEY not in repr(judge)
-    assert KEY not in repr(vars(judge))
-
-
-@pytest.mark.parametrize("url", ["http://name:passw0rd@h/v1", "http://h/v1?key=passw0rd"])
-def test_a_password_in_a_url_of_the_environment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", url)
-    with pytest.raises(ConfigError) as caught:
-        check(LLMConfig(generation=generation()))
-    assert "llm.generation.base_url: may hold no user, password" in str(caught.value)
-    assert "passw0rd" not in str(caught.value)
-
-
-@pytest.mark.parametrize("provider", ["openai", "azure"])
-async def test_no_log_holds_a_key(provider: Any, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(1)
-    async with JudgeServer(
-        lambda request: error(401, KEY) if request.attempt else reply_to(request)
-    ) as server:
-        model = GenerationConfig(
-            provider=provider, model="m", base_url=server.base_url, api_key=KEY, api_version="2024-10-21"
-        )
-        judge = Opened(LLMConfig(generation=model))
-        assert await asked(judge) == VERDICT
-        with pytest.raises(JudgeError):
-            await asked(judge)
-        await judge.aclose()
-    assert len(caplog.records) >= 2
-    assert KEY not in caplog.text
-
-
 async def test_a_server_that_repeats_the_key() -> None:
     def script(request: Request) -> Reply:
         return completion({"value": 0, "reasons": [request.headers["authorization"], "unused"]})
@@ -358,18 +270,6 @@ async def test_a_server_that_repeats_the_key() -> None:
             judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, api_key=key)))
             assert (await asked(judge))["reasons"] == [told, "unused"]
             await judge.aclose()
-
-
-async def test_cookies_are_not_kept() -> None:
-    def script(request: Request) -> Reply:
-        return replace(reply_to(request), headers=(("Set-Cookie", "a=b\x01c"), ("Set-Cookie", "d=e")))
-
-    async with JudgeServer(script) as server:
-        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
-        for _ in range(2):
-            assert await asked(judge) == VERDICT
-        await judge.aclose()
-        assert "cookie" not in server.requests[1].headers
 
 
 async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,46 +334,6 @@ async def test_two_hundred_calls_at_a_time() -> None:
         await judge.aclose()
         await server.until(lambda: server.counts.connections == 0)
         assert (server.counts.replies, server.counts.requests) == (200, 400)
-
-
-async def test_a_connection_serves_many_calls() -> None:
-    async with JudgeServer() as server:
-        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
-        for _ in range(5):
-            await asked(judge)
-        assert server.counts.most_connections == 1
-        await judge.aclose()
-
-
-async def test_a_judge_that_was_never_used() -> None:
-    async with leaving_nothing():
-        judge = await asyncio.to_thread(Opened, LLMConfig(generation=generation(), embedding=embedding()))
-        await judge.aclose()
-        await judge.aclose()
-
-
-def test_the_server_in_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "tests.judge_server", "--faults", "0.5", "--seed", "1", "--names", "500"]
-    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        with killing(process, "the server's address"):
-            base_url = process.stdout.readline().strip()
-        failed, served = asyncio.run(in_time(judged)(base_url, 40))
-        assert failed > 0 < served
-        with urlopen(base_url.replace("/v1", "/stats"), timeout=WAIT_SECONDS) as response:  # noqa: S310
-            counts = orjson.loads(response.read())
-        process.communicate("", WAIT_SECONDS)
-    assert process.returncode == 0
-    assert counts["requests"] == failed + served == 40
-    assert counts["statuses"] == {"200": served, "500": failed}
-    assert counts["completions"] == served
-
-
-async def judged(base_url: str, count: int) -> tuple[int, int]:
-    judge = Opened(LLMConfig(generation=generation(base_url=base_url)))
-    replies = await asyncio.gather(*(asked(judge) for _ in range(count)), return_exceptions=True)
-    await judge.aclose()
-    return len(replies) - replies.count(VERDICT), replies.count(VERDICT)
 
 
 def test_a_key_goes_to_its_own_server_only() -> None:
