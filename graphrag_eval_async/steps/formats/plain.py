@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from graphrag_eval_async.steps.formats.results import FEW_CELLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    Decode: TypeAlias = Callable[[str], Any]
+    from collections.abc import Collection
 
 TIMES = 20
 """Tables with equal columns get a decoder of their own after so many: it takes a third less time, but making
 it takes as long as 20 tables."""
 
-MAX_COLUMNS, MAX_BEGINNING = 50, 1000
-"""Maximum number of columns of such a decoder, and of characters up to their end in its tables."""
+MAX_BEGINNING = 1000
+"""Maximum number of characters up to the end of the list of columns in its tables."""
 
 KEPT = 256
 """Maximum number of such decoders, and of others that are counted."""
@@ -47,9 +44,8 @@ class _Document(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Document).decode
-_decoders: dict[str, tuple[Decode, list[str]]] = {}
-"""The decoders, and their columns, by the beginning of their tables."""
-_times: Counter[str] = Counter()
+# By the beginning of tables: their decoder and columns, or how many there were so far.
+_forms: dict[str, tuple[Any, list[str]] | int] = {}
 
 
 def are_plain(output: Any, required: Collection[str]) -> bool:
@@ -60,7 +56,8 @@ def are_plain(output: Any, required: Collection[str]) -> bool:
     if type(output) is not str:
         return False
     beginning = output[: output.find("]")]
-    decode, columns = _decoders.get(beginning) or (_decode, None)
+    form = _forms.get(beginning, 0)
+    decode, columns = (_decode, None) if isinstance(form, int) else form
     try:
         document = decode(output)
     except (ValueError, RecursionError):
@@ -70,33 +67,25 @@ def are_plain(output: Any, required: Collection[str]) -> bool:
         return False
     if listed == columns == required:  # As most are.
         return True
-    variables, wanted = frozenset(listed), frozenset(required)
-    if not (len(variables) == len(listed) and len(wanted) == len(required) and wanted <= variables):
-        return False
-    if columns is not None:
-        return bool(listed == columns)
-    is_plain = variables.issuperset(chain.from_iterable(rows))
-    if is_plain and len(beginning) <= MAX_BEGINNING and len(listed) <= MAX_COLUMNS:
-        _count(beginning, listed)
-    return is_plain
+    variables = frozenset(listed)
+    is_plain = len(variables) == len(listed) and len(frozenset(required)) == len(required)
+    bound = listed if columns is not None else chain.from_iterable(rows)
+    is_plain = is_plain and variables.issuperset(required) and variables.issuperset(bound)
+    if is_plain and isinstance(form, int) and len(beginning) <= MAX_BEGINNING:
+        if len(_forms) >= KEPT:
+            _forms.clear()
+        _forms[beginning] = form + 1
+        if form >= TIMES:
+            with suppress(ValueError):  # A name has characters that msgspec does not take.
+                _forms[beginning] = _decoder_of(listed), listed
+    return is_plain and columns in (None, listed)
 
 
-def _count(beginning: str, columns: list[str]) -> None:
-    """Count a table with these columns, and make a decoder after `TIMES` tables."""
-    for known in (_times, _decoders):
-        if len(known) >= KEPT:
-            known.clear()
-    _times[beginning] += 1
-    if _times[beginning] >= TIMES:
-        with suppress(ValueError):  # A name has characters that msgspec does not take.
-            _decoders[beginning] = _decoder_of(columns), columns
-
-
-def _decoder_of(columns: list[str]) -> Decode:
+def _decoder_of(columns: list[str]) -> Any:
+    """A decoder of tables with these columns."""
     names = {f"column_{index}": column for index, column in enumerate(columns)}
     cells: list[Any] = [(name, _Term | msgspec.UnsetType, msgspec.UNSET) for name in names]
-    options: dict[str, Any] = {"gc": False, "forbid_unknown_fields": True, "rename": names}
-    row = msgspec.defstruct("Row", cells, **options)
+    row = msgspec.defstruct("Row", cells, gc=False, forbid_unknown_fields=True, rename=names)
     results = msgspec.defstruct("Results", [("bindings", list[row])], gc=False)  # type: ignore[valid-type]
     document = msgspec.defstruct("Document", [("results", results)], bases=(_Document,), gc=False)
     return msgspec.json.Decoder(document).decode
