@@ -54,50 +54,22 @@ def test_the_table(reference: dict[str, Any], actual: dict[str, Any], expected: 
     assert (scored.score, scored.matches) == (expected, ((0, 0, 0),) if expected else ())
 
 
-@pytest.mark.parametrize(
-    ("options", "output", "expected"),
-    [
-        ({}, ["2", "1", "1"], 1),
-        ({"ordered": None, "ignore_duplicates": None, "required_columns": None}, ["2", "1", "1"], 1),
-        ({"ignore_duplicates": False}, ["2", "1"], 1),
-        ({"ignore_duplicates": False}, ["2", "1", "1"], 0),
-        ({"ordered": True}, ["2", "1"], 0),
-        ({"ordered": True}, ["1", "2"], 1),
-        ({"required_columns": ["a"]}, ["1", "2"], 1),
-    ],
-)
-def test_options_of_sparql_results(options: dict[str, Any], output: list[str], expected: float) -> None:
-    def table(values: list[str]) -> str:
-        rows = [{"a": {"type": "literal", "value": value}} for value in values]
-        return json.dumps({"head": {"vars": ["a"]}, "results": {"bindings": rows}})
-
-    reference = {"name": "q", "output_media_type": SPARQL, "output": table(["1", "2"]), **options}
-    assert score(reference, {"output": table(output)}).score == expected
-
-
 @each(
     ("reference", "key"),
     [
         ({"name": "q"}, "output: missing"),
-        ({"name": "q", "output": None}, "output: missing"),
-        ({"name": "q", "output_media_type": JSON}, "output: missing"),
         ({"name": "q", "output_media_type": SPARQL}, "output: missing"),
         ({"name": "q", "output": "]", "output_media_type": JSON}, "output: not JSON: "),
         ({"name": "q", "output": "]", "output_media_type": SPARQL}, "output: not SPARQL JSON: "),
-        ({"name": "q", "output": "[]", "output_media_type": SPARQL}, "output: not SPARQL JSON: "),
         ({**QUERY, "required_columns": ["z"]}, "required_columns"),
         ({"name": "q", "output": "x", "output_media_type": [JSON]}, "output_media_type: "),
-        ({"name": "q", "output": "x", "output_media_type": {}}, "output_media_type: "),
         ({"name": "retrieval", "output": "[]"}, "output: "),
-        ({"name": "retrieval"}, "output: missing"),
-        ({"name": "iri_discovery"}, "output: missing"),
         ({"name": "iri_discovery", "output": "OSLO"}, "output: "),
         ({"name": "retrieve_time_series", "args": {"mrid": 1}}, "args.mrid: "),
         ({"name": "retrieve_data_points", "args": {"start": "soon"}}, "args.start: "),
         ({"name": "q", "reference_query": "ASK {}", "score": "f2"}, "score: must be absent, exact or f1"),
         ({"name": "q", "reference_query": "ASK {}", "required_columns": ["a", "a"]}, "required_columns: 'a'"),
         ({"name": "retrieval", "reference_query": "ASK {}"}, "output: missing"),
-        ({"output": "x"}, "name: "),
         ({"name": ["q"], "output": "x"}, "name: "),
     ],
 )  # fmt: skip
@@ -117,16 +89,6 @@ def test_a_users_comparator_wins(name: str) -> None:
     assert score(reference, {"output": "x"}, **{name: half}) == StepsScore(0.5, ((0, 0, 0),))
 
 
-def test_it_applies_only_to_its_own_name() -> None:
-    assert score({"name": "a", "output": "x"}, {"output": "x"}, b=half).score == 1.0
-    assert score({"name": "a"}, {"output": "x", "name": "b"}, a=half).score == 0.0
-
-
-def test_it_does_not_change_which_names_are_accepted() -> None:
-    reference = {"name": "iri_discovery"}
-    assert score(reference, {"output": "x", "name": "sparql_query"}, iri_discovery=half).score == 0.5
-
-
 @pytest.mark.parametrize("returned", [1, True, 1.0, Fraction(1)])
 def test_valid_return_values(returned: Any) -> None:
     result = score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned)
@@ -134,7 +96,7 @@ def test_valid_return_values(returned: Any) -> None:
     assert score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned - returned) == StepsScore(0.0)
 
 
-@each("returned", [None, math.nan, math.inf, -0.1, 1.5, 2, "1", [1.0], 1j, 10**400, half])
+@each("returned", [None, math.nan, -0.1, 1.5, "1", 10**400])
 def test_invalid_return_values(returned: Any) -> None:
     result = score({"name": "a"}, {"output": "x"}, a=lambda _, __: returned)
     assert (result.score, result.matches) == (0.0, ())
@@ -150,12 +112,8 @@ class Unprintable(Exception):  # noqa: N818
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (KeyError("mrid"), "KeyError: 'mrid'"),
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
-        (MalformedStep("mine"), "MalformedStep: mine"),
         (ComparisonBudgetExceeded("mine"), "ComparisonBudgetExceeded: mine"),
-        (StopIteration(), "StopIteration"),
-        (RecursionError("deep"), "RecursionError: deep"),
         (Unprintable(), "Unprintable: "),
     ],
 )
@@ -168,26 +126,6 @@ def test_one_that_raises_scores_zero_and_is_reported(error: Exception, text: str
     assert len(result.errors) == 1
     assert result.errors[0].startswith("reference_steps[0][0] (a) against actual_steps[0]: ")
     assert text in result.errors[0]
-
-
-def test_another_step_may_still_match_after_one_that_raised() -> None:
-    def picky(_: dict[str, Any], actual: dict[str, Any]) -> float:
-        return float(actual["score"])
-
-    steps = [{"name": "a", "status": "success", "output": "", "score": 0.25}]
-    steps.append({"name": "a", "status": "success", "output": ""})
-    result = score_steps([[prepare_step({"name": "a"}, {"a": picky})]], steps, mode="last")
-    assert (result.score, result.matches) == (0.25, ((0, 0, 0),))
-    assert "KeyError: 'score'" in result.errors[0]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_exceptions_from_elsewhere_propagate(error: type[BaseException]) -> None:
-    def stop(_: dict[str, Any], __: dict[str, Any]) -> float:
-        raise error
-
-    with pytest.raises(error):
-        score({"name": "a"}, {"output": "x"}, a=stop)
 
 
 def test_it_gets_copies() -> None:
@@ -214,12 +152,3 @@ async def asynchronous(_: dict[str, Any], __: dict[str, Any]) -> float:
 def test_invalid_comparators(comparator: Any) -> None:
     with pytest.raises(UsageError, match=r"^comparators\['a'\]: "):
         prepare_step({"name": "a"}, {"a": comparator})
-
-
-def test_the_reference_is_kept_and_not_changed() -> None:
-    reference = {"name": "retrieval", "output": DOCS, "args": {"k": 1}}
-    before = copy.deepcopy(reference)
-    prepared = prepare_step(reference)
-    score_steps([[prepared]], [{"name": "retrieval", "status": "success", "output": DOCS}], mode="all")
-    assert prepared.step is reference
-    assert reference == before

@@ -18,10 +18,9 @@ from graphrag_eval_async.steps import (
     Budget,
     failure_of,
     prepare_step,
-    right_answer,
     score_steps,
 )
-from graphrag_eval_async.steps.failure import CLASSES, RIGHT_ANSWER
+from graphrag_eval_async.steps.failure import CLASSES
 from tests.cases import each
 from tests.conftest import HEAVY_BYTES
 from tests.steps.test_sparql_oracle import encode, literal
@@ -228,20 +227,6 @@ def test_every_reason_has_its_case() -> None:
     }
 
 
-@each(
-    ("metrics", "right"),
-    [
-        ({}, None),
-        ({"answer_f1": RIGHT_ANSWER}, True),
-        ({"answer_f1": 0.49, "ragas_answer_correctness": 0.9}, False),
-        ({"ragas_answer_correctness": 0.5}, True),
-        ({"answer_eval_error": "refused: no", "ragas_answer_correctness": 0.9}, None),
-    ],
-)
-def test_right_answers(metrics: dict[str, Any], right: bool | None) -> None:
-    assert right_answer(metrics) is right
-
-
 # Whose reason it is
 
 
@@ -299,21 +284,14 @@ async def test_the_latest_unmatched_step_with_output_is_blamed() -> None:
 
 
 async def test_for_a_custom_comparator_only_the_output_is_known() -> None:
-    def half(_reference: Any, actual: Any) -> float:
-        return 0.5 if actual["output"] == SWAPPED else 0.0
-
     def broken(_reference: Any, actual: Any) -> float:
         raise KeyError(actual["name"])
 
-    for comparator in (half, broken):
+    for comparator in (lambda *_: 0.0, broken):
         mine: Any = {"comparators": {"sparql_query": comparator}}
         assert await failure([[STATIONS]], [took(STATIONS, SWAPPED)], **mine) == "wrong_query_result"
-        assert await failure([[STATIONS]], [took(STATIONS, table(("T1",)))], **mine) == "wrong_query_result"
         assert await failure([[STATIONS]], [took(STATIONS, table(names="ab"))], **mine) == "empty_result"
         assert await failure([[STATIONS]], [took(STATIONS, status="error")], **mine) == "step_error"
-        assert await failure([[STATIONS]], [took(REPORTS)], **mine) == "no_steps"
-    mine = {"comparators": {"retrieval": half}}
-    assert await failure([[REPORTS]], [took(REPORTS, docs("r9"))], **mine) == "wrong_query_result"
 
 
 # Budgets
@@ -341,14 +319,6 @@ async def test_work_too_long_for_the_loop_runs_in_a_thread() -> None:
 
 
 # Results
-
-
-async def test_no_failure_without_reference_steps() -> None:
-    result = await Evaluator(templates()).evaluate({"question_id": "q", "error": "no"})
-    assert result["failure"] is None
-    async with Evaluator(templates(), judge=Claims()) as evaluator:
-        response = {"question_id": "q", "actual_answer": "claims: 4 4 ", "actual_steps": [took(STATIONS)]}
-        assert (await evaluator.evaluate(response))["failure"] is None
 
 
 async def test_it_is_reported_only_after_judging() -> None:
@@ -434,16 +404,11 @@ def iris(*values: str) -> str:
         ),
         (iris("https://x.org/a"), "a\n<http://x.org/a>\n", "http://x.org/a is https://x.org/a"),
         (iris("http://schema.org/name"), iris("schema:name"), "schema:name is http://schema.org/name"),
-        (iris("http://x.org/cim#Line"), iris("cim:Line"), "cim:Line is http://x.org/cim#Line"),
-        (iris("http://x.org/a", "urn:b"), iris("https://x.org/a"), "https://x.org/a is http://x.org/a"),
         (iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None),
-        (iris("http://x.org/a"), iris("https://x.org/b"), None),
         (iris("http://x.org/a"), iris("x:b"), None),
-        (iris("http://x.org/a"), iris("https://x.org/a", "urn:b"), "https://x.org/a is http://x.org/a"),
         (iris("http://x.org/a"), iris("http://x.org/a", "https://x.org/a"), None),
         ("It is <http://x.org/a>.", "It is https://x.org/a.", "https://x.org/a is http://x.org/a"),
         ('{"n": "http://x.org/n/5"}', {"n:5": ":5", "m": "o:5"}, "o:5 is http://x.org/n/5"),
-        ('{"n": "http://x.org/n/5"}', '{"n":5}', None),
     ],
 )
 def test_iris_in_another_form(expected: str, actual: str, said: str | None) -> None:

@@ -252,21 +252,6 @@ async def test_spellings_of_csv(text: str, keys: dict[str, Any]) -> None:
         assert (await score(step_of(CSV, text), encode(ROWS, "ab")))["steps_score"] == 1
 
 
-async def test_one_column_with_a_question_mark_is_csv_if_the_step_says_so() -> None:
-    reference = step_of(SPARQL_RESULTS, encode([[ROWS[0][0]]], "a"))
-    assert (await score(reference, "?a\nx\n", output_media_type=CSV))["steps_score"] == 1
-    assert (await score(reference, '?a\n"x"\n', output_media_type=CSV))["steps_score"] == 1
-    assert (await score(reference, "?a\nx\n"))["steps_score"] == 0
-
-
-async def test_blank_nodes_of_csv_have_the_labels_of_typed_results() -> None:
-    table: Table = [[{"type": "bnode", "value": "b0"}]]
-    for ours, theirs in product((SPARQL_RESULTS, XML, TSV), repeat=2):
-        text = "a\r\n_:b0\r\n"
-        assert (await score(step_of(ours, FORMATS[ours](table, "a")), text))["steps_score"] == 1
-        assert (await score(step_of(CSV, text), FORMATS[theirs](table, "a")))["steps_score"] == 1
-
-
 ASK = '{"head": {}, "boolean": true}'
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -32,42 +31,28 @@ def test_average_precision_divides_by_the_number_of_relevant_documents() -> None
         ([1, 2, 3, 4], [1, 2], 2, 1.0),
         ([1, 2, 3, 4], [3, 4], 2, 0.0),
         ({1, 2, 3, 4}, [3, 4], 2, 1.0),
-        (frozenset({1, 2}), [1, 9], 5, 0.5),
         ({1: "a", 2: "b"}.keys(), [2], 1, 1.0),
-        ([1, 1, 2], [1, 3], 2, 1.0),
         ([1, 2], [1, 1, 2], 2, 0.5),
-        ([1, 2], [1, 1, 2], None, 1.0),
         ([1, 2, 3], [1], None, 1 / 3),
-        ([1, 2], [], 3, 0.0),
         ((1, 2), iter([2, 1]), 10**30, 1.0),
-        (["a"], ("b", "a"), 1, 0.0),
     ],
 )
 def test_recall_at_k(relevant: Any, retrieved: Any, k: int | None, expected: float) -> None:
     assert recall_at_k(relevant, retrieved, k) == expected
 
 
-@pytest.mark.parametrize("k", [0, -1, 2.0, "2", True, math.nan, math.inf])
-def test_k_must_be_a_positive_integer(k: Any) -> None:
+@pytest.mark.parametrize("k", [0, 2.0, "2", True])
+def test_what_no_recall_is_computed_of(k: Any) -> None:
+    with pytest.raises(UsageError, match=r"^relevant_docs: "):
+        recall_at_k([], [1], 1)
     with pytest.raises(UsageError, match=r"^k: "):
         recall_at_k([1], [1], k)
-
-
-@pytest.mark.parametrize("relevant", [[], set(), ()])
-def test_no_relevant_documents(relevant: Any) -> None:
-    with pytest.raises(UsageError, match=r"^relevant_docs: "):
-        recall_at_k(relevant, [1], 1)
-    with pytest.raises(UsageError, match=r"^relevant_docs: "):
-        average_precision(relevant, [1])
 
 
 @pytest.mark.parametrize(
     ("relevant", "retrieved", "expected"),
     [
-        ([1, 2], [1, 2], 1.0),
-        ([1, 2], [2, 1], 1.0),
         ([1, 1], [1], 1.0),
-        ([1, 2], [], 0.0),
         ([1, 2], [1, 1, 2], (1 + 2 / 3) / 2),
         ([1], [2, 3, 1], 1 / 3),
         (range(1, 8), range(1, 8), 1.0),
@@ -114,21 +99,13 @@ def score(reference: Any, actual: Any, **step: Any) -> float:
     ("args", "expected"),
     [
         ({"args": {"k": 2}}, 0.5),
-        ({"args": {"k": 2.0}}, 0.5),
         ({"args": {"k": None}}, 0.75),
-        ({"args": {}}, 0.75),
-        ({"args": None}, 0.75),
         ({}, 0.75),
         ({"args": {"k": 10**30}}, 0.75),
     ],
 )
 def test_k_comes_from_the_actual_step(args: dict[str, Any], expected: float) -> None:
     assert score(docs(1, 3, 5, 6), docs(1, 4, 3, 5, 7), **args) == expected
-
-
-def test_a_document_without_an_id_takes_its_rank() -> None:
-    assert score(docs(1), '[{"text": "no id"}, {"id": 1}]', args={"k": 1}) == 0.0
-    assert score(docs(1), '[{"id": null}, {"id": 1}]', args={"k": 2}) == 1.0
 
 
 def test_ids_compare_as_json_values() -> None:
@@ -145,10 +122,6 @@ def test_what_cannot_be_read_is_missed(actual: Any) -> None:
     assert score(docs(1), docs(1), args={"k": 0}) == score(docs(1), docs(1), args=[2]) == 0.0
 
 
-def test_decoded_outputs() -> None:
-    assert score([{"id": "a"}], docs("a")) == score(docs("a"), [{"id": "a"}]) == 1.0
-
-
 @pytest.mark.parametrize("output", [None, "[]", [], "[{}]", '[{"id": 1}, {"id": null}]'])
 def test_a_reference_needs_documents_with_ids(output: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^output: "):
@@ -160,9 +133,3 @@ def test_texts_by_rank() -> None:
     for output in (documents, json.dumps(documents)):
         assert read_texts(output) == ["b", "", "", "", " a ", "b"]
     assert read_texts([]) == read_texts("[]") == []
-
-
-@each("output", [None, "", "x", "{}", {}, "null", 1, [1], ["a"], "[[]]", [{"text": 1}], '[{"text": ["a"]}]'])
-def test_texts_of_an_output_that_is_not_a_list_of_documents(output: Any) -> None:
-    with pytest.raises(MalformedStep):
-        read_texts(output)
