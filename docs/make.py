@@ -45,7 +45,7 @@ def sections() -> Iterator[tuple[str, type[llm.Section]]]:
     yield "llm.pricing", llm.PricingConfig
     yield "steps", model.StepsConfig
     yield "execute", model.ExecuteConfig
-    yield from model.METRICS.items()  # type: ignore[misc]
+    yield from model.METRICS.items()
     yield "custom_evaluations[]", model.CustomEvaluationConfig
     yield "custom_evaluations[].outputs.NAME", model.OutputConfig
 

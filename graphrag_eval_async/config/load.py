@@ -20,7 +20,6 @@ from graphrag_eval_async.config.model import (
     Config,
     CustomEvaluationConfig,
     ExecuteConfig,
-    MetricConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.config.secrecy import shared_address
@@ -155,8 +154,10 @@ def _read(source: str) -> Any:
 
 def _effective(config: Config, *, judge: bool) -> Config:
     """The configuration with the metrics that are on by default, and without those that are off."""
+    embeds = config.llm is not None and config.llm.embedding is not None
     if config.turned_on == "all":
-        config = _turn_on(config)
+        added = {name: METRICS[name]() for name in IN_ALL if embeds or name != "answer_relevance"}
+        config = replace(config, turned_on=None, **(added | config.metrics))
     metrics = config.metrics
     if metrics or config.custom_evaluations:
         off = dict.fromkeys(name for name, section in metrics.items() if not section.enabled)
@@ -164,15 +165,8 @@ def _effective(config: Config, *, judge: bool) -> Config:
         return replace(config, llm=config.llm if is_judged else None, **off)
     if not judge and (config.llm is None or config.llm.generation is None):
         return config
-    relevance = AnswerRelevanceConfig() if not judge and config.llm and config.llm.embedding else None
+    relevance = AnswerRelevanceConfig() if embeds and not judge else None
     return replace(config, answer_correctness=AnswerCorrectnessConfig(), answer_relevance=relevance)
-
-
-def _turn_on(config: Config) -> Config:
-    """The configuration with the sections that ``metrics: all`` stands for."""
-    embeds = config.llm is not None and config.llm.embedding is not None
-    sections = {name: METRICS[name]() for name in IN_ALL if embeds or name != "answer_relevance"}
-    return replace(config, turned_on=None, **(sections | config.metrics))
 
 
 def _check_values(config: Config, problem: Problem) -> None:
@@ -184,7 +178,7 @@ def _check_values(config: Config, problem: Problem) -> None:
     metric = config.ragas_answer_correctness
     if metric is not None and not sum(metric.weights):
         problem("ragas_answer_correctness.weights", "expected a sum above 0")
-    for key, section in _sections(config).items():
+    for key, section in config.judged.items():
         if len({*section.judges}) < len(section.judges):
             problem(f"{key}.judges", "names a judge twice")
     if config.answer_correctness is not None:
@@ -295,16 +289,10 @@ def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Proble
             owners[key] = f"a key of {section}"
 
 
-def _sections(config: Config) -> dict[str, MetricConfig]:
-    """The sections of all metrics that are present, by key."""
-    custom = {f"custom_evaluations[{i}]": section for i, section in enumerate(config.custom_evaluations)}
-    return config.metrics | custom
-
-
 def _check_needs(config: Config, problem: Problem) -> None:
     """Report the models that are missing for the metrics that are on."""
     known = {} if config.llm is None else config.llm.judges
-    for key, section in _sections(config).items():
+    for key, section in config.judged.items():
         models = [GENERATION] if GENERATION in section.judges else []
         models += ["embedding"] if key in config.embedding_metrics else []
         if lacking := [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]:

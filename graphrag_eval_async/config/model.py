@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from msgspec import Meta, field
+from msgspec.structs import fields
 
 from graphrag_eval_async.config.llm import GENERATION, Amount, Count, LLMConfig, Name, Positive, Section, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Texts = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list that is not empty")]
 Seed = Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")]
@@ -280,31 +278,31 @@ class Config(Section, frozen=True, kw_only=True):
         return {name: section for name, section in sections.items() if section is not None}
 
     @property
+    def judged(self) -> dict[str, MetricConfig]:
+        """The sections of all metrics that are present, by key."""
+        return self.metrics | {
+            f"custom_evaluations[{i}]": each for i, each in enumerate(self.custom_evaluations)
+        }
+
+    @property
     def judges(self) -> list[str]:
         """The names of the judges that the metrics ask, the generation model first."""
-        sections = [*self.metrics.values(), *self.custom_evaluations]
-        names = dict.fromkeys(name for section in sections for name in section.judges)
+        names = dict.fromkeys(name for section in self.judged.values() for name in section.judges)
         return sorted(names, key=lambda name: name != GENERATION)
 
     @property
     def embedding_metrics(self) -> list[str]:
         """The names of those that need an embedding model."""
         correctness = self.ragas_answer_correctness
-        embed = {
-            "answer_relevance": self.answer_relevance is not None,
-            "ragas_answer_correctness": correctness is not None and correctness.weights[1] > 0,
-        }
-        return [name for name, embeds in embed.items() if embeds]
+        embeds = correctness is not None and correctness.weights[1] > 0
+        relevance = [] if self.answer_relevance is None else ["answer_relevance"]
+        return [*relevance, "ragas_answer_correctness"] if embeds else relevance
 
 
-METRICS: dict[str, Callable[[], Section]] = {
-    "answer_correctness": AnswerCorrectnessConfig,
-    "answer_relevance": AnswerRelevanceConfig,
-    "retrieval_answer": RetrievalAnswerConfig,
-    "retrieval_context": RetrievalContextConfig,
-    "ragas_answer_correctness": RagasAnswerCorrectnessConfig,
-    "faithfulness": FaithfulnessConfig,
-    "context_relevance": ContextRelevanceConfig,
-    "sparql_groundedness": SparqlGroundednessConfig,
+METRICS: dict[str, type[BuiltInConfig]] = {
+    each.name: kind
+    for each in fields(Config)
+    for kind in get_args(each.type)
+    if isinstance(kind, type) and issubclass(kind, BuiltInConfig)
 }
 """The sections of `Config` that are metrics, by name."""

@@ -6,7 +6,6 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 import yaml
 
@@ -220,13 +219,6 @@ def test_what_nests_without_end() -> None:
     assert problems(generation(parameters=endless)) == ["nests too deeply, or contains itself"]
 
 
-def test_the_plain_form_of_a_loaded_configuration_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MODEL", "gpt-4o-mini")
-    config = load_config(generation(model="${MODEL}", parameters={"user": "${MODEL}"}))
-    plain = msgspec.to_builtins(config, enc_hook=str)
-    assert load_config({key: value for key, value in plain.items() if value is not None}) == config
-
-
 URL, KEY = "llm.generation.base_url", "llm.generation.api_key"
 
 
@@ -243,11 +235,6 @@ URL, KEY = "llm.generation.base_url", "llm.generation.api_key"
 def test_what_no_request_can_hold(key: str, value: Any, expected: str) -> None:
     (problem,) = problems(changed(key, value))
     assert problem.startswith(f"{key}: {expected}" if expected else f"{key}.a: expected text, got lone")
-
-
-def test_urls() -> None:
-    for url in ("http://localhost:8000/v1", "https://h", "http://[::1]:80/", "HTTPS://H"):
-        load_config(changed("llm.embedding.base_url", url))
 
 
 def test_metrics_need_their_models() -> None:

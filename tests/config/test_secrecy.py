@@ -203,10 +203,3 @@ def test_secrets(fields: dict[str, Any], expected: set[str]) -> None:
     assert secrets(config) == expected
     assert config.llm is not None
     assert secrets(config.llm) == expected
-
-
-def test_secrets_of_a_config_made_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    embedding = EmbeddingConfig(provider="openai", model="m", api_key="sk-abc")
-    assert secrets(Config(llm=LLMConfig(embedding=embedding))) == {"sk-abc"}
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-sdk")
-    assert secrets(Config()) == {"sk-of-the-sdk"}
