@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from functools import cache, partial
+from functools import cache
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from math import fsum, hypot
@@ -48,31 +48,27 @@ def load_ragas() -> None:
 
 async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, **data: Any) -> Any:
     """Fill in a prompt of one of ragas' metrics; return the judge's reply as the prompt's output model."""
-    kind = _kind(metric, prompt)
-    return await calls.ask(partial(_messages, kind, data), format_of_model(kind.output_model), repeat=repeat)
+    kind, head, tail, form = _prompt(metric, prompt)
+
+    def messages() -> list[Message]:
+        try:
+            filled = kind.input_model(**data).model_dump_json(indent=4, exclude_none=True)
+        except ValueError as error:  # A lone surrogate, which JSON cannot encode.
+            raise JudgeError("invalid_request", f"the prompt cannot be encoded: {error}") from None
+        return [{"role": "user", "content": f"{head}{filled}{tail}"}]
+
+    return await calls.ask(messages, form, repeat=repeat)
 
 
 @cache
-def _kind(metric: str, prompt: str) -> Any:
-    return getattr(import_module(f"ragas.metrics.collections.{metric}.util"), prompt)
+def _prompt(metric: str, prompt: str) -> tuple[Any, str, str, ResponseFormat[Any]]:
+    """Return a prompt of ragas, its text before and after the input, and the format of replies.
 
-
-def _messages(kind: Any, data: dict[str, Any]) -> list[Message]:
-    """Return a filled-in prompt of ragas as one user message."""
-    head, tail = _around_input(kind)
-    try:
-        filled = kind.input_model(**data).model_dump_json(indent=4, exclude_none=True)
-    except ValueError as error:  # A lone surrogate, which JSON cannot encode.
-        raise JudgeError("invalid_request", f"the prompt cannot be encoded: {error}") from None
-    return [{"role": "user", "content": f"{head}{filled}{tail}"}]
-
-
-@cache
-def _around_input(kind: Any) -> tuple[str, str]:
-    """Return a prompt's text before and after its input; cached, since ragas takes a millisecond."""
-    slot = SimpleNamespace(model_dump_json=lambda **_: "\0")
-    head, _, tail = kind().to_string(slot).rpartition("\0")
-    return head, tail
+    Cached, since ragas takes a millisecond for the text.
+    """
+    kind = getattr(import_module(f"ragas.metrics.collections.{metric}.util"), prompt)
+    head, _, tail = kind().to_string(SimpleNamespace(model_dump_json=lambda **_: "\0")).rpartition("\0")
+    return kind, head, tail, format_of_model(kind.output_model)
 
 
 @cache
@@ -87,9 +83,8 @@ def format_of_model(model: Any) -> ResponseFormat[Any]:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the reply'}: {first['msg']}") from None
         for row in getattr(output, "classifications", [output]):
-            for name in BINARY_FIELDS:
-                if getattr(row, name, 0) not in {0, 1}:
-                    raise ValueError(f"{name}: must be 0 or 1")
+            if wrong := [name for name in BINARY_FIELDS if getattr(row, name, 0) not in {0, 1}]:
+                raise ValueError(f"{wrong[0]}: must be 0 or 1")
         return output
 
     return ResponseFormat(strict(model.model_json_schema()), read)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from functools import partial
 from typing import Any
@@ -135,37 +134,27 @@ async def test_a_step_that_matches_no_reference_is_judged_by_the_answer_alone() 
 
 @pytest.mark.parametrize("reply", [for_both({1}, {2}, [[3]]), for_both({1}, {2}) | {"documents": []}])
 async def test_a_reply_with_a_problem_in_either_part_is_asked_for_once_more(reply: Any) -> None:
-    judge = Judge(RetrievedForBoth=[reply, for_both({1}, {2})])
+    judge = Judge(RetrievedForBoth=[reply, for_both({1}, {2}, [])])
     result, _ = await judged(judge, BOTH)
     assert len(judge.asked) == 2
-    assert result["actual_steps"][0]["retrieval_answer_recall"] == 1
-    result, _ = await judged(Judge(RetrievedForBoth=[reply]), BOTH)
-    errors = {result["actual_steps"][0][f"{name}_error"] for name in BOTH}
-    assert len(errors) == 1
-    assert errors.pop().startswith("invalid_reply: ")
-
-
-async def test_a_part_without_statements_fails_alone() -> None:
-    result, _ = await judged(Judge(RetrievedForBoth=[for_both({1}, {2}, [])]), BOTH)
     step = result["actual_steps"][0]
     assert step["retrieval_answer_recall"] == 1
     assert step["retrieval_context_error"] == "invalid_reply: the judge found no statement in the reference"
+    result, _ = await judged(Judge(RetrievedForBoth=[reply]), BOTH)
+    errors = {result["actual_steps"][0][f"{name}_error"] for name in BOTH}
+    assert [error.partition(": ")[0] for error in errors] == ["invalid_reply"]
 
 
-@pytest.mark.parametrize("turns", [0, 100])
-async def test_a_failure_is_shared_too_however_soon_it_comes(turns: int) -> None:
+async def test_a_failure_is_shared_too() -> None:
     class Refusing(Judge):
         async def complete(self, messages: Any, schema: Any) -> tuple[Any, TokenUsage]:
             await super().complete(messages, schema)
-            for _ in range(turns):
-                await asyncio.sleep(0)
             raise JudgeError("refused", "no")
 
     judge = Refusing()
     result, stream = await judged(judge, {"answer_correctness": {}, RAGAS: JOINT})
     assert result["answer_eval_error"] == result[f"{RAGAS}_error"] == "refused: no"
-    assert judge.asked == ["AnswerClaims"]
-    assert stream.usage.shared_calls == 1
+    assert (judge.asked, stream.usage.shared_calls) == (["AnswerClaims"], 1)
 
 
 # Answers
@@ -243,20 +232,16 @@ async def test_documents_are_shown_in_an_order_that_depends_on_the_seed() -> Non
     for seed in (0, 0, 1, 2, 3):
         asking = ScriptedMetricJudge(partial(verdict, set(), [[]]))
         await evaluate(answer_metric(seed), asking, case(step(*"abcde")))
-        shown = json.loads(asking.blocks["documents"])
-        assert [each["id"] for each in shown] == [1, 2, 3, 4, 5]
-        orders.add("".join(each["text"] for each in shown))
+        orders.add("".join(each["text"] for each in json.loads(asking.blocks["documents"])))
     assert 1 < len(orders) < 5
 
 
-@pytest.mark.parametrize(
-    "output", ["x", None, '[{"id": 1}]', '["a"]', '[{"text": 1}]', '[{"id": 1}, {"id": 2}]']
-)
-def test_skipped_where_texts_or_the_reference_are_not_known(output: Any) -> None:
-    unknown = step(output=output)
-    assert applies(answer_metric(), case(unknown)) == [False]
-    assert applies(CONTEXT, case(unknown, matches={0: step("a")})) == [False]
-    assert applies(CONTEXT, case(step("a"), matches={0: unknown})) == [False]
+def test_skipped_where_texts_or_the_reference_are_not_known() -> None:
+    for output in ("x", None, '["a"]', '[{"text": 1}]', '[{"id": 1}, {"id": 2}]'):
+        unknown = step(output=output)
+        assert applies(answer_metric(), case(unknown)) == [False]
+        assert applies(CONTEXT, case(unknown, matches={0: step("a")})) == [False]
+        assert applies(CONTEXT, case(step("a"), matches={0: unknown})) == [False]
     assert applies(CONTEXT, case(step("a"))) == []
     assert applies(answer_metric(), case(step("a"), reference_answer=" \n")) == [False]
     others = [step("a", name="sparql_query"), step("a", status="error"), {"name": "retrieval", "error": "no"}]
