@@ -94,22 +94,20 @@ class Plan(NamedTuple):
 class Judging:
     """The metrics of a configuration, and their judge.
 
-    Attributes:
-        names: names of the metrics, as in the configuration.
-        fingerprint: JSON that differs if other metrics or models could give other results.
+    `names` are those of the metrics. `fingerprint` is JSON that differs if other metrics or models could give
+    other results.
     """
 
     def __init__(
         self, config: Config, *, judge: Judge | Mapping[str, Judge] | None, on_fatal: OnFatal
     ) -> None:
-        """Prepare the metrics; makes no call and imports nothing heavy.
+        """Prepare the metrics, of which at least one must be on; makes no call and imports nothing heavy.
 
-        At least one metric must be on. `judge` is the caller's own, or several by name. If all calls would
-        fail, `run` raises; with `on_fatal` "continue", each metric gets the error.
+        `judge` is the caller's own, or several by name. If all calls would fail, `run` raises
+        `JudgeUnavailable`; with `on_fatal` "continue", each metric gets the error.
 
         Raises:
             ConfigError: a package, a key, or the price that a budget needs is missing.
-            UsageError: one of several own judges is missing.
         """
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
@@ -151,13 +149,7 @@ class Judging:
         return found | kinds_of_outputs(config.custom_evaluations)
 
     def provenance(self, used: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the `judge` key of a result.
-
-        It has the `model`; if there are several, the models of all `judges` by name; the `embedding` model,
-        if a metric uses one; a hash of the `prompts` of all metrics, of the models' parameters and of `used`,
-        which says in what other way requests were written; the `outputs` of custom evaluations, and which of
-        them are `fractions` (numbers from 0 to 1) or `texts`.
-        """
+        """Return the `judge` key of a result; for `used`, see `JudgeSession`."""
         provenance: dict[str, Any] = copy_json(self._provenance)
         if used:
             provenance["prompts"] = _hash([provenance["prompts"], used])
@@ -192,9 +184,6 @@ class Judging:
 
         Returns the keys of the result, those of its steps by index, and its `judge` key; None if the session
         dropped the response.
-
-        Raises:
-            JudgeUnavailable: no call can succeed, and `on_fatal` is "raise".
         """
         result = ResultCalls(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
