@@ -12,7 +12,7 @@ import pytest
 
 from graphrag_eval_async import JudgeUnavailable, evaluate_stream
 from graphrag_eval_async.judge.dry import DryJudge
-from graphrag_eval_async.metrics import ragas_bridge
+from graphrag_eval_async.metrics import metric
 from tests.conftest import LoopClock
 from tests.judge_server import FAULTS, Never, Reply, completion
 from tests.judged.support import (
@@ -56,22 +56,22 @@ def now() -> float:
 # Concurrency
 
 
-@pytest.mark.ragas
 async def test_prompts_are_not_all_written_in_one_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    write, written, clock = ragas_bridge._messages, Counter[int](), LoopClock()
+    write, written, clock = metric.messages, Counter[int](), LoopClock()
 
     def counted(*prompt: Any) -> Any:
         written[clock.turn] += 1
         return write(*prompt)
 
-    monkeypatch.setattr(ragas_bridge, "_messages", counted)
-    responses = [response(i, documents=100) for i in range(3)]
-    settings: Any = {"retrieval_answer": {}, "retrieval_context": {}}
-    judge = DryJudge()
-    async with evaluate_stream(templates(3, 100), responses, config=settings, judge=judge) as stream:
+    monkeypatch.setattr(metric, "messages", counted)
+    one = {"inputs": ["question"], "instructions": "Judge."}
+    custom = [one | {"name": f"custom{i}", "outputs": {f"score{i}": "a score"}} for i in range(100)]
+    settings: Any = {"custom_evaluations": custom}
+    responses = map(response, range(3))
+    async with evaluate_stream(templates(3), responses, config=settings, judge=DryJudge()) as stream:
         assert [result async for result in stream]
     clock.stop()
-    assert written.total() == 3 * 2 * 101
+    assert written.total() == 3 * 100
     assert max(written.values()) <= 16
 
 
