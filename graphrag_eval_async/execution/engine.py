@@ -15,7 +15,7 @@ import signal
 import sys
 from contextlib import suppress
 from struct import Struct
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import msgspec
 
@@ -32,9 +32,9 @@ GRACE_SECONDS = 5.0
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The graph, prefixes that queries need not declare, and the limits of one query."""
+    """The path of the graph, prefixes that queries need not declare, and the limits of one query."""
 
-    graph: str | None  # Path of the file; None for an empty graph.
+    graph: str | None  # None if queries are only parsed.
     prefixes: dict[str, str]
     seconds: float
     max_rows: int
@@ -42,20 +42,11 @@ class Setup(msgspec.Struct, frozen=True):
     max_memory_bytes: int  # Besides the graph.
 
 
-class Request(msgspec.Struct, frozen=True):
-    """A query to run or, if `parse`, only to parse."""
+Request: TypeAlias = tuple[str, dict[str, str]]
+"""A query, and prefixes that it need not declare."""
 
-    query: str
-    prefixes: dict[str, str] = {}
-    parse: bool = False
-
-
-class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The output of a query, or how it failed."""
-
-    output: str = ""
-    kind: str | None = None
-    message: str = ""
+Reply: TypeAlias = tuple[str | None, str]
+"""How a query failed, and the message; or None, and what the query returned."""
 
 
 def main() -> None:
@@ -72,13 +63,13 @@ def main() -> None:
     try:
         prefixes = _load(store, setup.graph) | setup.prefixes
     except (OSError, SyntaxError, ValueError) as error:
-        _send(sink, Reply(kind="unavailable", message=_message(error)))
+        _send(sink, ("unavailable", _message(error)))
         return
     _limit(setup.max_memory_bytes)
-    _send(sink, Reply())
+    _send(sink, (None, ""))
     while (request := _receive(source, Request)) is not None:
         _set_alarm(setup.seconds + GRACE_SECONDS)
-        reply = _answer(store, request, prefixes, setup)
+        reply = _answer(store, request[0], prefixes | request[1], setup)
         _set_alarm(0)
         _send(sink, reply)
 
@@ -154,17 +145,18 @@ def _set_alarm(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _answer(store: Any, request: Request, prefixes: Mapping[str, str], setup: Setup) -> Reply:
+def _answer(store: Any, query: str, prefixes: Mapping[str, str], setup: Setup) -> Reply:
     """Run a query; return its output, or how it failed."""
+    parses = setup.graph is None
     try:
-        results = store.query(request.query, base_iri=BASE, prefixes={**prefixes, **request.prefixes})
-        return Reply() if request.parse else Reply(_written(results, setup))
+        results = store.query(query, base_iri=BASE, prefixes=prefixes)
+        return None, "" if parses else _written(results, setup)
     except SyntaxError as error:
-        return Reply(kind="invalid", message=_syntax(_message(error)))
+        return "invalid", _syntax(_message(error))
     except MemoryError:
-        return Reply(kind="failed", message="it needs too much memory")
+        return "failed", "it needs too much memory"
     except (OSError, ValueError, RuntimeError) as error:
-        return Reply() if request.parse else Reply(kind="failed", message=_message(error))
+        return None if parses else "failed", _message(error)
 
 
 class _Limited(io.BytesIO):

@@ -13,7 +13,7 @@ import msgspec
 
 from graphrag_eval_async.errors import ExecutionUnavailable
 from graphrag_eval_async.execution import engine
-from graphrag_eval_async.execution.engine import LENGTH, Reply, Request, Setup, frame
+from graphrag_eval_async.execution.engine import LENGTH, Reply, Setup, frame
 from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.steps.tokens import form_of
@@ -42,37 +42,39 @@ class Processes:
 
     async def open(self) -> None:
         """Start a process, which loads the graph."""
-        await self._call(None)
+        await self._call()
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
         """Run a query."""
         at = now()
         try:
-            reply = await self._call(Request(query))
+            kind, text = await self._call(query, {})
         except ExecutionUnavailable as error:  # The file was changed since, say.
             raise QueryFailed("unavailable", str(error)) from None
-        if reply.kind is not None:
-            raise QueryFailed(cast("Kind", reply.kind), reply.message)
-        media_type = N_TRIPLES if form_of(query) in GRAPH_FORMS else SPARQL_RESULTS
-        return Answer(reply.output, media_type, at)
+        if kind is not None:
+            raise QueryFailed(cast("Kind", kind), text)
+        return Answer(text, N_TRIPLES if form_of(query) in GRAPH_FORMS else SPARQL_RESULTS, at)
 
     async def parse(self, query: str, prefixes: dict[str, str]) -> str | None:
         """Return why a query does not parse; None if it does, or if that is not known in time."""
         try:
-            reply = await self._call(Request(query, prefixes, parse=True))
+            kind, problem = await self._call(query, prefixes)
         except (QueryFailed, ExecutionUnavailable):
             return None
-        return reply.message if reply.kind == "invalid" else None
+        return problem if kind == "invalid" else None
 
-    async def _call(self, request: Request | None) -> Reply:
-        """The reply of an idle process, or only that it has loaded the graph."""
+    async def _call(self, *request: Any) -> Reply:
+        """The reply of an idle process to a request, or only that it has loaded the graph."""
         process = await self._idle.get()
         try:
             if process is None or process.returncode is not None:  # Somebody ended it, such as the system.
                 process = None
-                process = await self._spawned()
+                command = sys.executable, "-P", "-m", engine.__name__
+                process = await asyncio.create_subprocess_exec(
+                    *command, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=1 << 20
+                )
                 await self._load(process)
-            reply = Reply() if request is None else await self._answer(process, request)
+            reply = await self._answer(process, request) if request else (None, "")
         except BaseException:
             try:
                 if process is not None:
@@ -83,22 +85,15 @@ class Processes:
         self._idle.put_nowait(process)
         return reply
 
-    async def _spawned(self) -> Process:
-        command = sys.executable, "-P", "-m", engine.__name__
-        return await asyncio.create_subprocess_exec(
-            *command, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=1 << 20
-        )
-
     async def _load(self, process: Process) -> None:
         try:
-            reply = await exchange(process, self._setup, LOADING_SECONDS)
+            kind, problem = await exchange(process, self._setup, LOADING_SECONDS)
         except (TimeoutError, EOFError):
-            what = "the process that loads it died, or took too long"
-            raise ExecutionUnavailable(f"{self._where}: {what}") from None
-        if reply.kind is not None:
-            raise ExecutionUnavailable(f"{self._where}: cannot be read: {reply.message}")
+            kind, problem = "unavailable", "the process that loads it died, or took too long"
+        if kind is not None:
+            raise ExecutionUnavailable(f"{self._where}: cannot be read: {problem}")
 
-    async def _answer(self, process: Process, request: Request) -> Reply:
+    async def _answer(self, process: Process, request: Any) -> Reply:
         seconds = self._setup.seconds
         try:
             return await exchange(process, request, seconds)
@@ -124,7 +119,8 @@ async def exchange(process: Process, message: Any, seconds: float) -> Reply:
             process.stdin.write(frame(message))
             await process.stdin.drain()
             [size] = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-            return msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply)
+            reply: Reply = msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply)
+            return reply
         except (ConnectionError, asyncio.IncompleteReadError):
             raise EOFError from None
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Script = Callable[["Handler", str], bool]
 
 JSON = "application/sparql-results+json"
+PROBE = "ASK {}"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -50,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
                 server.in_flight -= 1
 
     def answer(
-        self, query: str, status: int = 200, headers: Mapping[str, str] = {}, mark: bytes = b""
+        self, query: str, status: int = 200, mark: bytes = b"", headers: Mapping[str, str] = {}
     ) -> None:
         """Answer a query; `mark` comes before the body."""
         try:
@@ -111,7 +112,7 @@ class EndpointServer:
     @property
     def asked(self) -> Counter[str]:
         """How often each query came, except the first look."""
-        return Counter(query for query in self.queries if query != "ASK {}")
+        return Counter(query for query in self.queries if query != PROBE)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -126,26 +127,31 @@ class EndpointServer:
         self._server.server_close()
 
 
-def failing(status: int, *, times: int = 10**9, first: bool = False, **headers: str) -> Script:
-    """Fail the first `times` requests; not those that only look whether it answers, unless `first`."""
+def on(part: str, act: Callable[[Handler], object], *, times: int = 10**9) -> Script:
+    """Act on the first requests whose query contains `part`; not on those that only look if it answers."""
     left = [times]
 
     def script(handler: Handler, query: str) -> bool:
-        if left[0] <= 0 or (query == "ASK {}" and not first):
+        if left[0] <= 0 or part not in query or (query == PROBE and part != PROBE):
             return False
         left[0] -= 1
-        handler.reply(status, b"no such luck", **headers)
+        act(handler)
         return True
 
     return script
 
 
-def slow(seconds: float, part: str = "") -> Script:
-    """Take long over queries that contain `part`."""
+def replying(
+    status: int, body: bytes = b"no such luck", kind: str = "text/plain", headers: Mapping[str, str] = {}
+) -> Callable[[Handler], object]:
+    return lambda handler: handler.reply(status, body, kind, **headers)
+
+
+def slow(seconds: float) -> Script:
+    """Take long over all queries."""
 
     def script(_: Handler, query: str) -> bool:
-        if query != "ASK {}" and part in query:
-            time.sleep(seconds)
+        time.sleep(seconds if query != PROBE else 0)
         return False
 
     return script
@@ -166,10 +172,8 @@ def together(count: int, part: str) -> Script:
 def never(part: str, clock: Clock) -> Script:
     """Never answer queries that contain `part`, for which half a minute passes at once."""
 
-    def script(handler: Handler, query: str) -> bool:
-        if part in query:
-            clock.skip(31)
-            wait(handler.endpoint.released)
-        return part in query
+    def act(handler: Handler) -> None:
+        clock.skip(31)
+        wait(handler.endpoint.released)
 
-    return script
+    return on(part, act)

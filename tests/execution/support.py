@@ -71,7 +71,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch, seconds: float, *queries: str) -> Non
     exchange = processes.exchange
 
     async def timed(process: Process, message: Any, limit: float) -> Any:
-        text = getattr(message, "query", "")
+        text = message[0] if isinstance(message, tuple) else ""
         return await exchange(process, message, seconds if text and text.startswith(queries) else limit)
 
     monkeypatch.setattr(processes, "exchange", timed)

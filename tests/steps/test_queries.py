@@ -373,6 +373,14 @@ async def test_it_is_a_metric_like_others() -> None:
     assert stream.aggregates.snapshot(detail=True) == compute_aggregates(results, detail=True)
 
 
+async def test_queries_in_arguments_are_compared_on_demand() -> None:
+    step = {"name": "sparql_query", "output": "T1", "args": {"query": REFERENCE_QUERY}}
+    response = {"question_id": "q", "actual_steps": [ran(SAME_QUERY)]}
+    for on in (False, True):
+        evaluator = Evaluator(templates([step]), config={"steps": {"query_similarity": on}})
+        assert (await evaluator.evaluate(response)).get("query_similarity") == (1 if on else None)
+
+
 async def test_a_query_that_is_too_long_scores_0_and_says_so() -> None:
     result = await evaluate([[STEP]], [ran(SAME_QUERY + " " * 200_000)])
     assert (result["query_similarity"], result["steps_score_error"]) == (0, TOO_LONG)
