@@ -109,17 +109,16 @@ def _sum(scores: Sequence[float]) -> float:
 class _Matcher:
     """The actual steps of one response, each wrapped once, and the outcomes of comparisons.
 
+    `compared` has an agreement for a reference and an actual step, or says why they cannot be compared.
     `unmatched` is the earliest reference step, in the groups seen, that is not fully matched, its place, and
     the actual steps that may be to blame: the one that it took, or all that no step of its group took.
-    `unreadable` says of a reference and an actual step why they cannot be compared.
     """
 
     actual_steps: Sequence[Mapping[str, Any]]
     usable: Sequence[str | None]
     budget: Budget
     actual: dict[int, ActualStep] = field(default_factory=dict)
-    agreements: dict[tuple[int, int, int], Agreement] = field(default_factory=dict)
-    unreadable: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    compared: dict[tuple[int, int, int], Agreement | str] = field(default_factory=dict)
     matches: list[tuple[int, int, int]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     diffs: list[tuple[int, int, list[Difference]]] = field(default_factory=list)
@@ -164,21 +163,20 @@ class _Matcher:
 
     def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:
         budget, key = self.budget, (*place, index)
-        found = _NONE
         try:
             budget.spend(STEPS_PER_COMPARISON)
             actual = self.actual.get(index)
             if actual is None:
                 actual = self.actual[index] = ActualStep(self.actual_steps[index], budget)
-            found = step.compare(actual)
+            found = self.compared[key] = step.compare(actual)
         except MalformedStep as error:
-            self.unreadable[key] = str(error)
+            self.compared[key] = str(error)
+            return _NONE
         except (ComparisonBudgetExceeded, ComparatorError) as error:
             if budget.quick and isinstance(error, ComparisonBudgetExceeded):
                 raise
             self._note(step, key, error)
-            return found
-        self.agreements[key] = found
+            return _NONE
         return found
 
     def facts(self, groups: Sequence[Sequence[PreparedStep]], invalid: Container[int]) -> Facts:
@@ -202,21 +200,21 @@ class _Matcher:
         returned = _is_nothing(steps[blamed].get("output")) or (actual is not None and actual.is_empty())
         if returned and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
             return Facts("empty_result")
-        found = self.agreements.get((*place, blamed))
+        return self._explain(step, (*place, blamed))
+
+    def _explain(self, step: PreparedStep, key: tuple[int, int, int]) -> Facts:
+        """Return why a comparison scored below 1, and note why two outputs cannot be compared."""
+        found, actual = self.compared.get(key), self.actual.get(key[2])
         if found is None or actual is None:
             return Facts("wrong_query_result")
-        if found.reason is None and found.score == 0 and step.kind is not None:
-            self._note_kinds(step, (*place, blamed), step.kind(), actual.kind())
-        return Facts(found.reason or "wrong_query_result", detail=other_form(wanted, actual.step))
-
-    def _note_kinds(
-        self, step: PreparedStep, key: tuple[int, int, int], expected: str, found: str | None
-    ) -> None:
-        """Note that outputs cannot be compared, if so: of other kinds, or one that cannot be read."""
-        if found not in (None, expected):
-            self._note(step, key, f"output: expected {expected}, got {found}")
-        elif key in self.unreadable:
-            self._note(step, key, self.unreadable[key])
+        reason = None if isinstance(found, str) else found.reason
+        if reason is None and step.kind is not None:
+            expected, kind = step.kind(), actual.kind()
+            if kind not in (None, expected):
+                found = f"output: expected {expected}, got {kind}"
+            if isinstance(found, str):
+                self._note(step, key, found)
+        return Facts(reason or "wrong_query_result", detail=other_form(step.step, actual.step))
 
     def _note(self, step: PreparedStep, key: tuple[int, int, int], error: object) -> None:
         if len(self.errors) == MAX_ERRORS:
