@@ -175,12 +175,12 @@ class Evaluator:
         if config is None and judge is None:
             return
         from graphrag_eval_async.config import load_config  # which streams without a judge do not need
-        from graphrag_eval_async.metrics import Judging, metrics_on
+        from graphrag_eval_async.metrics import Judging
 
         checked = load_config({} if config is None else config, judge=judge is not None)
         if not has_reference and (idle := _of_reference(checked)):
             warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
-        if metrics_on(checked):
+        if checked.judged:
             self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
         steps = checked.steps
         if checked.execute is not None or steps.check_queries:

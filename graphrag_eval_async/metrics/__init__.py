@@ -1,6 +1,6 @@
 """The metrics that an LLM judges, one file for each."""
 
 from graphrag_eval_async.metrics.custom import kinds_of_outputs
-from graphrag_eval_async.metrics.judging import Judging, OnFatal, Plan, judge_of, metrics_on
+from graphrag_eval_async.metrics.judging import Judging, OnFatal, Plan, judge_of
 
-__all__ = ["Judging", "OnFatal", "Plan", "judge_of", "kinds_of_outputs", "metrics_on"]
+__all__ = ["Judging", "OnFatal", "Plan", "judge_of", "kinds_of_outputs"]

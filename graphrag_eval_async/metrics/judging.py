@@ -51,14 +51,9 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
 """Functions that create a metric from its section of the configuration, by section name."""
 
 
-def metrics_on(config: Config) -> bool:
-    """Whether any metric that needs the judge is on."""
-    return bool(config.custom_evaluations or config.metrics)
-
-
 def judge_of(config: Config | None) -> str | None:
     """Return the names of the judging LLMs; None if there is none, or no metric is on."""
-    if config is None or config.llm is None or not metrics_on(config):
+    if config is None or config.llm is None or not config.judged:
         return None
     models = [model.model for name in config.judges if (model := config.llm.model(name)) is not None]
     return ", ".join(models) or None
@@ -112,13 +107,11 @@ class Judging:
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
-        sections = config.metrics
-        self._panels = {
-            name: Panel(each.judges, each.vote, OF_PENDING[name]) for name, each in sections.items()
-        }
-        for custom in config.custom_evaluations:
-            outputs = [*custom.outputs]
-            self._panels[custom.name] = Panel(custom.judges, custom.vote, outputs, nulls=outputs)
+        self._panels = {}
+        for name, section in config.metrics.items():
+            self._panels[name] = Panel(section.judges, section.vote, OF_PENDING[name])
+        for each in config.custom_evaluations:
+            self._panels[each.name] = Panel(each.judges, each.vote, [*each.outputs], nulls=[*each.outputs])
         own = judge if isinstance(judge, Mapping) else dict.fromkeys(config.judges, judge)
         if missing := [name for name in config.judges if name not in own]:
             raise UsageError(f"judge: there is none named {missing[0]!r}, which the configuration asks")

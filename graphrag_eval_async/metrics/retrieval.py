@@ -13,8 +13,7 @@ from graphrag_eval_async.errors import JudgeError, MalformedStep
 from graphrag_eval_async.judge.protocol import ResponseFormat
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, Task, dumps, has_text
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts, together
-from graphrag_eval_async.steps import average_precision, read_texts
-from graphrag_eval_async.steps.retrieval import read_documents
+from graphrag_eval_async.steps.retrieval import average_precision, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,9 +56,6 @@ class RetrievedDocuments(Struct, frozen=True):
     documents: list[JudgedDocument]
     statements: list[SupportedStatement]
 
-    def __post_init__(self) -> None:
-        _check(self.documents, self.statements)
-
 
 PROMPT = Prompt.of(INSTRUCTIONS, RetrievedDocuments)
 
@@ -92,19 +88,8 @@ class RetrievedForBoth(Struct, frozen=True):
     answer_statements: list[SupportedStatement]
     texts_statements: list[SupportedStatement]
 
-    def __post_init__(self) -> None:
-        _check(self.documents, self.answer_statements + self.texts_statements)
-
 
 PROMPT_FOR_BOTH = Prompt.of(INSTRUCTIONS_FOR_BOTH, RetrievedForBoth)
-
-
-def _check(
-    documents: Sequence[JudgedDocument | TwiceJudgedDocument], statements: list[SupportedStatement]
-) -> None:
-    ids = {document.id for document in documents}
-    if unknown := {*chain.from_iterable(statement.documents for statement in statements)} - ids:
-        raise ValueError(f"statements: no document has the id {min(unknown)}")
 
 
 def is_retrieval(step: Mapping[str, Any]) -> bool:
@@ -118,11 +103,14 @@ def texts_of(step: Mapping[str, Any]) -> list[str] | None:
     None if they are not known: the output cannot be read, or it has documents, but none with the key `text`.
     """
     try:
-        texts = read_texts(step.get("output"))
-        is_known = not texts or any("text" in document for document in read_documents(step.get("output")))
+        documents = read_documents(step.get("output"))
     except MalformedStep:
         return None
-    return texts if is_known else None
+    texts = [document.get("text") for document in documents]
+    is_known = not documents or any("text" in document for document in documents)
+    if not is_known or not all(isinstance(text, str | None) for text in texts):
+        return None
+    return [text if text and text.strip() else "" for text in texts]
 
 
 def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
@@ -142,7 +130,8 @@ async def ask_about(
 ) -> tuple[Any, dict[int, Any]]:
     """Ask for a verdict on each text; return the reply, and those of its `documents` by the rank of the text.
 
-    Texts are shown in random order, which depends on `seed` and the question.
+    Texts are shown in random order, which depends on `seed` and the question. Replies begin with `documents`;
+    all else are lists of statements.
     """
     ranks = [rank for rank, text in enumerate(texts) if text]
     Random(f"{seed} {blocks['question']}").shuffle(ranks)  # noqa: S311
@@ -153,6 +142,9 @@ async def ask_about(
         ids = [document.id for document in found.documents]
         if sorted(ids) != [*range(1, len(ranks) + 1)]:
             raise ValueError(f"documents: expected each id from 1 to {len(ranks)} once, got {ids}")
+        for statement in chain.from_iterable(getattr(found, name) for name in found.__struct_fields__[1:]):
+            if not {*statement.documents} <= {*ids}:
+                raise ValueError(f"statements: expected ids from 1 to {len(ids)}, got {statement.documents}")
         return found
 
     form = ResponseFormat(prompt.form.schema, read)

@@ -13,7 +13,7 @@ from graphrag_eval_async.steps.comparators import (
 from graphrag_eval_async.steps.failure import Facts, failure_of, right_answer
 from graphrag_eval_async.steps.matching import StepsScore, score_steps, usable_names
 from graphrag_eval_async.steps.queries import compare_queries, sparql_of
-from graphrag_eval_async.steps.retrieval import average_precision, read_texts, recall_at_k
+from graphrag_eval_async.steps.retrieval import average_precision, recall_at_k
 
 __all__ = [
     "QUICK_STEPS",
@@ -31,7 +31,6 @@ __all__ = [
     "failure_of",
     "needs_execution",
     "prepare_step",
-    "read_texts",
     "recall_at_k",
     "right_answer",
     "score_steps",

@@ -82,14 +82,6 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Compare:
     return compare
 
 
-def read_texts(output: Any) -> list[str]:
-    """Return the texts of the documents in a retrieval step's output, by rank; "" if missing or blank."""
-    texts = [document.get("text") for document in read_documents(output)]
-    if not all(text is None or isinstance(text, str) for text in texts):
-        raise MalformedStep("a document's text must be a string")
-    return [text if text is not None and text.strip() else "" for text in texts]
-
-
 def read_documents(output: Any) -> list[dict[str, Any]]:
     documents = read_json(output)
     if not isinstance(documents, list):

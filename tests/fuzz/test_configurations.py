@@ -10,7 +10,7 @@ import yaml
 
 from graphrag_eval_async.config import load_config, secrets
 from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.metrics import Judging, metrics_on
+from graphrag_eval_async.metrics import Judging
 from tests.cpu import affordable
 from tests.fuzz.seeds import repeat, sizes, spoil
 
@@ -75,12 +75,12 @@ def load(source: Any) -> None:
     for judge in (None, NoJudge()):
         try:
             loaded = load_config(source, judge=judge is not None)
-            if metrics_on(loaded):
+            if loaded.judged:
                 Judging(loaded, judge=judge, on_fatal="raise")
         except ConfigError as error:
             problems = error.problems
         else:
-            if metrics_on(loaded) or judge is None:
+            if loaded.judged or judge is None:
                 assert load_config(loaded, judge=judge is not None) == loaded
             assert repr(loaded).encode()
             assert all(secrets(loaded))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import MalformedStep, UsageError
-from graphrag_eval_async.steps import average_precision, read_texts, recall_at_k
+from graphrag_eval_async.steps import average_precision, recall_at_k
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from tests.cases import each
@@ -126,10 +126,3 @@ def test_what_cannot_be_read_is_missed(actual: Any) -> None:
 def test_a_reference_needs_documents_with_ids(output: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^output: "):
         retrieval_comparator({"output": output})
-
-
-def test_texts_by_rank() -> None:
-    documents = [{"text": "b"}, {"id": 1}, {"text": None}, {"text": " \n"}, {"text": " a "}, {"text": "b"}]
-    for output in (documents, json.dumps(documents)):
-        assert read_texts(output) == ["b", "", "", "", " a ", "b"]
-    assert read_texts([]) == read_texts("[]") == []
