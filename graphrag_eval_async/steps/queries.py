@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
@@ -24,7 +24,15 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.steps.formats.tsv import ESCAPES, XSD
-from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, Token, form_of, tokens, unescape
+from graphrag_eval_async.steps.tokens import (
+    FORMS,
+    MAX_QUERY_CHARACTERS,
+    UPDATES,
+    Token,
+    form_of,
+    tokens,
+    unescape,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -39,6 +47,8 @@ MAX_DEPTH = 16
 _NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
 _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
+_ESCAPED_NAME = re.compile(r"\\(.)")
+_ANY = Token("any", "?")
 _COMPARISONS = {"=", "!=", "<", ">", "<=", ">="}
 _FLIPPED = {">": "<", ">=": "<="}
 _OPERATORS = _COMPARISONS | {"||", "&&", "+", "-", "*", "/", "!", ",", "("}
@@ -76,25 +86,24 @@ def read_query(text: str, prefixes: Mapping[str, str] | None = None) -> Query:
         text: the query.
         prefixes: IRIs of prefixes that the query need not declare, as many servers know some.
     """
-    form, declared = form_of(text), dict[str, str]()
-    reader = _Reader(is_template=form == "CONSTRUCT")
+    reader, declared = _Reader(), dict[str, str]()
     for token in _with_literals(_resolved(text, prefixes or {}, declared)):
         reader.take(token)
-    return Query(form, reader.elements, declared)
+    return Query(reader.form or None, reader.elements, declared)
 
 
 def _with_literals(found: Iterator[Token]) -> Iterator[Token]:
     """The same tokens, but each string with its language or datatype as one literal."""
     value, waits = None, False
-    for token in (*found, Token("end", "")):
+    for token in chain(found, [Token("end", "")]):
         kind, text = token
-        if value is not None and text == "^^":
-            waits = True
-            continue
         if value is not None:
-            literal, continues = f'"{value}"', kind == "language" or (waits and kind == "iri")
-            if continues:
-                literal = _typed(value, text) if kind == "iri" else f"{literal}{text.lower()}"
+            if text == "^^":
+                waits = True
+                continue
+            continues = kind == "language" or (waits and kind == "iri")
+            suffix = text.lower() if kind == "language" else ""
+            literal = _typed(value, text) if continues and not suffix else f'"{value}"{suffix}'
             yield Token("literal", literal)
             value, waits = None, False
             if continues:
@@ -111,14 +120,13 @@ def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> 
     Variables and blank nodes are of kind "any"; IRIs of unknown prefixes stay as written.
     """
     base = declaring = prefix = ""
-    for kind, spelled in tokens(text):
-        if kind == "word" and spelled.upper() in {"PREFIX", "BASE"}:
-            declaring, prefix = spelled.upper(), ""
-        elif kind == "name":
+    for token in tokens(text):
+        kind, spelled = token
+        if kind == "name":
             prefix, _, local = spelled.partition(":")
             if declaring != "PREFIX":
                 namespace = declared.get(prefix, known.get(prefix, f"{prefix}:"))
-                yield Token("iri", namespace + re.sub(r"\\(.)", r"\1", local))
+                yield Token("iri", namespace + _ESCAPED_NAME.sub(r"\1", local))
         elif kind == "iri":
             iri = _absolute(spelled[1:-1], base)
             if declaring == "BASE":
@@ -126,11 +134,13 @@ def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> 
             elif declaring:
                 declared[prefix] = iri
             else:
-                yield Token("iri", iri)
+                yield Token(kind, iri)
             declaring = ""
+        elif kind == "word" and spelled.upper() in {"PREFIX", "BASE"}:
+            declaring, prefix = spelled.upper(), ""
         else:
             declaring = ""
-            yield Token("any", "?") if kind in {"variable", "blank"} else Token(kind, spelled)
+            yield _ANY if kind in {"variable", "blank"} else token
 
 
 @dataclass(slots=True)
@@ -158,10 +168,11 @@ class _Frame:
 class _Reader:
     """Takes the tokens of a query one by one, and counts elements. Whatever comes, it never fails."""
 
-    def __init__(self, *, is_template: bool) -> None:
+    def __init__(self) -> None:
+        self.form: str | None = None  # "" once the first word is none of a query.
         self.elements: Counter[tuple[str, str]] = Counter()
         self._stack = [_Frame("")]
-        self._is_template = is_template  # Whether the next group is the template of a CONSTRUCT.
+        self._is_template = False  # Whether the next group is the template of a CONSTRUCT.
         self._template_depth = 0
         self._is_short = False  # Whether the pattern is the template, too, as after CONSTRUCT WHERE.
 
@@ -267,6 +278,9 @@ class _Reader:
 
     def _word(self, frame: _Frame, text: str) -> None:
         word = text.upper()
+        if self.form is None and word != "VERSION":
+            self.form = word if word in FORMS else "UPDATE" if word in UPDATES else ""
+            self._is_template = word == "CONSTRUCT"
         if text == "a" and frame.place == "predicate":
             self._term(frame, RDF_TYPE)
         elif word in {"TRUE", "FALSE"}:

@@ -64,15 +64,16 @@ def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
     """
     position = 0
     while position < len(text):
-        match = _TOKEN.match(text, position)
-        assert match is not None  # noqa: S101  (any character is a symbol)
-        position = match.end()
-        kind = match.lastgroup
-        if kind == "iri" and not lenient_iris and ")" in match[0]:
-            position = match.start() + 1
-            yield Token("symbol", "<")
-        elif kind is not None:
-            yield Token(kind, match[0])
+        for match in _TOKEN.finditer(text, position):  # Any character is a symbol, so that none is left out.
+            kind = match.lastgroup
+            if kind == "iri" and not lenient_iris and ")" in match[0]:
+                position = match.start() + 1
+                yield Token("symbol", "<")
+                break
+            if kind is not None:
+                yield Token(kind, match[0])
+        else:
+            return
 
 
 def form_of(text: str) -> str | None:
