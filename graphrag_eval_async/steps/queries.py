@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
@@ -35,14 +35,14 @@ from graphrag_eval_async.steps.tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.steps.comparators import PreparedStep
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
 MAX_DEPTH = 16
-"""Conditions in more brackets than this are equal if their tokens are, in any order."""
+"""Brackets within more brackets than this make no difference in conditions."""
 
 _NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
@@ -51,7 +51,7 @@ _ESCAPED_NAME = re.compile(r"\\(.)")
 _ANY = Token("any", "?")
 _COMPARISONS = {"=", "!=", "<", ">", "<=", ">="}
 _FLIPPED = {">": "<", ">=": "<="}
-_OPERATORS = _COMPARISONS | {"||", "&&", "+", "-", "*", "/", "!", ",", "("}
+_OPERATORS = [*_COMPARISONS, "||", "&&", "+", "-", "*", "/", "!", ","]
 _ENDS = {"[": "]", "(": ")", "<<": ">>", "{|": "|}"}
 
 
@@ -147,22 +147,16 @@ def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> 
 class _Frame:
     """Something in brackets, or an expression.
 
-    Attributes:
-        end: the symbol that ends it; "" of an expression and of the whole query.
-        place: what comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end"
-            of a triple, "item" of a list, "graph", "described", or "nothing" that counts.
-        label: the kind of the element that an expression makes; "values" for the rows of VALUES.
-        path: predicates of the current triples.
-        depth: round brackets open in an expression or a path.
-        parts: normalised tokens of an expression.
+    `place` is what comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end"
+    of a triple, "item" of a list, "graph", "described", or "nothing" that counts.
     """
 
-    end: str
+    end: str  # The symbol that ends it; "" of an expression and of the whole query.
     place: str = "nothing"
-    label: str = ""
-    path: list[str] = field(default_factory=list)
-    depth: int = 0
-    parts: list[str] = field(default_factory=list)
+    label: str = ""  # The kind of element that an expression makes; "values" for the rows of VALUES.
+    path: list[str] = field(default_factory=list)  # Predicates of the current triples.
+    depth: int = 0  # Round brackets open in an expression or a path.
+    levels: list[list[Any]] = field(default_factory=lambda: [[]])  # Items in open brackets.
 
 
 class _Reader:
@@ -300,94 +294,83 @@ class _Reader:
             self._is_short, self._is_template = self._is_short or self._is_template, False
 
     def _in_expression(self, frame: _Frame, kind: str, text: str) -> None:
+        level = frame.levels[-1]
         if kind == "symbol" and text == "{":
             self._open(frame)
         elif kind == "symbol" and text == "}":
             self._end_expression()
             self._close()
         elif kind == "symbol" and text in "()":
-            frame.parts.append(text)
             frame.depth += 1 if text == "(" else -1
+            if text == "(" and frame.depth <= MAX_DEPTH:
+                level.append([])
+                frame.levels.append(level[-1])
+            del frame.levels[max(frame.depth, 0) + 1 :]
             if frame.depth <= 0:
                 self._end_expression()
         elif kind == "number":
-            if text[0] in "+-" and frame.parts and frame.parts[-1] not in _OPERATORS:  # It is no sign.
-                frame.parts.append(text[0])
+            if text[0] in "+-" and level and level[-1] not in _OPERATORS:  # It is no sign.
+                level.append(text[0])
                 text = text[1:]
-            frame.parts.append(_number(text))
+            level.append(_number(text))
         else:
-            frame.parts.append(text.upper() if kind == "word" else text)
+            level.append(text.upper() if kind == "word" else text)
 
     def _end_expression(self) -> None:
         frame = self._stack.pop()
-        parts = _stripped(frame.parts)
+        [items] = _operands(frame.levels[0], "")
         if frame.label == "bind":
-            parts = parts[: -2 if parts[-2:-1] == ["AS"] else None]
-            if len(parts) == 1 and parts[0] != "?":  # A constant, as it might stand in a triple.
-                self._add("constant", parts[0])
+            items = items[: -2 if items[-2:-1] == ["AS"] else None]
+            if len(items) == 1 and items[0] != "?" and isinstance(items[0], str):
+                self._add("constant", items[0])  # As it might stand in a triple.
                 return
-        for condition in _operands(parts, "&&"):
+        for condition in _operands(items, "&&"):
             if condition:
                 self._add(frame.label, _condition(condition))
 
 
-def _condition(parts: list[str], depth: int = 0) -> str:
+def _condition(items: list[Any]) -> str:
     """An expression in one spelling, whatever the order of its operands.
 
     Operands of ``||``, ``&&``, ``=`` and ``!=`` are sorted; ``>`` and ``>=`` are written as ``<`` and ``<=``;
     the rest is its sorted tokens, without brackets.
     """
-    for operator in ("||", "&&") if depth < MAX_DEPTH else ():
-        operands = _operands(parts, operator)
+    for operator in ("||", "&&"):
+        operands = _operands(items, operator)
         if len(operands) > 1:
-            texts = sorted(_condition(each, depth + 1) for each in operands)
-            return f"( {f' {operator} '.join(texts)} )"
-    parts = _stripped(parts)
-    places = _outside_brackets(parts, _COMPARISONS)
-    if depth < MAX_DEPTH and not places and parts[:1] == ["!"]:
-        return f"! {_condition(parts[1:], depth + 1)}"
-    if depth == MAX_DEPTH or len(places) != 1:
-        return " ".join(sorted(part for part in parts if part not in {"(", ")"}))
+            return f"( {f' {operator} '.join(sorted(map(_condition, operands)))} )"
+    [items] = operands
+    if len(items) == 2 and items[0] == "!" and isinstance(items[1], list):
+        return f"! {_condition(items[1])}"
+    places = [place for place, item in enumerate(items) if isinstance(item, str) and item in _COMPARISONS]
+    if len(places) != 1:
+        return " ".join(sorted(_flat(items)))
     [place] = places
-    operator = parts[place]
-    sides = [_condition(side, depth + 1) for side in (parts[:place], parts[place + 1 :])]
-    if operator in _FLIPPED:
+    sides = [_condition(side) for side in (items[:place], items[place + 1 :])]
+    if items[place] in _FLIPPED:
         sides.reverse()
-    elif operator in {"=", "!="}:
+    elif items[place] in {"=", "!="}:
         sides.sort()
-    return f"( {sides[0]} {_FLIPPED.get(operator, operator)} {sides[1]} )"
+    return f"( {sides[0]} {_FLIPPED.get(items[place], items[place])} {sides[1]} )"
 
 
-def _operands(parts: list[str], operator: str, depth: int = 0) -> list[list[str]]:
+def _operands(items: list[Any], operator: str) -> list[list[Any]]:
     """The operands of ``||`` or ``&&``, also those in brackets; the whole expression if it has none."""
-    parts = _stripped(parts)
-    places = _outside_brackets(parts, {operator})
-    if not places or depth == MAX_DEPTH or (operator == "&&" and _outside_brackets(parts, {"||"})):
-        return [parts]
-    bounds = pairwise([-1, *places, len(parts)])
-    return [
-        each for start, stop in bounds for each in _operands(parts[start + 1 : stop], operator, depth + 1)
-    ]
+    if len(items) == 1 and isinstance(items[0], list):
+        return _operands(items[0], operator)
+    if operator not in items or (operator == "&&" and "||" in items):
+        return [items]
+    found: list[list[Any]] = [[]]
+    for item in items:
+        if item == operator:
+            found.append([])
+        else:
+            found[-1].append(item)
+    return [each for own in found for each in _operands(own, operator)]
 
 
-def _stripped(parts: list[str]) -> list[str]:
-    """An expression without the brackets around all of it."""
-    for _ in range(MAX_DEPTH):
-        depths = _depths(parts)
-        if parts[:1] != ["("] or depths.index(min(depths)) < len(parts) - 1:
-            break
-        parts = parts[1:-1]
-    return parts
-
-
-def _outside_brackets(parts: list[str], operators: Container[str]) -> list[int]:
-    depths = _depths(parts)
-    return [place for place, part in enumerate(parts) if part in operators and not depths[place]]
-
-
-def _depths(parts: list[str]) -> list[int]:
-    """How many brackets are open after each part."""
-    return [*accumulate({"(": 1, ")": -1}.get(part, 0) for part in parts)]
+def _flat(items: list[Any]) -> list[str]:
+    return [token for item in items for token in (_flat(item) if isinstance(item, list) else [item])]
 
 
 def _is_iri(text: str) -> bool:
