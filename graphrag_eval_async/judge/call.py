@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_tokens
 from graphrag_eval_async.judge.protocol import check_size
+from graphrag_eval_async.judge.usage import estimate_prompt, estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Limits on requests: concurrency, rates, pauses, the time of results, and tasks per turn of the loop."""
+"""Limits on requests: concurrency, rates, pauses, failures, and the time of results."""
 
 from __future__ import annotations
 
@@ -21,35 +21,29 @@ LOGGER = logging.getLogger("graphrag_eval_async.judge")
 SHORT_PAUSE = 5.0
 """Seconds; longer pauses are logged."""
 
+MAX_DENIED = 10
+"""Refusals of the key or the model in a row that end a run in which requests have succeeded."""
+
 LONG_PAUSE = 60.0
 """Seconds; a longer pause also stops the clocks of results, and counts as no attempt."""
 
 
 class TokenBucket:
-    """Holds one second's worth, so that no minute exceeds `per_minute` by much.
-
-    Callers may take more than it holds; the debt is paid off at the same rate.
-    """
+    """Holds one second's worth, so that no minute exceeds `per_minute` by much; debts are paid off."""
 
     def __init__(self, per_minute: float | None) -> None:
-        self._rate = inf if per_minute is None else per_minute / 60
-        self._level = self._capacity = max(1.0, self._rate)
-        self._at = -inf
+        self._full = inf if per_minute is None else max(1.0, per_minute / 60)
+        self._each = 0.0 if per_minute is None else 60 / per_minute  # Seconds until one more is there.
+        self._full_at = -inf
 
     def wait(self, now: float, wanted: float) -> float:
         """Return the seconds until the bucket holds `wanted` or is full."""
-        if self._rate == inf:
-            return 0.0
-        if now > self._at:
-            self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
-            self._at = now
-        # The level accumulates rounding errors; do not wait for those.
-        return max(0.0, (min(wanted, self._capacity) - self._level - 1e-9) / self._rate)
+        lacking = max(0.0, self._full - wanted) * self._each if self._each else 0.0
+        return self._full_at - now - lacking - 1e-9  # Do not wait for rounding errors.
 
-    def take(self, amount: float) -> None:
-        """Take an amount, or return it if negative."""
-        if self._rate != inf:
-            self._level -= amount
+    def take(self, now: float, amount: float) -> None:
+        """Take an amount, or return it if negative; more than it holds becomes a debt."""
+        self._full_at = max(self._full_at, now) + amount * self._each
 
 
 class RateLimiter:
@@ -91,7 +85,7 @@ class RateLimiter:
 
     def correct(self, tokens: float) -> None:
         """Charge the difference between actual and estimated tokens to the rate; may be negative."""
-        self._tokens.take(tokens)
+        self._tokens.take(asyncio.get_running_loop().time(), tokens)
 
     def succeeded(self, sent_in: int) -> None:
         """Count a success of a request that was sent in round `sent_in`."""
@@ -143,10 +137,107 @@ class RateLimiter:
                 self._timer = loop.call_later(max(wait, 0.001), self._admit)
                 return
             heappop(self._waiting)
-            self._requests.take(1)
-            self._tokens.take(tokens)
+            self._requests.take(now, 1)
+            self._tokens.take(now, tokens)
             self._in_flight += 1
             turn.set_result(None)
+
+
+class Breaker:
+    """Admits the calls to a model, and tells when no more are worth a try.
+
+    Unproven: until a call succeeds, `max_failed_calls` may be in progress or have failed; if all fail, the
+    run ends. Closed: all calls are admitted. Open, after as many failures in a row: one at a time, until one
+    succeeds.
+    """
+
+    def __init__(self, limits: LimitsConfig) -> None:
+        self.opened = 0
+        self._limits, self._most_failed = limits, limits.max_failed_calls or inf
+        self._in_progress = self._failed = 0
+        self._is_proven = False
+        self._since: float | None = None
+        self._longest_pause = 0.0
+        self._replies = self._denied = self._held = 0
+        self._change = asyncio.Event()
+
+    def _is_full(self) -> bool:
+        """Whether no further call is admitted."""
+        if not self._is_proven:
+            return self._in_progress + self._failed >= self._most_failed
+        return self._failed >= self._most_failed and self._in_progress > 0
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether an attempt failed, no call has succeeded yet, and no further call is admitted."""
+        return self._since is not None and not self._is_proven and self._is_full()
+
+    async def no_doubt(self) -> None:
+        """Wait until a call succeeds, if the first ones fail."""
+        while self.is_doubtful:
+            await self._change.wait()
+
+    async def enter(self) -> int:
+        """Wait until a call may send requests; it must `leave`, also to enter again once `opened` differs.
+
+        Returns how often the breaker has opened.
+        """
+        while self._is_full():
+            await self._change.wait()
+        self._in_progress += 1
+        return self.opened
+
+    def leave(self) -> None:
+        """Let another call enter."""
+        self._in_progress -= 1
+        self._change.set()
+        self._change.clear()
+
+    def succeeded(self) -> None:
+        """Record a call with a usable reply."""
+        self._is_proven, self._failed = True, 0
+        self._since, self._longest_pause = None, 0.0
+
+    def failed(self) -> str | None:
+        """Record a call that failed after all its attempts; return why the run ends, if it does."""
+        self._failed += 1
+        self.opened += self._is_proven and self._failed == self._most_failed
+        if self._is_proven or self._failed < self._most_failed:
+            return None
+        return f"none of the first {self._failed} calls succeeded; the last: "
+
+    def replied(self) -> None:
+        """Record a request that the server answered, whether or not the reply is usable."""
+        self._replies += 1
+        self._denied = 0
+
+    async def denied(self) -> bool:
+        """Return whether all calls would be refused, after one whose key or model was refused.
+
+        Waits while calls in progress may still get a reply, so that one request does not end the run.
+        """
+        replies = self._replies
+        self._denied += 1
+        self._held += 1
+        try:
+            while self._replies == replies and self._held < self._in_progress and self._denied < MAX_DENIED:
+                await self._change.wait()
+        finally:
+            self._held -= 1
+        return self._replies == 0 or self._denied >= MAX_DENIED
+
+    def attempt_failed(self, asked: float) -> str | None:
+        """Record a failed attempt and the pause `asked` for; return why the run ends, if it does."""
+        now, longest = asyncio.get_running_loop().time(), self._limits.max_outage_sec
+        if asked > self._limits.max_pause_sec:
+            limit = f"{self._limits.max_pause_sec:g} s that llm.limits.max_pause_sec allows"
+            return f"the server asks to wait {asked:g} s, longer than the {limit}: "
+        self._since = now if self._since is None else self._since
+        self._longest_pause = max(self._longest_pause, asked)
+        lasted = now - self._since - self._longest_pause
+        if longest is None or lasted <= longest:
+            return None
+        return f"no call succeeded for {lasted:.0f} s; the last failure: "
 
 
 class Clocks:
@@ -208,33 +299,22 @@ class Throttle:
     """Lets a few tasks go per iteration of the event loop, those of the earliest result first."""
 
     def __init__(self, per_iteration: int) -> None:
-        self._per_iteration = self._left = per_iteration
+        self._per_iteration = per_iteration
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = count()
-        self._is_scheduled = False
 
     async def turn(self, order: int) -> None:
         """Wait for a turn, the lowest `order` first."""
-        self._schedule()
-        if self._left and not self._waiting:
-            self._left -= 1
-            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (order, next(self._numbers), turn))
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._next)
         await turn
 
-    def _schedule(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._next)
-
     def _next(self) -> None:
-        self._is_scheduled = False
-        self._left = self._per_iteration
-        while self._waiting and self._left:
-            _, _, turn = heappop(self._waiting)
-            if not turn.done():
+        for _ in range(min(self._per_iteration, len(self._waiting))):
+            turn = heappop(self._waiting)[2]
+            if not turn.done():  # Cancelled.
                 turn.set_result(None)
-                self._left -= 1
-        if self._left < self._per_iteration:
-            self._schedule()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)

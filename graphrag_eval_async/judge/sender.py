@@ -13,13 +13,12 @@ import orjson
 from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
-from graphrag_eval_async.judge.breaker import Breaker
 from graphrag_eval_async.judge.cache import digest
 from graphrag_eval_async.judge.call import Rewritten, Way
-from graphrag_eval_async.judge.limits import LONG_PAUSE
-from graphrag_eval_async.judge.pricing import estimate_reply
+from graphrag_eval_async.judge.limits import LONG_PAUSE, Breaker
 from graphrag_eval_async.judge.refusals import RETRIED, Denied
 from graphrag_eval_async.judge.server import ConnectionLost, Server
+from graphrag_eval_async.judge.usage import estimate_reply
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.cache import CallCache
     from graphrag_eval_async.judge.call import Call
     from graphrag_eval_async.judge.limits import RateLimiter
-    from graphrag_eval_async.judge.pricing import Prices
     from graphrag_eval_async.judge.shared_limits import SharedLimits
-    from graphrag_eval_async.judge.usage import JudgeUsage
+    from graphrag_eval_async.judge.usage import JudgeUsage, Prices
 
 ADVICE = {
     "unavailable": "{key}.base_url, and that the server works",

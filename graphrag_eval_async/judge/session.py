@@ -16,12 +16,11 @@ from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.cache import CallCache, check_cache
 from graphrag_eval_async.judge.endpoint import INSTALL, Client, endpoint_of
 from graphrag_eval_async.judge.limits import Clocks, RateLimiter, Throttle
-from graphrag_eval_async.judge.pricing import check_budget, prices_of
 from graphrag_eval_async.judge.refusals import Scrubber
 from graphrag_eval_async.judge.sender import Sender
 from graphrag_eval_async.judge.server import MAX_TOKENS, Server
 from graphrag_eval_async.judge.shared_limits import SharedLimits, check_shared
-from graphrag_eval_async.judge.usage import JudgeUsage
+from graphrag_eval_async.judge.usage import JudgeUsage, check_budget, prices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,7 +17,7 @@ from graphrag_eval_async.cli.judges import judging, never_judged
 from graphrag_eval_async.config import load_config
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import JudgeUsage
-from graphrag_eval_async.judge.pricing import Prices
+from graphrag_eval_async.judge.usage import Prices
 from graphrag_eval_async.text import dollars
 from tests.cases import each
 from tests.cli.judged import KEY, MODEL, PRICES, config, failing, honest, serving

@@ -11,11 +11,11 @@ import msgspec
 from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig, secrets
 from graphrag_eval_async.judge.call import Way
 from graphrag_eval_async.judge.endpoint import Client, endpoint_of
-from graphrag_eval_async.judge.pricing import Prices
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
 from graphrag_eval_async.judge.refusals import Scrubber
 from graphrag_eval_async.judge.server import Server
 from graphrag_eval_async.judge.session import JudgeSession, JudgeSetup
+from graphrag_eval_async.judge.usage import Prices
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 PRICES = Prices(1.0, 10.0, 0.5)

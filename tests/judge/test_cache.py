@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -105,19 +104,6 @@ async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, kind
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    "path", [".", "", "missing/cache", "/dev/null", "file/cache", "a\0b", "\ud800", "x" * 5000]
-)
-async def test_a_path_that_cannot_be_a_file(
-    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("file").touch()
-    with pytest.raises(ConfigError, match=r"llm\.cache: "):
-        await CallCache.open(path)
-    assert [*tmp_path.iterdir()] == [tmp_path / "file"]
-
-
 async def test_a_file_that_others_hold_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUSY_SEC", 0.01)
     path = tmp_path / "cache"
@@ -129,15 +115,6 @@ async def test_a_file_that_others_hold_too_long(tmp_path: Path, monkeypatch: pyt
             assert cache.failures == 2
         await cache.put(KEY, b"two")
         assert await cache.get(KEY) == b"two"
-        assert cache.failures == 2
-
-
-async def test_a_table_that_went_away(tmp_path: Path) -> None:
-    path = tmp_path / "cache"
-    async with aclosing(await CallCache.open(path)) as cache:
-        foreign(path, "DROP TABLE calls")
-        await cache.put(KEY, b"one")
-        assert await cache.get(KEY) is None
         assert cache.failures == 2
 
 
@@ -161,22 +138,6 @@ async def test_a_damaged_file(tmp_path: Path, seed: int) -> None:
         assert {len(value) for value in found if value is not None} <= {640}
         await asyncio.gather(*(cache.put(key, b"new") for key in keys))
         assert cache.failures > 0
-
-
-async def test_a_full_disk(tmp_path: Path) -> None:
-    async with aclosing(await CallCache.open(tmp_path / "cache")) as cache:
-        await cache.put(KEY, b"one")
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-        try:
-            await cache.put(b"large", b"x" * 1_000_000)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert cache.failures == 1
-        assert await cache.get(b"large") is None
-        await cache.put(b"small", b"two")
-        assert (await cache.get(KEY), await cache.get(b"small")) == (b"one", b"two")
-        assert cache.failures == 1
 
 
 # Cancellation
@@ -296,9 +257,3 @@ def test_the_order_of_keys_is_nothing(values: dict[str, Any], chance: random.Ran
     items = [*values.items()]
     chance.shuffle(items)
     assert digest(dict(items)) == digest(values)
-
-
-def test_a_digest_never_changes() -> None:
-    assert digest("gpt", {"b": [1, 2.5, None], "a": "\u00e9\ud800"}, True).hex() == (
-        "3bebf13dda51fe55a243f5265d60f97344ae74a9c8ed391c71415760c4342941"
-    )

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS, DryJudge, fitting
-from graphrag_eval_async.judge.pricing import estimate_prompt
 from graphrag_eval_async.judge.protocol import Judge, format_of
+from graphrag_eval_async.judge.usage import estimate_prompt
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 

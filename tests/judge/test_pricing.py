@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import (
     EmbeddingConfig,
     GenerationConfig,
@@ -17,7 +15,7 @@ from graphrag_eval_async.config import (
     PricingConfig,
 )
 from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.judge.pricing import (
+from graphrag_eval_async.judge.usage import (
     MESSAGE_TOKENS,
     Prices,
     check_budget,
@@ -26,7 +24,6 @@ from graphrag_eval_async.judge.pricing import (
     estimate_tokens,
     prices_of,
 )
-from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 
@@ -65,16 +62,6 @@ def test_other_names_have_no_price(model: str) -> None:
     assert prices_of(llm(model)) == (None, None, None, None)
 
 
-def test_the_price_of_embeddings() -> None:
-    assert prices_of(llm("gpt-4o", SMALL)).embedding == pytest.approx(0.02)
-    assert prices_of(llm(None, f"openai/{SMALL}")).embedding == pytest.approx(0.02)
-
-
-def test_no_price_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "genai_prices", None)
-    assert prices_of(llm("gpt-4o")) == (None, None, None, None)
-
-
 def test_a_price_that_is_given_takes_the_place_of_its_own_only() -> None:
     assert prices_of(llm("gpt-4o", SMALL, input=0.0)) == pytest.approx((0.0, 10.0, 0.02, None))
     assert prices_of(llm("gpt-4o", SMALL, output=1.0, embedding=0.0)) == pytest.approx((2.5, 1.0, 0.0, 1.25))
@@ -82,12 +69,6 @@ def test_a_price_that_is_given_takes_the_place_of_its_own_only() -> None:
     assert prices_of(llm("llama", output=1.0)) == (None, 1.0, None, None)
     assert prices_of(llm(input=1.0, output=2.0, embedding=3.0)) == (1.0, 2.0, 3.0, None)
     assert prices_of(llm()) == (None, None, None, None)
-
-
-def test_cached_input_costs_its_own_price() -> None:
-    usage = TokenUsage(1000, 100, 600)
-    assert Prices(10.0, 1.0, None, 1.0).cost("completion", usage) == pytest.approx(0.0047)
-    assert Prices(10.0, 1.0, None).cost("completion", usage) == pytest.approx(0.0101)
 
 
 PRICE = st.floats(0, 1000)
@@ -101,16 +82,6 @@ def test_costs_are_exact_but_for_rounding(i: float, o: float, e: float, sent: in
     exact = (Fraction(i) * sent + Fraction(o) * received) / 10**6
     assert prices.cost("completion", usage) == pytest.approx(float(exact), rel=1e-15, abs=1e-300)
     assert prices.cost("embedding", usage) == pytest.approx(float(Fraction(e) * sent / 10**6), rel=1e-15)
-
-
-def test_before_the_first_call_the_cost_is_unknown_only_without_a_price() -> None:
-    usage = JudgeUsage(prices_of(llm("my-judge")))
-    assert (usage.dollars, usage.spent) == (None, None)
-    assert "unknown cost" in repr(usage)
-    usage.restored_dollars = 0.5
-    assert usage.dollars == 0.5
-    assert JudgeUsage(prices_of(llm("gpt-4o"))).dollars == 0
-    assert evaluate_stream(None, []).usage.dollars == 0  # No judge costs nothing.
 
 
 PREFIX = "llm.limits.budget_usd: the price of"

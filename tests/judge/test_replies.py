@@ -163,11 +163,6 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 
 
-@given(st.text())
-def test_any_retry_after_can_be_read(text: str) -> None:
-    assert (retry_after({"retry-after": text}) or 0) >= 0
-
-
 def read(body: bytes) -> tuple[Any, TokenUsage | None]:
     response = Response(200, {"content-type": "text/plain"}, body, Scrubber([KEY]))
     value, usage, _ = read_completion(response)
@@ -204,15 +199,6 @@ USAGES: list[tuple[Any, TokenUsage | None]] = [
 def test_usage(usage: Any, expected: TokenUsage | None) -> None:
     body = json_reply({"choices": [{"message": {"content": "1"}}], "usage": usage}).body
     assert read(body) == (1, expected)
-
-
-@each(
-    "choices",
-    [None, {}, "", [None], [[]], [{}], [{"message": None}], [{"message": "1"}], [{"text": "1"}]],
-)
-def test_no_message(choices: Any) -> None:
-    with pytest.raises(JudgeError, match="invalid_reply: no choices"):
-        read(json_reply({"choices": choices}).body)
 
 
 @pytest.mark.parametrize("content", ["", " ", 1, [], {"value": 1}, [{"type": "thinking", "text": "1"}]])
@@ -331,8 +317,3 @@ def test_no_embeddings(data: Any) -> None:
     with pytest.raises(JudgeError, match="invalid_reply") as caught:
         read_vectors(json_reply({"data": data, "usage": {"prompt_tokens": 7}}).body)
     assert caught.value.usage == TokenUsage(7)
-
-
-def test_embeddings_without_indexes() -> None:
-    body = json_reply({"data": [{"embedding": [1]}, {"embedding": [-0.5]}]}).body
-    assert read_vectors(body) == ([[1.0], [-0.5]], None)

@@ -170,14 +170,6 @@ async def test_the_number_of_values_is_told() -> None:
         await asked(Reply(b"," * 100_001))
 
 
-async def test_replies_as_large_as_real_ones_are_read() -> None:
-    reply = {"claims": [f"the claim number {number}, and more" for number in range(5000)]}
-    assert (await asked(completion(reply)))[0] == reply
-    tokens = [{"token": "x", "logprob": -0.5, "bytes": [120], "top_logprobs": []} for _ in range(4096)]
-    body = envelope('{"value": 1}', logprobs={"content": tokens})
-    assert (await asked(Reply(body)))[0] == {"value": 1}
-
-
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [

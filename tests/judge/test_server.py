@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,12 +14,11 @@ from graphrag_eval_async.judge.session import check
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.conftest import leaving_nothing
-from tests.deadlines import WAIT_SECONDS
 from tests.judge.support import Opened
-from tests.judge_server import FAULTS, JudgeServer, Never, Reply, completion, reply_to
+from tests.judge_server import FAULTS, JudgeServer, Reply, completion, reply_to
 
 if TYPE_CHECKING:
-    from tests.judge_server import Fault, Request
+    from tests.judge_server import Request
 
 KEY = "sk-secret-0123456789"
 MESSAGES = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Zoë?"}]
@@ -184,23 +181,6 @@ async def test_azure() -> None:
         assert "authorization" not in request.headers
 
 
-@pytest.mark.parametrize("api_key", [KEY, None])
-async def test_a_token_of_azure_is_used_if_there_is_no_key(
-    api_key: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "the-token")
-    async with JudgeServer() as server:
-        config = generation(
-            provider="azure", model="m", base_url=server.origin, api_version="1", api_key=api_key
-        )
-        judge = Opened(LLMConfig(generation=config))
-        await asked(judge)
-        await judge.aclose()
-        headers = server.requests[0].headers
-    assert headers.get("api-key") == api_key
-    assert headers.get("authorization") == (None if api_key else "Bearer the-token")
-
-
 @pytest.mark.parametrize("own_key", [None, KEY])
 async def test_server_and_key_from_the_environment(
     own_key: str | None, monkeypatch: pytest.MonkeyPatch
@@ -241,24 +221,6 @@ def test_what_is_missing_is_named(llm: LLMConfig, problems: list[str]) -> None:
     assert len(caught.value.problems) == len(problems)
     for found, expected in zip(caught.value.problems, problems, strict=True):
         assert found.startswith(expected)
-
-
-def test_the_sdk_is_imported_when_a_judge_is_opened() -> None:
-    script = """
-import sys
-from graphrag_eval_async.config import GenerationConfig, LLMConfig
-from graphrag_eval_async.judge.endpoint import Client, endpoint_of
-from graphrag_eval_async.judge.session import check
-llm = LLMConfig(generation=GenerationConfig(provider="openai", model="m", api_key="k"))
-check(llm)
-print({"openai", "aiohttp", "httpx", "httpx2", "pydantic"} & {*sys.modules})
-Client(endpoint_of(llm, llm.generation), llm.limits)
-print("openai" in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, check=True, text=True, timeout=WAIT_SECONDS
-    )
-    assert done.stdout == "set()\nTrue\n"
 
 
 async def test_a_server_that_repeats_the_key() -> None:
@@ -312,28 +274,6 @@ async def cancelled_in_flight(server: JudgeServer, judge: Opened, count: int) ->
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(result) for result in results] == [asyncio.CancelledError] * count
     await server.until(lambda: server.counts.in_flight == 0)
-
-
-async def test_two_hundred_calls_at_a_time() -> None:
-    waiting: list[Request] = []
-
-    def script(request: Request) -> Reply | Fault:
-        waiting.append(request)
-        return completion(VERDICT, latency=0.01) if len(waiting) > 200 else Never()
-
-    async with JudgeServer(script) as server, leaving_nothing():
-        llm = LLMConfig(
-            generation=generation(base_url=server.base_url), limits=LimitsConfig(max_concurrency=200)
-        )
-        judge = Opened(llm)
-        await cancelled_in_flight(server, judge, 200)
-        assert server.counts.most_in_flight == 200
-        await server.until(lambda: server.counts.connections == 0)
-        assert await asyncio.gather(*(asked(judge) for _ in range(200))) == [VERDICT] * 200
-        await judge.aclose()
-        await judge.aclose()
-        await server.until(lambda: server.counts.connections == 0)
-        assert (server.counts.replies, server.counts.requests) == (200, 400)
 
 
 def test_a_key_goes_to_its_own_server_only() -> None:

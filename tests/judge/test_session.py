@@ -11,7 +11,6 @@ import pytest
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.pricing import estimate_prompt, estimate_reply
 from tests.cases import each
 from tests.judge.support import COST, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run
@@ -91,21 +90,6 @@ def test_a_call() -> None:
     assert judge.schemas[0]["additionalProperties"] is False
 
 
-def test_a_reply_without_usage() -> None:
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        await calls.ask(partial(message, "four" * 10), VERDICT)
-        assert calls.cost is None
-        prompt, reply = estimate_prompt(message("four" * 10), VERDICT.schema), estimate_reply({"value": 1})
-        assert (one.usage.unmetered, one.usage.input_tokens, one.usage.output_tokens) == (1, prompt, reply)
-        with pytest.raises(JudgeError):
-            await calls.embed(["four" * 10])
-        assert (one.usage.unmetered, one.usage.embedding_tokens) == (3, 20)
-        assert one.usage.output_tokens == reply
-
-    asked(ScriptedJudge(usage=None), use)
-
-
 # Replies that do not fit
 
 
@@ -125,29 +109,6 @@ def test_a_reply_that_does_not_fit_is_answered_once() -> None:
     assert again[1]["role"] == "assistant"
     assert again[2]["role"] == "user"
     assert "Expected `int`, got `str` - at `$.value`" in again[2]["content"]
-
-
-@pytest.mark.parametrize(
-    ("reply", "requests"),
-    [
-        ({"value": "one"}, 2),
-        ([], 2),
-        (None, 2),
-        (refused("invalid_reply"), 2),
-        (refused("invalid_reply", reply="{"), 2),
-        (refused("invalid_reply", final=True), 1),
-    ],
-)
-def test_then_it_is_an_error(reply: Any, requests: int) -> None:
-    judge = ScriptedJudge(lambda _: reply)
-
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        with pytest.raises(JudgeError, match=r"^invalid_reply: "):
-            await calls.ask(message, VERDICT)
-
-    asked(judge, use)
-    assert len(judge.requests) == requests
 
 
 # Retries
@@ -181,15 +142,6 @@ def test_how_often_a_failing_request_is_sent(error: Exception, requests: int, ki
     assert len(judge.requests) == requests
     pauses = [later - earlier for earlier, later in zip(judge.times, judge.times[1:], strict=False)]
     assert all(pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
-
-
-def test_the_error_of_the_last_attempt_says_how_many_there_were() -> None:
-    async def use(one: JudgeSession) -> None:
-        with pytest.raises(JudgeError, match=r"^timeout: no reply within 60 seconds \(2 attempts\)$"):
-            await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
-        assert now() == pytest.approx(120, abs=0.5)
-
-    asked(ScriptedJudge(lambda _: asyncio.Event().wait()), use, max_attempts=2)
 
 
 def test_a_budget_counts_requests_that_timed_out() -> None:

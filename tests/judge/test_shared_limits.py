@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis.asyncio import Redis
 
-from graphrag_eval_async.config import LimitsConfig, LLMConfig, load_config
-from graphrag_eval_async.config.secrecy import shared_address
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.shared_limits import check_shared
-from tests.cases import each
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
 from tests.redis_server import RedisServer, redis_server
 
@@ -72,18 +68,6 @@ async def test_all_workers_together_keep_to_a_rate(redis: RedisServer, limits: d
     slack = 12 if "tokens_per_minute" in limits else 2  # Estimates are corrected after the replies.
     for sent, at in enumerate(sorted(judge.times), 1):
         assert at - began >= (sent - 10 - slack) / 10 - 0.1
-
-
-async def test_other_limits_have_rates_of_their_own(redis: RedisServer) -> None:
-    judge = ScriptedJudge()
-    limits: dict[str, Any] = {"requests_per_minute": 0.01}
-    named = await asyncio.gather(
-        *(shared(judge, 1, 1, shared=f"{redis.url}/{name}", **limits) for name in ("a", "b", "3/a"))
-    )
-    assert [*named] == [["ok"]] * 3
-    other = shared(judge, 1, 1, shared=redis.url, requests_per_minute=2)
-    same = shared(judge, 1, 1, shared=redis.url, **limits)
-    assert [*await asyncio.gather(same, other)] == [["ok"]] * 2
 
 
 async def test_a_pause_holds_up_all_workers(redis: RedisServer) -> None:
@@ -158,28 +142,6 @@ async def test_a_server_that_is_gone_ends_the_run(tmp_path: Path) -> None:
         assert "hidden-word" not in outcome
 
 
-async def test_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = ScriptedJudge()
-    with redis_server(tmp_path, "--requirepass", "hidden-word") as server:
-        for wrong in (server.url, server.url.replace("//", "//:other-word@")):
-            (outcome,) = await shared(judge, 1, 1, shared=wrong)
-            assert outcome.startswith(f"unavailable: shared limits at {server.url}/0: ")
-            assert "word@" not in outcome
-            assert "other-word" not in outcome
-        right = server.url.replace("//", "//:hidden-word@")
-        assert await shared(judge, 1, 1, shared=right) == ["ok"]
-        monkeypatch.setenv("REDIS_PASSWORD", "hidden-word")
-        assert await shared(judge, 1, 1, shared=server.url) == ["ok"]
-
-
-async def test_a_key_of_another_type_ends_the_run(redis: RedisServer) -> None:
-    async with Redis(port=redis.port) as client:
-        await client.set("{graphrag-eval-async:mine}:rate:generation", "?")
-    (outcome,) = await shared(ScriptedJudge(), 1, 1, shared=f"{redis.url}/mine")
-    assert outcome.startswith("unavailable: ")
-    assert "WRONGTYPE" in outcome
-
-
 async def test_one_that_stops_waiting(redis: RedisServer) -> None:
     one = session(ScriptedJudge(), shared=redis.url, requests_per_minute=0.01)
     assert await call(one, "first") == "ok"
@@ -192,67 +154,3 @@ async def test_one_that_stops_waiting(redis: RedisServer) -> None:
 
 
 # The address
-
-
-@each(
-    "text",
-    [
-        "localhost",
-        "http://localhost",
-        "redis://",
-        "redis://host:0",
-        "redis://host:99999999",
-        "redis://host/a/b",
-        "redis://host/a b",
-        "redis://host/?walk=a",
-        "redis://host/?run=",
-        "redis://host/?secretword",
-        "redis://:secretword@host/a/b",
-        "redis://host/#a",
-    ],
-)
-def test_addresses_that_are_none(text: str) -> None:
-    config = {"llm": {"generation": {"provider": "openai", "model": "m"}, "limits": {"shared": text}}}
-    with pytest.raises(ConfigError, match=r"llm\.limits\.shared: expected redis://HOST") as caught:
-        load_config(config)
-    assert "secretword" not in str(caught.value)
-
-
-def test_parts_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("REDIS_PASSWORD", raising=False)
-    assert shared_address("redis://h")[:5] == ("h", 6379, 0, "", {})
-    address = ("h", 1, 2, "name", {"run": "monday"}, "u", "p@", True)
-    assert shared_address("rediss://u:p%40@h:1/2/name?run=monday") == address
-    assert shared_address("redis://h/name")[:5] == ("h", 6379, 0, "name", {})
-    assert str(shared_address("redis://u:p@[::1]/2")) == "redis://[::1]:6379/2"
-
-
-def test_a_configuration_hides_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "word" not in repr(LLMConfig(limits=LimitsConfig(shared="redis://:word@h")))
-    monkeypatch.setenv("PLACE", "redis://:word@h/1")
-    config = load_config(
-        {
-            "llm": {
-                "generation": {"provider": "openai", "model": "m"},
-                "limits": {"shared": "${PLACE}"},
-            }
-        }
-    )
-    assert "${PLACE}" in repr(config)
-    assert "word" not in repr(config)
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.redis_client.find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=r"pip install 'graphrag-eval-async\[redis\]'"):
-        check_shared(LLMConfig(limits=LimitsConfig(shared="redis://h")))
-
-
-async def test_the_error_is_that_of_all_later_calls(tmp_path: Path) -> None:
-    with redis_server(tmp_path) as server:
-        pass
-    one = session(ScriptedJudge(), shared=server.url, max_outage_sec=0.2)
-    for text in ("first", "second"):
-        with pytest.raises(JudgeUnavailable, match="shared limits at"):
-            await MetricCalls(ResultCalls(one)).ask(partial(message, text), VERDICT)
-    await one.aclose()

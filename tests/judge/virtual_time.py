@@ -22,12 +22,7 @@ T = TypeVar("T")
 
 
 class VirtualSelector(selectors.DefaultSelector):
-    """Pretends that all of the time until the next timer went by.
-
-    Attributes:
-        now: the time in seconds.
-        threads: how many work.
-    """
+    """Pretends that all of the time until the next timer went by."""
 
     now = 0.0
     threads = 0

@@ -14,19 +14,7 @@ REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request.
-
-    Attributes:
-        method: such as "POST".
-        path: without the query.
-        query: what follows the question mark.
-        head: request line and headers as sent.
-        raw: the body as sent.
-        body: the body, decoded.
-        number: how many requests came before, over all connections.
-        attempt: how many of those had the same body.
-        time: when it was read whole, by the clock of the event loop.
-    """
+    """One request."""
 
     method: str
     path: str
@@ -47,16 +35,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole HTTP response, whatever it says.
-
-    Attributes:
-        body: as it is sent.
-        status: of HTTP.
-        headers: more than content type and length.
-        content_type: of the body.
-        usage: the input and output tokens that a reader of the body can see.
-        latency: in seconds; None is the server's own.
-    """
+    """A whole HTTP response, whatever it says."""
 
     body: bytes
     status: int = 200

@@ -38,22 +38,7 @@ LOOK_SECONDS = 0.005
 
 @dataclass(slots=True)
 class Counts:
-    """What a server saw.
-
-    Attributes:
-        requests: read whole.
-        replies: sent whole, whatever their status.
-        statuses: the replies by status.
-        completions: replies that told what tokens they used, from a chat.
-        input_tokens: of those.
-        output_tokens: of those.
-        embeddings: the same, of embeddings.
-        embedding_tokens: of those.
-        in_flight: requests whose reply is not yet sent, on connections that are open.
-        most_in_flight: at any time.
-        connections: open now.
-        most_connections: at any time.
-    """
+    """What a server saw."""
 
     requests: int = 0
     replies: int = 0
@@ -70,25 +55,12 @@ class Counts:
 
 
 class JudgeServer:
-    """Serves on a free port of 127.0.0.1 from entering to leaving.
-
-    Attributes:
-        origin: such as http://127.0.0.1:1234, which is what azure is given.
-        base_url: what other clients are given.
-        counts: what it saw so far.
-        requests: all of them, if they are kept.
-    """
+    """Serves on a free port of 127.0.0.1 from entering to leaving."""
 
     def __init__(
         self, script: Script = reply_to, *, latency: float = 0.0, keep_requests: bool = True
     ) -> None:
-        """Does not serve yet.
-
-        Args:
-            script: what to do about each request; may be exchanged at any time.
-            latency: in seconds, of replies that do not say their own.
-            keep_requests: False keeps the memory flat, but for 100 bytes a request.
-        """
+        """Does not serve yet."""
         self.script = script
         self.latency = latency
         self.counts = Counts()

@@ -14,9 +14,8 @@ from graphrag_eval_async import JudgeUnavailable, evaluate_stream
 from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.metrics import metric
 from tests.conftest import LoopClock
-from tests.judge_server import FAULTS, Never, Reply, completion
+from tests.judge_server import FAULTS, Never, Reply
 from tests.judged.support import (
-    REPLIES,
     Call,
     aimed,
     collect,
@@ -105,20 +104,6 @@ async def test_a_refusal_halves_the_concurrency_once_and_successes_raise_it_agai
 
 
 @pytest.mark.ragas
-async def test_steps_are_scored_while_no_judge_answers() -> None:
-    async with serving(lambda _: Never()) as server:
-        responses = [*map(response, range(5)), *(steps_only(i % 5) for i in range(500))]
-        settings = config(server, limits={"max_concurrency": 3})
-        async with evaluate_stream(templates(5), responses, config=settings, max_in_flight=6) as stream:
-            results = [await anext(stream) for _ in range(500)]
-            assert all("judge" not in result for result in results)
-            await server.until(lambda: server.counts.in_flight == 3)
-            while stream.usage.waiting < 47:  # noqa: ASYNC110  (it is a count)
-                await asyncio.sleep(0)
-            assert (stream.usage.in_flight, stream.usage.waiting) == (3, 47)
-
-
-@pytest.mark.ragas
 @without_waiting
 async def test_one_record_takes_three_latencies() -> None:
     async with serving(latency=100) as server:
@@ -143,21 +128,6 @@ async def test_requests_per_minute() -> None:
         times = [request.time for request in server.requests]
         assert 2 < times[-1] - times[0] < 3.5  # Without the time that the first takes to connect.
         assert all(later - earlier > 0.5 for earlier, later in zip(times, times[20:], strict=False))
-
-
-@without_waiting
-async def test_tokens_per_minute() -> None:
-    """By what the server counts: a thousand a request."""
-
-    def script(_: Request) -> Reply:
-        return completion(REPLIES["AnswerClaims"], usage=(900, 100))
-
-    async with serving(script) as server:
-        limits = {"tokens_per_minute": 60_000, "max_concurrency": 1}
-        async with claims_of(server, 12, limits=limits) as stream:
-            await collect(stream)
-        times = [request.time for request in server.requests]
-        assert 9.5 < times[-1] - times[0] < 12
 
 
 # Time

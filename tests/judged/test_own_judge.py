@@ -122,19 +122,6 @@ def test_what_is_no_judge(judge: Any) -> None:
         evaluate_stream(templates(1), [], judge=judge)
 
 
-@pytest.mark.parametrize("reply", [None, 5, ({},), "ab"])
-@without_waiting
-async def test_no_pair_at_all(reply: Any) -> None:
-    class Bare(Judge):
-        async def complete(self, _: Any, schema: Any) -> Any:
-            return reply if schema["title"] == "custom" else (REPLIES[schema["title"]], USAGE)
-
-    result, usage = await judged(Bare())
-    kind = "invalid_reply" if reply == "ab" else "unavailable"
-    assert result["custom_error"].startswith(f"{kind}: ")
-    assert usage.outcomes == {"ok": 7, kind: 1, "skipped": 0}
-
-
 def test_a_budget_needs_the_prices_of_all_that_is_called() -> None:
     prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
     settings = {"llm": {"pricing": prices, "limits": {"budget_usd": 0.01}}, "answer_relevance": {}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,6 @@ from graphrag_eval_async import (
     load_reference,
     run_evaluation,
 )
-from graphrag_eval_async.metrics import judging
-from graphrag_eval_async.metrics.metric import Metric, Task
-from tests.judge.support import ScriptedJudge
 from tests.judge_server import FAULTS
 from tests.judged.support import (
     KEY,
@@ -185,19 +181,6 @@ async def test_inputs_are_not_changed() -> None:
 # What is not judged
 
 
-@pytest.mark.ragas
-@without_waiting
-async def test_a_failed_response_is_not_judged() -> None:
-    async with serving() as server:
-        failed = response(0, status="error", error="no luck")
-        async with evaluate_stream(templates(1), [failed], config=config(server), stages=True) as stream:
-            (result,) = (await collect(stream)).values()
-        assert result["status"] == "error"
-        assert "judge" not in result
-        assert server.counts.requests == 0
-        assert stream.usage.outcomes["skipped"] == 0
-
-
 @without_waiting
 async def test_without_a_configuration_nobody_is_asked() -> None:
     async with serving() as server:
@@ -257,19 +240,3 @@ def test_provenance_tells_models_apart() -> None:
     ]
     assert len({hashes(**more) for more in changes}) == len(changes)
     assert hashes(base_url="http://localhost/v1", api_key="other") == hashes()
-
-
-async def test_metrics_start_when_all_that_they_import_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[threading.Thread] = []
-
-    async def call(_: object) -> dict[str, Any]:
-        return {"loaded": len(loaded)}
-
-    def evaluations(_: object) -> list[Task]:
-        return [Task("answer_correctness", call)] * 2
-
-    monkeypatch.setattr(judging, "configured", lambda _: [Metric("answer_correctness", (), evaluations)])
-    monkeypatch.setattr(judging, "loader", lambda _: lambda: loaded.append(threading.current_thread()))
-    async with Evaluator(templates(1), judge=ScriptedJudge()) as evaluator:
-        assert (await evaluator.evaluate(response(0)))["loaded"] == 1
-    assert loaded[0] is not threading.main_thread()

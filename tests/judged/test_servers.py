@@ -116,18 +116,6 @@ async def test_a_configured_parameter_is_never_left_out() -> None:
         assert all(request.body["temperature"] == 0.5 for request in server.requests)
 
 
-@without_waiting
-async def test_a_limit_on_tokens_that_is_too_large_is_left_out() -> None:
-    async with serving(capped_at(2048, sensible)) as server:
-        with pytest.warns(GraphragEvalWarning, match="max_tokens is left out"):
-            async with judged(server) as stream:
-                await collect(stream)
-        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
-        last = server.requests[-1].body
-        assert format_of(last) == "json_schema"
-        assert not {"max_tokens", "max_completion_tokens"} & last.keys()
-
-
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 @without_waiting
 async def test_a_configured_limit_on_tokens_that_is_too_large_is_named(name: str) -> None:
@@ -306,26 +294,6 @@ async def test_a_judge_that_does_not_work_ends_the_run(name: str) -> None:
         with pytest.raises(JudgeUnavailable, match=r"gpt-4o-mini at http://127\.0\.0\.1:\d+/v1: .*; check "):
             await collect(stream)
         assert stream.usage.attempts <= 10 * 9
-
-
-@without_waiting
-async def test_a_spent_budget_hides_no_dead_judge() -> None:
-    """The first calls are in flight when their estimates have spent it, and all fail."""
-    async with serving(DEAD["never"]) as server:
-        limits = {"max_failed_calls": 4, "max_attempts": 1, "call_timeout_sec": 1, "budget_usd": 0.0001}
-        with pytest.raises(JudgeUnavailable, match="none of the first 4 calls succeeded; the last: no reply"):
-            await collect(judged(server, 100, **limits))
-
-
-@without_waiting
-async def test_nobody_listens() -> None:
-    async with serving() as server:
-        stream = judged(server, 100)
-    with pytest.raises(
-        JudgeUnavailable, match=r"none of the first 10 calls succeeded; .*Connect.*; check llm"
-    ):
-        await collect(stream)
-    assert stream.usage.attempts <= 60
 
 
 @without_waiting

@@ -90,23 +90,6 @@ async def test_the_early_result_waits_for_no_judge() -> None:
             assert stream.aggregates.snapshot()["micro"]["number_of_success_samples"] == 0
 
 
-@without_waiting
-async def test_what_is_not_judged_comes_once() -> None:
-    async with serving() as server:
-        question = templates(1)[0]["questions"][0]
-        del question["reference_answer"]
-        responses = [steps_only(0), response(0, status="error", error="no")]
-        settings = config(server, answer_correctness={})
-        stream = evaluate_stream(
-            [{"template_id": "t", "questions": [question]}], responses, config=settings, stages=True
-        )
-        results = [result async for result in stream]
-        assert len(results) == 2
-        assert not any("pending" in result or "judge" in result for result in results)
-        plain = evaluate_stream(templates(1), responses, stages=True)
-        assert len([result async for result in plain]) == 2
-
-
 @pytest.mark.ragas
 @pytest.mark.parametrize("on_fatal", ["raise", "continue"])
 @without_waiting
