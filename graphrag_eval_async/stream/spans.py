@@ -18,8 +18,8 @@ from graphrag_eval_async.sources import Source
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 from graphrag_eval_async.traces.grouping import LateSpans, TraceGroups
 from graphrag_eval_async.traces.otlp import response_of_spans
-from graphrag_eval_async.traces.questions import QuestionTexts
 from graphrag_eval_async.traces.spans import spans_of_line
+from graphrag_eval_async.traces.trace import QuestionTexts
 from graphrag_eval_async.usual import LARGE_BYTES
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class _SpanReader:
             if lines := await self._respond(self._groups.finish(only_ended=is_stopped())):
                 yield lines
         finally:
-            await self._respond(self._groups.finish_late())
+            await self._respond(self._groups.finish(only_late=True))
             self._warn()
             if waiting is not None:
                 waiting.cancel()

@@ -15,12 +15,7 @@ from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.traces.adapters import FORMATS, read_trace
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
 from graphrag_eval_async.traces.plain import history_of, opened
-from graphrag_eval_async.traces.trace import (
-    FAILURES,
-    Failed,
-    QuestionTexts,
-    as_function,
-)
+from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,21 +96,27 @@ class TraceFormat:
         Raises:
             TraceError: there is no trace in it.
         """
-        trace = value if self.select is None else find(value, self.select, "the trace")
+        way = [] if self.select is None else _way(value, self.select, "the trace")
+        trace = way[-1][0][way[-1][1]] if way else value
         trace = history_of(trace) if isinstance(trace, str) else trace
         if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
             return trace if question_id is None else trace | {"question_id": question_id}
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
-        own = self._beside(value, trace)
-        if question_id is None and self.question_id is not None:
-            question_id = str(find(value, self.question_id, "the question id"))
-        elif question_id is None:
-            question_id = own.get("question_id")
+        own: dict[str, Any] = {}
+        for holder, *taken in (*way, (trace, *opened(trace)[1])):
+            if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
+                keys = holder.keys() & _OF_APIS if holder.keys() & _APIS else holder.keys() - taken
+                own |= {key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None}
+        if self.question_id is not None:
+            own.pop(self.question_id.partition(".")[0], None)
+            if question_id is None:
+                holder, key = _way(value, self.question_id, "the question id")[-1]
+                question_id = str(holder[key])
         response = read_trace(
             trace,
             self.name,
-            question_id=question_id,
+            question_id=own.get("question_id") if question_id is None else question_id,
             questions=questions,
             failed=self.failed,
             step_names=self.step_names or {},
@@ -125,52 +126,29 @@ class TraceFormat:
             own["trace_status"] = own.pop("status")
         return response | {key: each for key, each in own.items() if key not in _OF_TRACES}
 
-    def _beside(self, value: Any, trace: Any) -> dict[str, Any]:
-        """What the objects from the line to the trace have beside it."""
-        holders: list[tuple[Any, list[str | None]]] = []
-        for part in self.select.split(".") if self.select is not None else ():
-            holders.append((value, [part]))
-            value = _find(value, [part])
-        holders.append((trace, [*opened(trace).keys]))
-        own: dict[str, Any] = {}
-        for holder, parts in holders:
-            if isinstance(holder, dict) and any(parts):
-                taken = {*parts, (self.question_id or "").partition(".")[0]}
-                keys = _OF_APIS if holder.keys() & _APIS else holder.keys() - taken
-                own |= {key: holder[key] for key in keys if key[:1] != "_" and holder.get(key) is not None}
-        return own
-
 
 _APIS = {"object", "class", "$schemaVersion"}
-"""Keys of objects of an API or SDK, most of whose keys are settings."""
-
-_OF_APIS = ("id", "model", "error")
+_OF_APIS = {"id", "model", "error"}
 _OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
 
 
-def find(value: Any, path: str, what: str) -> Any:
-    """What stands at a path of keys and indices; a key may itself have dots."""
-    parts = path.split(".")
-    found = _find(value, parts)
-    if found is None:
-        keys = ", ".join(map(repr, list(value)[:10])) if isinstance(value, dict) else type(value).__name__
-        raise TraceError(f"{what} is not at {path!r}; the line has {keys}")
-    return found
-
-
-def _find(value: Any, parts: list[str]) -> Any:
-    if not parts:
-        return value
-    if isinstance(value, list):
-        index = parts[0]
-        is_there = index.isdecimal() and int(index) < len(value)
-        return _find(value[int(index)], parts[1:]) if is_there else None
-    if isinstance(value, dict):
-        for count in range(len(parts), 0, -1):
-            key = ".".join(parts[:count])
-            if key in value and (found := _find(value[key], parts[count:])) is not None:
-                return found
-    return None
+def _way(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:
+    """The objects and lists down to what stands at a path, each with its key, which may itself have dots."""
+    way = []
+    here, parts = value, path.split(".")
+    while parts:
+        key: Any = None
+        if isinstance(here, list) and parts[0].isdecimal() and int(parts[0]) < len(here):
+            key = int(parts[0])
+        elif isinstance(here, dict):
+            names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+            key = next((name for name in names if here.get(name) is not None), None)
+        if key is None:
+            keys = ", ".join(map(repr, list(value)[:10])) if isinstance(value, dict) else type(value).__name__
+            raise TraceError(f"{what} is not at {path!r}; the line has {keys}")
+        way.append((here, key))
+        here, parts = here[key], parts[str(key).count(".") + 1 :]
+    return way
 
 
 def convert_record(

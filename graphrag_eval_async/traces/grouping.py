@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import blake2b
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.text import plural
-from graphrag_eval_async.traces.spans import size_of, size_of_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,14 +21,11 @@ GRACE = 10.0
 TRACE_IDLE = 60.0
 """Seconds without a span after which a trace is complete without its root span."""
 
-MAX_TRACES = 10_000
-MAX_BYTES = 256 * 1024**2
+MAX_TRACES, MAX_BYTES = 10_000, 256 * 1024**2
+"""How many traces may be open, and about how much memory they may take."""
 
-REMEMBERED = 100_000
-"""Number of traces to remember after they were returned, to recognise late spans."""
-
-KEPT_BYTES = 32 * 1024**2
-"""About how much memory traces take that were returned, and are kept for late spans."""
+REMEMBERED, KEPT_BYTES = 100_000, 32 * 1024**2
+"""How many traces are remembered after they were returned, for late spans, and how much of them is kept."""
 
 LISTED = 20
 """How many ids of late traces are kept."""
@@ -60,15 +55,15 @@ class LateSpans:
 
     def facts(self) -> dict[str, Any] | None:
         """The attributes, and `text`, which tells them; None if no span was late."""
+        if not self.spans:
+            return None
         ids = ", ".join(self.trace_ids) + (", ..." if self.traces > len(self.trace_ids) else "")
-        text = f"{plural(self.spans, 'span')} of {plural(self.traces, 'trace')}"
-        text += f" came after the trace was evaluated: {ids}. "
-        if self.file is None:
-            text += "With a file of results (-o), or `late` of TraceFormat, their responses are written whole"
-        else:
-            text += f"Evaluate the whole responses in {self.file}"
-        text += f", but for {self.dropped} spans that came too late" if self.dropped else ""
-        return {**asdict(self), "text": f"{text}; or wait longer (--grace)"} if self.spans else None
+        what = f"{plural(self.spans, 'span')} of {plural(self.traces, 'trace')}"
+        cure = "With a file of results (-o), or `late` of TraceFormat, their responses are written whole"
+        cure = cure if self.file is None else f"Evaluate the whole responses in {self.file}"
+        cure += f", but for {self.dropped} spans that came too late" if self.dropped else ""
+        text = f"{what} came after the trace was evaluated: {ids}. {cure}; or wait longer (--grace)"
+        return {**asdict(self), "text": text}
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +74,7 @@ class TraceGroup(Generic[P]):
         trace_id: id of the trace; empty for spans without one.
         place: place of the line with its first span.
         spans: the spans in order of arrival.
+        size: about how many bytes of memory they take.
         reason: why it is complete: its root span came ("root"), no span came for a while ("idle"), too many
             traces were open ("full"), the source ended ("end"), or it was returned before and has late spans
             ("late"). None while it is open; whoever makes nothing of it sets it to None again.
@@ -87,9 +83,8 @@ class TraceGroup(Generic[P]):
     trace_id: str
     place: P
     spans: list[Span] = field(default_factory=list)
-    reason: Reason | None = None
     size: int = 0
-    resources: dict[int, object] = field(default_factory=dict)
+    reason: Reason | None = None
 
 
 class TraceGroups(Generic[P]):
@@ -103,7 +98,6 @@ class TraceGroups(Generic[P]):
     The caller passes the time in seconds, of any clock. A time before an earlier one counts as the earlier.
 
     Attributes:
-        evicted: number of traces that were returned early because too many were open.
         late: counts spans that came after their trace was returned.
 
     Raises:
@@ -123,20 +117,16 @@ class TraceGroups(Generic[P]):
         for name, value in {**options, "grace": grace}.items():
             if not isfinite(value) or value < 0 or (value == 0 and name != "grace"):
                 raise UsageError(f"{name}: must be a positive number, not {value!r}")
-        self.evicted = 0
         self.late = late or LateSpans()
-        self._grace, self._idle = grace, trace_idle
+        self._grace, self._idle, self._now = grace, trace_idle, -inf
         self._max_traces, self._max_bytes = max_traces, max_bytes
-        self._bytes = 0
-        self._now = -inf
+        self._bytes = self._kept_bytes = 0
         self._open: OrderedDict[str, TraceGroup[P]] = OrderedDict()
-        # When each was last added to and when its root came, the longest ago first.
-        self._added: OrderedDict[str, float] = OrderedDict()
-        self._ended: OrderedDict[str, float] = OrderedDict()
-        # Those that were returned, whether spans of them were late; and the last of these.
-        self._given: OrderedDict[bytes, bool] = OrderedDict()
+        # When each is complete by its root, and by its last span; the earliest first.
+        self._due: dict[Reason, OrderedDict[str, float]] = {"root": OrderedDict(), "idle": OrderedDict()}
+        # Those that were returned, and whether spans of them were late; the last of them are kept.
+        self._returned: OrderedDict[str, bool] = OrderedDict()
         self._kept: OrderedDict[str, TraceGroup[P]] = OrderedDict()
-        self._kept_bytes = 0
 
     def __len__(self) -> int:
         """How many traces are open."""
@@ -145,100 +135,76 @@ class TraceGroups(Generic[P]):
     @property
     def next_due(self) -> float | None:
         """When the next trace is complete if no span comes; None if none is open."""
-        due = [next(iter(self._ended.values())) + self._grace] if self._ended else []
-        due += [next(iter(self._added.values())) + self._idle] if self._added else []
-        return min(due, default=None)
+        return min((next(iter(due.values())) for due in self._due.values() if due), default=None)
 
     def add(self, spans: Iterable[Span], place: P, now: float) -> list[TraceGroup[P]]:
         """Add the spans of the line at `place`, and return the traces that are complete or have no room."""
-        given = self.due(now)
+        complete = self.due(now)
         for span in spans:
-            if span.trace_id and not self._takes(span.trace_id):
+            group = self._group_of(span.trace_id, place)
+            if group is None:
                 continue
-            self._add(span, place)
+            group.spans.append(span)
+            group.size += span.size
+            self._bytes += span.size
+            self._due["idle"].pop(span.trace_id, None)
+            self._due["idle"][span.trace_id] = self._now + self._idle
+            if span.is_root and span.trace_id:
+                self._due["root"].setdefault(span.trace_id, self._now + self._grace)
             while len(self._open) > self._max_traces or self._bytes > self._max_bytes:
-                self.evicted += 1
-                given.append(self._give(next(iter(self._open)), "full"))
-        return given
+                complete.append(self._give(next(iter(self._open)), "full"))
+        return complete
 
     def due(self, now: float) -> list[TraceGroup[P]]:
         """Return the traces that are complete now."""
         self._now = max(self._now, now)
-        given = []
-        while self._ended and next(iter(self._ended.values())) + self._grace <= self._now:
-            given.append(self._give(next(iter(self._ended)), "root"))
-        while self._added and next(iter(self._added.values())) + self._idle <= self._now:
-            given.append(self._give(next(iter(self._added)), "idle"))
-        return given
+        complete = []
+        for reason, due in self._due.items():
+            while due and next(iter(due.values())) <= self._now:
+                complete.append(self._give(next(iter(due)), reason))
+        return complete
 
-    def finish(self, *, only_ended: bool = False) -> list[TraceGroup[P]]:
-        """All traces that are still open, the oldest first, or only those whose root span has come."""
-        ending = [trace_id for trace_id in self._open if not only_ended or trace_id in self._ended]
+    def finish(self, *, only_ended: bool = False, only_late: bool = False) -> list[TraceGroup[P]]:
+        """All open traces, the oldest first, or only those whose root has come, or that late spans opened."""
+        ending = [
+            trace_id
+            for trace_id, group in self._open.items()
+            if (not only_ended or trace_id in self._due["root"])
+            and (not only_late or group.reason is not None)
+        ]
         return [self._give(trace_id, "end") for trace_id in ending]
 
-    def finish_late(self) -> list[TraceGroup[P]]:
-        """The traces that late spans have opened again."""
-        late = [trace_id for trace_id, group in self._open.items() if group.reason is not None]
-        return [self._give(trace_id, "end") for trace_id in late]
-
-    def _add(self, span: Span, place: P) -> None:
-        trace_id = span.trace_id
+    def _group_of(self, trace_id: str, place: P) -> TraceGroup[P] | None:
+        """The group of one more span, which may open it again; None if it was returned and is not kept."""
         group = self._open.get(trace_id)
-        if group is None:
+        if group is None and trace_id not in self._returned:
             group = self._open[trace_id] = TraceGroup(trace_id, place)
-        size = size_of(span)
-        if id(span.resource) not in group.resources:
-            group.resources[id(span.resource)] = span.resource
-            size += size_of_value(span.resource)
-        group.spans.append(span)
-        group.size += size
-        self._bytes += size
-        self._added[trace_id] = self._now
-        self._added.move_to_end(trace_id)
-        if span.is_root and trace_id:
-            self._ended.setdefault(trace_id, self._now)
+        elif group is None and (kept := self._kept.pop(trace_id, None)) is not None:
+            # Another, since the caller may be about to use the one that was returned.
+            group = self._open[trace_id] = replace(kept, spans=[*kept.spans])
+            self._bytes += group.size
+            self._kept_bytes -= group.size
+        if group is None or group.reason is not None:
+            self.late.spans += 1
+            self.late.dropped += group is None
+            if not self._returned.get(trace_id, True):
+                self._returned[trace_id] = True
+                self.late.traces += 1
+                self.late.trace_ids += [trace_id[:40]] if len(self.late.trace_ids) < LISTED else []
+        return group
 
     def _give(self, trace_id: str, reason: Reason) -> TraceGroup[P]:
         group = self._open.pop(trace_id)
         group.reason = reason if group.reason is None else "late"
-        group.resources.clear()
         self._bytes -= group.size
-        self._added.pop(trace_id, None)
-        self._ended.pop(trace_id, None)
+        for due in self._due.values():
+            due.pop(trace_id, None)
         if trace_id:
-            self._given.setdefault(_digest(trace_id), False)
+            self._returned.setdefault(trace_id, False)
             self._kept[trace_id] = group
             self._kept_bytes += group.size
             while self._kept_bytes > KEPT_BYTES:
                 self._kept_bytes -= self._kept.popitem(last=False)[1].size
-            if len(self._given) > REMEMBERED:
-                self._given.popitem(last=False)
+            if len(self._returned) > REMEMBERED:
+                self._returned.popitem(last=False)
         return group
-
-    def _takes(self, trace_id: str) -> bool:
-        """Whether a trace takes one more span; one that was returned is opened again, if it is kept."""
-        group = self._open.get(trace_id)
-        if group is not None and group.reason is None:
-            return True
-        key = _digest(trace_id)
-        if group is None:
-            if key not in self._given:
-                return True
-            if (group := self._kept.pop(trace_id, None)) is not None:
-                # Another, since the caller may be about to use the one that was returned.
-                self._open[trace_id] = group = replace(group, spans=[*group.spans])
-                self._bytes += group.size
-                self._kept_bytes -= group.size
-                if group.reason is None:
-                    return True
-        self.late.spans += 1
-        self.late.dropped += group is None
-        if self._given.get(key) is False:
-            self._given[key] = True
-            self.late.traces += 1
-            self.late.trace_ids += [trace_id[:40]] if len(self.late.trace_ids) < LISTED else []
-        return group is not None
-
-
-def _digest(trace_id: str) -> bytes:
-    return blake2b(trace_id.encode(errors="surrogatepass"), digest_size=16).digest()

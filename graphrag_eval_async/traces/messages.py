@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records.outputs import unwrapped
 from graphrag_eval_async.traces.plain import block_text, dict_at, first, said, text_of
+from graphrag_eval_async.traces.trace import Call, call_of
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.traces.trace import Trace
 
 _ROLES = {
     **dict.fromkeys(("user", "human", "HumanMessage"), "user"),
@@ -17,108 +19,17 @@ _ROLES = {
     **dict.fromkeys(("chat", "ChatMessage"), "system"),
     "request": "request",
 }
-ROLES = frozenset({"user", "assistant", "tool", "system"})
+_OPENAI = ("openai", "responses", "agents")  # There, results of tools have no images.
 
-_OF_CLIENT = frozenset({"tool_call", "tool_use", "tool-call"})
-_OF_SERVER = frozenset({"server_tool_use", "mcp_tool_use", "server_tool_call", "builtin-tool-call"})
-_CALLS = _OF_CLIENT | _OF_SERVER
-_RESULTS = ("tool_result", "tool_call_response", "tool-return")
-
-Problem = Callable[[str], None]
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """One call of a tool, or a result alone.
-
-    Attributes:
-        name: of the tool; None if it has none.
-        id: text or an integer, which are different ids, as in JSON-RPC; None if it has none.
-        args: JSON, or text that is no JSON object; None of a result alone.
-        output: text, or of a span any JSON; None as long as there is none.
-        failed: None if the trace does not say.
-        ended: whether its result is there.
-        turn: number of the user's message that it follows.
-        is_new: whether the span that tells of it is about its making, rather than passes it on.
-    """
-
-    name: str | None
-    id: str | int | None = None
-    args: Any = None
-    output: Any = None
-    failed: bool | None = None
-    ended: bool = False
-    turn: int = 0
-    is_new: bool = False
-
-    @classmethod
-    def returned(cls, name: Any, id: Any, output: Any, failed: bool | None = None) -> Self:  # noqa: A002
-        """A result alone."""
-        return cls(name_of(name), id_of(id), None, text_of(output), failed, ended=True)
-
-    @property
-    def label(self) -> str:
-        """Its name and id, for a problem."""
-        return " ".join(str(each) for each in (self.name, self.id) if each not in (None, "")) or "a call"
-
-    def end(self, output: Any, *, failed: bool | None = None) -> None:
-        """Give it its result."""
-        self.output, self.failed, self.ended = text_of(output), failed, True
-
-    def take(self, result: Call) -> None:
-        """Give it the result of another."""
-        self.output, self.failed, self.ended = result.output, result.failed, True
-
-
-def id_of(value: Any) -> str | int | None:
-    return value if type(value) in (str, int) or value is None else str(value)
-
-
-def name_of(value: Any) -> str | None:
-    return value if isinstance(value, str) or value is None else str(value)
-
-
-@dataclass(slots=True, eq=False)
-class Message:
-    """One message of a history.
-
-    Attributes:
-        role: "user", "assistant", "tool", "system" or another.
-        text: what is said after the last call and result.
-        parts: calls, and results, which have ended, in their order.
-        waits: whether the agent goes on when results of its calls have come.
-        shows: whether a part is neither text nor of a call, such as an image.
-        is_new: whether the span that carries it is about its making, rather than passes it on.
-    """
-
-    role: str
-    text: str = ""
-    parts: list[Call] = field(default_factory=list)
-    waits: bool = False
-    shows: bool = False
-    is_new: bool = False
-
-    @property
-    def asks(self) -> bool:
-        """Whether the user speaks; what stands beside results is what a tool shows."""
-        return self.role == "user" and not self.parts
-
-    @property
-    def answers(self) -> bool:
-        """Whether the agent says something, and waits for nothing."""
-        return self.role == "assistant" and not self.waits and bool(self.text)
-
-
-def opened_message(value: dict[str, Any]) -> dict[str, Any]:
-    """A message without the envelope of LangChain, of a choice or of an item of a `RunState`."""
-    if "role" in value:
-        return value
-    for key in ("data", "kwargs", "message", "raw_item"):
-        if isinstance(inner := value.get(key), dict):
-            names = value.get("id")
-            kind = names[-1] if isinstance(names, list) and names else value.get("type")
-            return {"type": kind} | inner
-    return value
+_OF_CLIENT = frozenset({"tool_call", "tool_use", "tool-call", "function_call", "custom_tool_call"})
+_CALLS = _OF_CLIENT | {"server_tool_use", "mcp_tool_use", "server_tool_call", "builtin-tool-call"}
+_RESULTS = ("tool_result", "tool_call_response", "tool-return", "_call_output")
+_KINDS = ("type", "block_type", "part_kind")
+_IDS = ("call_id", "tool_call_id", "tool_use_id", "id")
+_ARGS = ("arguments", "input", "args", "tool_kwargs", "server_tool_call")
+_OUTPUTS = ("response", "result", "server_tool_call_response", "output", "content")
+_OF_HOSTED = ("results", "outputs", "output", "result")
+_NOT_ARGS = {"id", "type", "status", "call_id", "error", *_OF_HOSTED}
 
 
 def is_message(value: dict[str, Any]) -> bool:
@@ -127,6 +38,16 @@ def is_message(value: dict[str, Any]) -> bool:
     if "role" in value or "parts" in value or "lc" in value or (isinstance(kind, str) and kind in _ROLES):
         return True
     return isinstance(value.get("message"), dict)
+
+
+def opened_message(value: dict[str, Any]) -> dict[str, Any]:
+    """A message without the envelope of LangChain or of a choice."""
+    for key in ("data", "kwargs", "message") if "role" not in value else ():
+        if isinstance(inner := value.get(key), dict):
+            names = value.get("id")
+            kind = names[-1] if isinstance(names, list) and names else value.get("type")
+            return {"type": kind} | inner
+    return value
 
 
 def role_of(message: dict[str, Any], default: str = "") -> str:
@@ -138,104 +59,134 @@ def role_of(message: dict[str, Any], default: str = "") -> str:
     return _ROLES.get(default, default)
 
 
-def message_of(value: dict[str, Any], problem: Problem, role: str = "") -> Message:
-    """Read a message without an envelope in any of its forms; its role is as given if it names none."""
-    message = Message(role_of(value, role))
-    content = value.get("content")
-    if isinstance(content, str) and message.role == "user" and "parts" not in value:  # As most are.
-        message.text = content
-        return message
-    blocks = first(value, "parts", "blocks")
+def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new: bool = False) -> None:
+    """Add what a message without an envelope says, calls and returns; its role is as given if it has none."""
+    role, content, parts = role_of(value, role), value.get("content"), value.get("parts")
+    if role == "user" and parts is None and isinstance(content, str):  # As most are.
+        trace.ask(content)
+        return
+    found: list[Call] = []
+    text, waits, shows = "", False, False
+    blocks = parts if parts is not None else value.get("blocks")
     content = blocks if isinstance(blocks, list) and blocks else content
-    if (message.role == "tool" and "parts" not in value) or "tool_call_id" in value:
+    if "tool_call_id" in value or (role == "tool" and parts is None):
         key = first(value, "tool_call_id") or dict_at(value, "additional_kwargs").get("tool_call_id")
-        message.parts.append(_returned(value, key, output_of(value | {"content": content})))
+        found.append(_result_of(value, key, output_of(value | {"content": content})))
     elif isinstance(content, list):
-        _read_blocks(content, message, problem)
+        text, waits, shows = _read_blocks(content, found, trace)
     else:
-        message.text = said(content if content is not None else value.get("refusal"))
-    if message.role == "assistant" or "tool_calls" in value:
-        _read_calls(value, message, problem)
-    return message
+        text = said(content if content is not None else value.get("refusal"))
+    if role == "assistant" or "tool_calls" in value:
+        made = _calls_beside(value, trace)
+        ids = {call.id for call in made}
+        found = [part for part in found if part.ended or part.id not in ids] + made
+        waits |= bool(made)
+    # Right after the result of a tool of OpenAI, an image shows what was returned.
+    shows &= trace.format in _OPENAI and trace.answer is None and bool(trace.calls) and trace.calls[-1].ended
+    for part in found:
+        part.is_new = is_new
+        trace.part(part)
+    if role == "request":  # Of Pydantic AI, which also sends what the user did not say.
+        listed = content if isinstance(content, list) else []
+        is_asked = any(isinstance(part, dict) and part.get("part_kind") == "user-prompt" for part in listed)
+        role = "user" if is_asked else "system"
+    if role == "user" and not found and not shows and (text or trace.format != "otlp"):
+        trace.ask(text)  # What stands beside results is what a tool shows.
+    elif role == "assistant" and text and not waits:
+        trace.answer = text
+    elif role not in _ROLES:
+        trace.problem(f"a message of the unknown role {role or 'none'}")
 
 
-def _read_calls(value: dict[str, Any], message: Message, problem: Problem) -> None:
+def _read_blocks(blocks: list[Any], found: list[Call], trace: Trace) -> tuple[str, bool, bool]:
+    """Add calls and results to those found; return what is said after them, and two marks.
+
+    The agent waits for results of its calls; a block shows something else than text, such as an image.
+    """
+    texts: list[str] = []
+    waits = shows = False
+    for block in blocks:
+        part = part_of(block) if isinstance(block, dict) else None
+        text = block if isinstance(block, str) else block_text(block)
+        if part is not None:
+            found.append(part)
+            waits |= str(first(block, *_KINDS)) in _OF_CLIENT
+            texts.clear()
+        elif text is not None:
+            texts.append(text)
+        elif isinstance(block, dict):
+            shows |= "part_kind" not in block
+        elif block is not None:
+            trace.problem(f"a part of a message that is no object: {text_of(block)}")
+    return "\n".join(filter(None, texts)), waits, shows
+
+
+def _calls_beside(value: dict[str, Any], trace: Trace) -> list[Call]:
     """Calls that stand beside the content, where some formats repeat them."""
     calls: list[Any] = []
-    for holder, key in (
-        (value, "tool_calls"),
-        (value, "invalid_tool_calls"),
-        (dict_at(value, "additional_kwargs"), "tool_calls"),  # As the provider sent them.
-    ):
-        if key in holder and not (calls and holder is not value):
-            if isinstance(found := holder[key], list):
-                calls += found
-            elif found:
-                problem(f"calls that are no list: {text_of(found)}")
+    for found in (value.get("tool_calls"), value.get("invalid_tool_calls")):
+        if isinstance(found, list):
+            calls += found
+        elif found:
+            trace.problem(f"calls that are no list: {text_of(found)}")
     if old := value.get("function_call"):
         calls.append({"function": old})
-    told = [_called(call, problem) for call in calls]
-    if made := [call for call in told if call is not None]:
-        ids = {call.id for call in made}
-        message.parts = [part for part in message.parts if part.ended or part.id not in ids] + made
-        message.waits = True
+    if not calls and (kept := dict_at(value, "additional_kwargs").get("tool_calls")):
+        return _calls_beside({"tool_calls": kept}, trace)  # As the provider sent them.
+    for call in calls:
+        if not isinstance(call, dict):
+            trace.problem(f"a call that is no object: {text_of(call)}")
+    return [_called(call) for call in calls if isinstance(call, dict)]
 
 
-def _called(call: Any, problem: Problem) -> Call | None:
-    """A call as OpenAI, LangChain or OpenInference write it beside the content."""
-    if not isinstance(call, dict):
-        problem(f"a call that is no object: {text_of(call)}")
-        return None
-    call = call["tool_call"] if isinstance(call.get("tool_call"), dict) else call
-    if isinstance(custom := call.get("custom"), dict):
-        call = call | {"name": custom.get("name"), "args": {"input": custom.get("input")}}
-    elif isinstance(function := call.get("function"), dict):
-        call = call | function
-    return Call(name_of(call.get("name")), id_of(call.get("id")), first(call, "arguments", "args"))
+def _called(call: dict[str, Any]) -> Call:
+    call = dict_at(call, "tool_call") or call
+    if custom := dict_at(call, "custom"):
+        return call_of(custom.get("name"), call.get("id"), {"input": custom.get("input")})
+    call = call | dict_at(call, "function")
+    return call_of(call.get("name"), call.get("id"), first(call, "arguments", "args"))
 
 
-def _read_blocks(blocks: list[Any], message: Message, problem: Problem) -> None:
-    texts: list[str] = []
-    asks = message.role != "request"
-    for block in blocks:
-        if isinstance(block, str):
-            texts.append(block)
-            continue
-        if not isinstance(block, dict):
-            if block is not None:
-                problem(f"a part of a message that is no object: {text_of(block)}")
-            continue
-        kind = str(first(block, "type", "block_type", "part_kind"))
-        key, name = first(block, "tool_call_id", "tool_use_id", "id"), first(block, "name", "tool_name")
-        if kind in _CALLS:
-            args = first(block, "arguments", "input", "args", "tool_kwargs", "server_tool_call")
-            message.parts.append(Call(name_of(name), id_of(key), args))
-            message.waits |= kind in _OF_CLIENT
-        elif kind.endswith(_RESULTS) or (kind == "retry-prompt" and name is not None):
-            output = first(block, "response", "result", "server_tool_call_response", "content")
-            message.parts.append(_returned(block, key, output))
-        else:
-            text = block_text(block)
-            message.shows |= text is None and "part_kind" not in block
-            asks |= kind == "user-prompt"
-            texts += [text] if text else []
-            continue
-        texts.clear()
-    message.text = "\n".join(texts)
-    if message.role == "request":  # Of Pydantic AI, which also sends what the user did not say.
-        message.role = "user" if asks else "system"
+def part_of(block: dict[str, Any]) -> Call | None:
+    """The call or result that a block of a message or an item of OpenAI is; None if it is neither."""
+    kind, name = str(first(block, *_KINDS)), first(block, "name", "tool_name")
+    if kind in _CALLS:
+        args = {"input": block.get("input")} if kind == "custom_tool_call" else first(block, *_ARGS)
+        return call_of(name, first(block, *_IDS), args)
+    if kind.endswith(_RESULTS) or (kind == "retry-prompt" and name is not None):
+        return _result_of(block, first(block, *_IDS), first(block, *_OUTPUTS))
+    return _hosted(block, kind) if kind.endswith("_call") else None
 
 
-def _returned(value: dict[str, Any], key: Any, output: Any) -> Call:
+def _hosted(item: dict[str, Any], kind: str) -> Call:
+    """A call of a tool that the server runs, such as file search, which has its result."""
+    name, args = item.get("name"), item.get("arguments")
+    if kind != "mcp_call":
+        name = kind.removesuffix("_call")
+        args = {key: value for key, value in item.items() if value is not None and key not in _NOT_ARGS}
+    call = call_of(name, first(item, "call_id", "id"), args or {})
+    output, error, status = first(item, *_OF_HOSTED), item.get("error"), item.get("status")
+    if isinstance(error, dict):
+        error = error.get("content") or error.get("message") or error
+    # Calls of the user's own computer or shell have their results in items of their own.
+    waits = "call_id" in item or status == "in_progress"
+    if error is not None or output is not None or status == "failed" or not waits:
+        failed = error is not None or status in ("failed", "incomplete")
+        call.end(output if error is None else error, failed)
+    return call
+
+
+def _result_of(value: dict[str, Any], key: Any, output: Any) -> Call:
     """A result; whether it failed is said by a mark, a status, or an error code in place of the output."""
-    failed, status = value.get("is_error"), first(value, "outcome", "status")
+    failed, outcome = value.get("is_error"), value.get("outcome")
     if value.get("part_kind") == "retry-prompt":
         failed = True
     elif not isinstance(failed, bool):
-        failed = status != "success" if isinstance(status, str) else None
+        failed = {"success": False, "error": True, "failed": True}.get(str(value.get("status")))
+        failed = outcome != "success" if isinstance(outcome, str) else failed
     if isinstance(output, dict) and output.get("error_code") is not None:  # Of servers of Anthropic.
         output, failed = output["error_code"], True
-    return Call.returned(first(value, "name", "tool_name"), key, output, failed)
+    return call_of(first(value, "name", "tool_name"), key).end(output, failed)
 
 
 def tool_message(value: Any) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import fsum, inf, isfinite
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from graphrag_eval_async.errors import UsageError
@@ -14,24 +15,20 @@ from graphrag_eval_async.traces.spans import above, parents_of, spans_of_line, t
 from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.traces.messages import Message
     from graphrag_eval_async.traces.spans import Span
 
 GroupBy = Literal["trace", "conversation"]
 
 _CONVERSATION = ("gen_ai.conversation.id", "session.id")
-_INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
-_OUTPUT_TOKENS = (
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.completion_tokens",
-    "llm.token_count.completion",
-)
-_TOTAL_TOKENS = ("gen_ai.usage.total_tokens", "llm.token_count.total")
-_COST = ("llm.cost.total", "gen_ai.usage.cost", "operation.cost")
-
-Histories = list[tuple["Span", list["Message"]]]
+_USAGE = "gen_ai.usage."
+_TOKENS = {
+    "input_tokens": (f"{_USAGE}input_tokens", f"{_USAGE}prompt_tokens", "llm.token_count.prompt"),
+    "output_tokens": (f"{_USAGE}output_tokens", f"{_USAGE}completion_tokens", "llm.token_count.completion"),
+    "total_tokens": (f"{_USAGE}total_tokens", "llm.token_count.total"),
+}
+_COST = ("llm.cost.total", f"{_USAGE}cost", "operation.cost")
 
 
 class OtlpOptions(TraceOptions, total=False):
@@ -77,9 +74,8 @@ class OtlpResponses:
 
     def __init__(self, lines: Iterable[Any], options: OtlpOptions) -> None:
         self.skipped: Counter[str] = Counter()
-        self._group_by = options.get("group_by", "trace")
-        if self._group_by not in ("trace", "conversation"):
-            raise UsageError(f'group_by: expected "trace" or "conversation", got {self._group_by!r}')
+        if options.get("group_by", "trace") not in ("trace", "conversation"):
+            raise UsageError(f'group_by: expected "trace" or "conversation", got {options["group_by"]!r}')
         self._responses = self._read(lines, options)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -89,19 +85,19 @@ class OtlpResponses:
         return next(self._responses)
 
     def _read(self, lines: Iterable[Any], options: OtlpOptions) -> Iterator[dict[str, Any]]:
-        groups: dict[tuple[str, str], list[Span]] = {}
+        traces: dict[str, list[Span]] = {}
         for line in lines:
             for span in spans_of_line(line, self.skipped):
-                groups.setdefault(("trace", span.trace_id), []).append(span)
-        if self._group_by == "conversation":
+                traces.setdefault(span.trace_id, []).append(span)
+        groups = {("trace", trace_id): spans for trace_id, spans in traces.items()}
+        if options.get("group_by") == "conversation":
             groups = _by_conversation(groups)
-        while groups:
-            key = next(iter(groups))
-            response = response_of_spans(groups.pop(key), **options)
+        for (kind, key), spans in groups.items():
+            response = response_of_spans(spans, **options)
             if response is None:
                 self.skipped["traces without a span of an agent"] += 1
-                continue
-            yield response | {"id": key[1]} if key[0] == "conversation" else response
+            else:
+                yield response | {"id": key} if kind == "conversation" else response
 
 
 def _by_conversation(groups: dict[tuple[str, str], list[Span]]) -> dict[tuple[str, str], list[Span]]:
@@ -121,46 +117,18 @@ def _by_conversation(groups: dict[tuple[str, str], list[Span]]) -> dict[tuple[st
 
 def response_of_spans(spans: Iterable[Span], **options: Unpack[OtlpOptions]) -> dict[str, Any] | None:
     """The response that the spans of a trace or conversation make; None if no agent wrote any of them."""
-    spans = list(spans)
-    if all(span.kind is None for span in spans):
-        return None
     trace = Trace("otlp", options.get("turn", "last"))
-    root = _read(spans, trace)
-    attribute = options.get("question_id")
-    others: dict[str, Any] = {key: value for key, value in options.items() if key != "group_by"}
-    if attribute is not None:
-        others["question_id"] = _attribute(attribute, root, spans, trace)
-    return to_response(trace, **others)
-
-
-def _attribute(name: str, root: Span, spans: list[Span], trace: Trace) -> str | None:
-    spans = [root, *sorted(spans, key=lambda span: span.trace_id != root.trace_id)]
-    for holder in (*(span.attributes for span in spans), *(span.resource for span in spans)):
-        if (value := holder.get(name)) is not None:
-            return text_or_none(value)
-    trace.problem(f"no span has the attribute {name}")
-    return None
-
-
-def _read(spans: list[Span], trace: Trace) -> Span:
-    """Read the spans of one trace or conversation; at least one. Returns the root of the last trace."""
     spans = sorted(_once(spans, trace), key=_start)
-    for problem in (problem for span in spans for problem in span.problems):
-        trace.problem(problem)
-    parents = parents_of(spans)
-    here = _last_trace(spans)
+    agents = [span for span in spans if span.kind is not None]
+    if not agents:
+        return None
+    starts = {span.trace_id: span.start or 0 for span in reversed(agents)}
+    here = max(reversed(starts), key=lambda trace_id: starts[trace_id])  # The trace that begins last.
     now = [span for span in spans if span.trace_id == here]
+    parents = parents_of(spans)
     root = next((span for span in now if span.is_root), None)
     root = root or next((span for span in now if span not in parents), now[0])
-    agents = {span for span in now if span.kind is not None}
-    runs = sum(span.kind == "other" and above(span, parents, agents) is None for span in agents)
-    if runs > 1:
-        trace.problem(f"{runs} runs of agents in one trace, read as one; give each a trace of its own")
-    histories = _histories(spans, trace)
-    calls = _calls(spans, here, histories, parents, trace)
-    told = [(span, messages) for span, messages in histories if span.trace_id == here]
-    _emit(calls, _question(root, told), trace)
-    trace.answer = _answer(root, told)
+    _read(spans, now, root, parents, trace)
     if not root.is_root:
         trace.problem("the root span is missing, and maybe others")
     elif root.is_error and root.kind not in CALLS:
@@ -169,7 +137,15 @@ def _read(spans: list[Span], trace: Trace) -> Span:
     _read_times(root, now, trace)
     ids = {"id": root.trace_id, "trace_id": root.trace_id, "span_id": root.span_id}
     trace.more |= {key: value for key, value in ids.items() if value}
-    return root
+    others: dict[str, Any] = {key: value for key, value in options.items() if key != "group_by"}
+    if (attribute := options.get("question_id")) is not None:
+        holders = [root, *now, *spans]
+        told = [span.attributes.get(attribute) for span in holders]
+        told += [span.resource.get(attribute) for span in holders]
+        others["question_id"] = next((text_or_none(value) for value in told if value is not None), None)
+        if others["question_id"] is None:
+            trace.problem(f"no span has the attribute {attribute}")
+    return to_response(trace, **others)
 
 
 def _start(span: Span) -> float:
@@ -183,9 +159,10 @@ def _end(span: Span) -> float:
 def _once(spans: Iterable[Span], trace: Trace) -> Iterator[Span]:
     """Spans without those that were sent again; two that differ are both kept."""
     known: dict[tuple[str, str], Span] = {}
+    keys = attrgetter("parent_id", "name", "start", "end", "attributes", "events", "is_error")
     for span in spans:
         same = known.setdefault((span.trace_id, span.span_id), span) if span.span_id is not None else span
-        if same is not span and same.same_as(span):
+        if same is not span and keys(same) == keys(span):
             trace.problem(f"span {span.span_id}: there more than once; the first counts")
             continue
         if same is not span:
@@ -193,67 +170,45 @@ def _once(spans: Iterable[Span], trace: Trace) -> Iterator[Span]:
         yield span
 
 
-def _last_trace(spans: list[Span]) -> str:
-    """The trace whose first span of an agent starts last."""
-    starts: dict[str, float] = {}
-    for span in spans:
-        if span.kind is not None:
-            starts.setdefault(span.trace_id, span.start or 0)
-    return max(starts, key=lambda trace_id: starts[trace_id], default=spans[0].trace_id)
-
-
-def _histories(spans: list[Span], trace: Trace) -> Histories:
-    """The histories that spans carry; those of models first, which are in the order of their making."""
-    return [
-        (span, messages)
-        for span in sorted(spans, key=lambda span: span.kind != "model")
-        for messages in histories_of(span, trace.problem)
-        if messages
-    ]
-
-
-def _calls(
-    spans: list[Span], here: str, histories: Histories, parents: Mapping[Span, Span], trace: Trace
-) -> tuple[list[SpanCall], list[SpanCall]]:
-    """The calls of earlier turns, and those of the last turn, which the trace that is `here` has."""
-    of_traces: dict[str, TraceCalls] = {}
-    for span in sorted(spans, key=lambda span: span.trace_id == here):
-        of_traces.setdefault(span.trace_id, TraceCalls(trace.problem))
-    for span, messages in histories:
-        time = _start(span) if span.kind == "model" else _end(span)
-        of_traces[span.trace_id].add_history(messages, time)
+def _read(spans: list[Span], now: list[Span], root: Span, parents: Mapping[Span, Span], trace: Trace) -> None:
+    """Read the calls, the question and the answer; `now` are the spans of the last trace."""
+    for _ in filter(None, (span.is_cut for span in spans)):
+        trace.problem("a span without some of its attributes: there were too many")
+    agents = {span for span in now if span.kind is not None}
+    runs = sum(span.kind == "other" and above(span, parents, agents) is None for span in agents)
+    if runs > 1:
+        trace.problem(f"{runs} runs of agents in one trace, read as one; give each a trace of its own")
     earlier: list[SpanCall] = []
     current: list[SpanCall] = []
-    known: dict[Hashable, SpanCall] = {}
-    counts: Counter[Hashable] = Counter()
-    for trace_id, calls in of_traces.items():
-        of_trace = [span for span in spans if span.trace_id == trace_id]
+    known: set[Hashable] = set()
+    problems: Counter[str] = Counter()
+    for trace_id in sorted({span.trace_id: None for span in spans}, key=root.trace_id.__eq__):
+        of_trace = now if trace_id == root.trace_id else [span for span in spans if span.trace_id == trace_id]
+        # Those of models first, which are in the order of their making.
+        models_first = sorted(of_trace, key=lambda span: span.kind != "model")
+        histories = [(span, history) for span in models_first for history in histories_of(span)]
+        calls = TraceCalls(trace.problem)
+        for span, history in histories:
+            calls.add_history(history, _start(span) if span.kind == "model" else _end(span))
+            problems |= history.problems
         calls.add_spans(calls_of(of_trace, parents, trace.problem))
-        seen: Counter[Hashable] = Counter()
-        for call in calls.finish():
-            seen[call.key] += 1
-            mine = known.get((call.key, seen[call.key])) if call.is_old else None
-            if mine is not None:  # A call of an earlier trace.
-                mine.merge(mine, call)
-                continue
-            counts[call.key] += 1
-            known[call.key, counts[call.key]] = call
-            (current if trace_id == here and not call.is_old else earlier).append(call)
-    return earlier, current
-
-
-def _emit(calls: tuple[list[SpanCall], list[SpanCall]], question: str | None, trace: Trace) -> None:
-    earlier, current = calls
+        found = [call for call in calls.finish() if not (call.is_old and call.key in known)]
+        known |= {call.key for call in found}
+        earlier += [call for call in found if call.is_old or trace_id != root.trace_id]
+        current = [call for call in found if not call.is_old]
+    question = _question(root, histories)
     for call in earlier:
-        _emit_call(call, trace)
+        _add(call, trace)
     if question is not None or earlier:
         trace.ask(question or "")
         trace.question = question
     for call in current:
-        _emit_call(call, trace)
+        _add(call, trace)
+    trace.problems |= problems
+    trace.answer = _answer(root, histories)
 
 
-def _emit_call(told: SpanCall, trace: Trace) -> None:
+def _add(told: SpanCall, trace: Trace) -> None:
     if told.span is None and told.args is None:  # A result alone.
         trace.calls.append(told)
         return
@@ -261,46 +216,39 @@ def _emit_call(told: SpanCall, trace: Trace) -> None:
     if told.span is not None and told.args is None and told.output is None and not told.failed:
         trace.problem("a span of a tool without arguments and result: is the capture of content on?")
     if told.ended:
-        call.end(told.output, failed=told.failed)
+        call.end(told.output, told.failed)
 
 
-def _question(root: Span, histories: Histories) -> str | None:
+def _question(root: Span, histories: list[tuple[Span, Trace]]) -> str | None:
     """What the user asked: as the root tells, or else as the first model that was called was told."""
-
-    def asked(is_meant: Callable[[Span], bool]) -> str | None:
-        told = (each for span, messages in histories if is_meant(span) for each in reversed(messages))
-        return next((each.text for each in told if each.asks and each.text), None)
-
-    found = asked(lambda span: span is root)
+    asked = [(span, history.question) for span, history in histories if history.question]
     value = structure(root.attributes.get("input.value"))
-    if found is None and isinstance(value, str) and root.kind == "other":
-        return value
-    return asked(lambda span: span is not root) if found is None else found
+    told = [value] if isinstance(value, str) and root.kind == "other" else []
+    of_root = [question for span, question in asked if span is root]
+    return next(iter([*of_root, *told, *(question for _, question in asked)]), None)
 
 
-def _answer(root: Span, histories: Histories) -> str | None:
+def _answer(root: Span, histories: list[tuple[Span, Trace]]) -> str | None:
     """The last message of the agent, of the span that ended last."""
-    for _, messages in sorted(histories, key=lambda each: _end(each[0]), reverse=True):
-        if messages[-1].answers:
-            return messages[-1].text
+    ends = sorted(histories, key=lambda each: _end(each[0]), reverse=True)
     value = structure(root.attributes.get("output.value"))
-    return value if isinstance(value, str) and root.kind == "other" else None
+    told = value if isinstance(value, str) and root.kind == "other" else None
+    return next((history.answer for _, history in ends if history.answer is not None), told)
 
 
 def _count(spans: list[Span], parents: Mapping[Span, Span], trace: Trace) -> None:
     """Add up tokens and costs of the spans below which no other has any: those above repeat them."""
 
-    def lowest(used: dict[Span, Any]) -> list[Span]:
+    def lowest(used: dict[Span, Any]) -> list[Any]:
         repeating = {above(span, parents, used) for span in used}
         # Of spans that are each above another, which no sound trace has, all count.
-        return [span for span in used if span not in repeating] or list(used)
+        return [used[span] for span in used if span not in repeating] or [*used.values()]
 
-    used = {span: counts for span in spans if (counts := _usage(span))}
-    for span in lowest(used):
-        trace.count(**used[span])
+    for counts in lowest({span: counts for span in spans if (counts := _usage(span))}):
+        trace.count(**counts)
     costs = {span: cost for span in spans if (cost := _number(span, _COST)) is not None}
     if costs:
-        trace.more["cost_usd"] = fsum(costs[span] for span in lowest(costs))
+        trace.more["cost_usd"] = fsum(lowest(costs))
 
 
 def _usage(span: Span) -> dict[str, float]:
@@ -308,20 +256,18 @@ def _usage(span: Span) -> dict[str, float]:
     is_embedding = span.attributes.get("openinference.span.kind") == "EMBEDDING"
     if is_embedding or span.attributes.get("gen_ai.operation.name") == "embeddings":
         return {}
-    given, made = _number(span, _INPUT_TOKENS), _number(span, _OUTPUT_TOKENS)
-    total = _number(span, _TOTAL_TOKENS)
-    if given is None and made is None:
-        return {} if total is None else {"total_tokens": total}
-    given, made = given or 0, made or 0
-    return {"input_tokens": given, "output_tokens": made, "total_tokens": given + made}
+    found = {key: value for key, names in _TOKENS.items() if (value := _number(span, names)) is not None}
+    if found.keys() - {"total_tokens"}:
+        found = {"input_tokens": 0, "output_tokens": 0} | found
+        found["total_tokens"] = found["input_tokens"] + found["output_tokens"]
+    return found
 
 
 def _number(span: Span, keys: tuple[str, ...]) -> float | None:
     """A number that can be added up; None if there is none."""
     value = span.first(*keys)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return value if isfinite(value) and 0 <= value < 2**53 else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and isfinite(value) and 0 <= value < 2**53 else None
 
 
 def _read_times(root: Span, spans: list[Span], trace: Trace) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -32,46 +32,32 @@ def history_of(value: Any) -> Any:
     return as_json(value)
 
 
-class History(NamedTuple):
-    """A history, opened: its messages, items or events, and the keys of the object that held them."""
-
-    items: list[Any]
-    asked: str | None = None
-    said: str | None = None
-    keys: tuple[str, ...] = ()
-
-
-_HALVES = (
-    ("messages", "original_input", "request", "all_messages", "_state", "store", "input", "events", "items"),
-    ("generated_items", "output", "response", "completion", "choices"),
+_GIVEN = (
+    *("messages", "original_input", "request", "all_messages", "_state"),
+    *("store", "input", "events", "items"),
 )
-_OF_MESSAGES = {"role", "type", "parts"}
+_MADE = ("generated_items", "output", "response", "completion", "choices")
 
 
-def opened(value: Any) -> History:
-    """The history in a list, or in an object: what was asked for, then what came back; either may be text."""
-    if isinstance(value, list):
-        if any(isinstance(each, list) for each in value):  # MCP has batches.
-            value = [item for each in value for item in (each if isinstance(each, list) else [each])]
-        return History(value)
-    if not isinstance(value, dict):
-        return History([value])
-    lists = [next((key for key in keys if _items(value.get(key))), None) for keys in _HALVES]
-    if not any(lists):
-        return History([value])
-    items: list[Any] = []
-    texts: list[str | None] = [None, None]
-    taken = []
-    for half, key in enumerate(lists):
-        if key is not None:
-            found = _items(value[key])
-            # What came back may repeat what was asked for.
-            items = found if found[: len(items)] == items else items + found
-        else:
-            key = next((each for each in _HALVES[half] if _text_in(value.get(each)) is not None), None)
-            texts[half] = _text_in(value[key]) if key is not None else None
-        taken += [key] if key is not None else []
-    return History(opened(items).items, texts[0], texts[1], tuple(taken))
+def opened(value: Any) -> tuple[list[Any], list[str]]:
+    """The messages, items or events of a history, and the keys of the object that holds them.
+
+    An object may hold two halves: what was asked for, and what came back. One may be text.
+    """
+    items = value if isinstance(value, list) else [value]
+    taken: list[str] = []
+    if isinstance(value, dict) and any(_items(value.get(key)) for key in (*_GIVEN, *_MADE)):
+        items = []
+        for role, keys in (("user", _GIVEN), ("assistant", _MADE)):
+            found = [(key, half) for key in keys if (half := _items(value.get(key)))]
+            found += [(key, half) for key in keys if (half := _text_as_items(value.get(key), role))]
+            for key, half in found[:1]:
+                taken.append(key)
+                # What came back may repeat what was asked for.
+                items = half if half[: len(items)] == items else items + half
+    if any(isinstance(item, list) for item in items):  # MCP has batches.
+        items = [item for batch in items for item in (batch if isinstance(batch, list) else [batch])]
+    return items, taken
 
 
 def whole_answer(value: Any) -> Any:
@@ -80,21 +66,22 @@ def whole_answer(value: Any) -> Any:
     return answer if isinstance(answer, dict) and "object" in answer else value
 
 
-def _items(value: Any) -> list[Any]:
-    value = whole_answer(value)
-    if isinstance(value, dict):
-        found = (value.get(key) for keys in _HALVES for key in keys)
-        alone = [value] if _OF_MESSAGES & value.keys() else []
-        return next((each for each in found if isinstance(each, list)), alone)
-    return value if isinstance(value, list) else []
-
-
-def _text_in(half: Any) -> str | None:
-    """What a half says that is text, or has nothing but a `content`; None if it is something else."""
+def _items(half: Any) -> list[Any]:
     half = whole_answer(half)
-    if isinstance(half, dict) and not _OF_MESSAGES & half.keys():
-        return said(half.get("content")) or None
-    return half if isinstance(half, str) else None
+    if isinstance(half, dict):
+        alone = [] if _OF_MESSAGES.isdisjoint(half) else [half]
+        return next((found for key in (*_GIVEN, *_MADE) if (found := list_at(half, key))), alone)
+    return half if isinstance(half, list) else []
+
+
+def _text_as_items(half: Any, role: str) -> list[Any]:
+    """A half that is text, or has nothing but a `content`, as a message."""
+    half = whole_answer(half)
+    text = said(half.get("content") if isinstance(half, dict) and _OF_MESSAGES.isdisjoint(half) else half)
+    return [{"role": role, "content": text}] if text else []
+
+
+_OF_MESSAGES = {"role", "type", "parts"}
 
 
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:

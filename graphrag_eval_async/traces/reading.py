@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.records.decoding import nests_deeper
-from graphrag_eval_async.traces.langchain import Events
-from graphrag_eval_async.traces.messages import Call, id_of, is_message, message_of, opened_message
+from graphrag_eval_async.traces.messages import (
+    documents_of,
+    is_message,
+    opened_message,
+    output_of,
+    part_of,
+    read_message,
+    role_of,
+    tool_message,
+)
 from graphrag_eval_async.traces.plain import (
     MAX_DEPTH,
     as_json,
@@ -15,12 +24,13 @@ from graphrag_eval_async.traces.plain import (
     first,
     list_at,
     opened,
+    said,
     seconds_between,
     shown,
     text_of,
     whole_answer,
 )
-from graphrag_eval_async.traces.trace import Trace, to_response
+from graphrag_eval_async.traces.trace import Call, Trace, call_of, to_response
 
 if TYPE_CHECKING:
     from graphrag_eval_async.traces.trace import TraceOptions
@@ -28,8 +38,6 @@ if TYPE_CHECKING:
 _SILENT = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "program")
 """Kinds of items of OpenAI that are neither calls nor results nor messages."""
 
-_RESULTS = ("results", "outputs", "output", "result")
-_NOT_ARGUMENTS = {"id", "type", "status", "call_id", "error", *_RESULTS}
 _OF_MCP_RESULTS = {"isError", "is_error", "structuredContent", "structured_content"}
 
 
@@ -49,23 +57,19 @@ def convert(value: Any, name: str, options: TraceOptions) -> dict[str, Any]:
 
 def read(value: Any, trace: Trace) -> None:
     """Read a history of JSON values."""
-    history = opened(value)
-    if history.asked is not None:
-        trace.ask(history.asked)
-    objects = [item for item in history.items if isinstance(item, dict)]
+    items, keys = opened(value)
+    objects = [item for item in items if isinstance(item, dict)]
     if any(item.get("object") in ("trace", "trace.span") for item in objects):
         _read_spans(objects, trace)
     else:
         reader = _Reader(trace)
-        for item in history.items:
+        for item in items:
             if isinstance(item, dict):
                 reader.read(item)
             else:
                 trace.problem(f"a message that is no object: {text_of(item)}")
         reader.finish()
-    if history.said:
-        trace.answer = history.said
-    if history.keys:
+    if keys:
         answers = (whole_answer(value.get(key)) for key in ("response", "output", "completion"))
         for holder in (value, *answers, *list_at(value, "model_responses")):  # Those of a `RunState`.
             if isinstance(holder, dict) and "role" not in holder:
@@ -77,38 +81,35 @@ class _Reader:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.events = Events(trace, read)
-        self.listed: dict[Any, dict[str, Any]] = {}  # Calls of LlamaIndex, by id.
+        self.events = _Events(trace)
+        self.listed: dict[Any, Call] = {}  # Calls of LlamaIndex, by id.
         self.others: set[Any] = set()  # Ids of requests of MCP that call no tool.
 
     def read(self, item: dict[str, Any]) -> None:
         if isinstance(raw := item.get("raw_item"), dict):  # Of a `RunState`.
             item = raw
+        kind = item.get("type")
         if is_message(item):
             self._read_message(item)
         elif isinstance(item.get("event"), str):
             self.events.read(item)
-        elif "tool_output" in item:
-            self._read_output(item)
-        elif "tool_kwargs" in item:
-            self.trace.call(item.get("tool_name"), item["tool_kwargs"], item.get("tool_id"))
+        elif (part := part_of(item)) is not None:
+            self.trace.part(part)
+        elif kind is None and (isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)):
+            read(item, self.trace)  # A whole answer of an API.
         elif "jsonrpc" in item or self.trace.format == "mcp":
             self._read_rpc(item)
-        elif isinstance(kind := item.get("type"), str):
-            self._read_item(item, kind)
-        elif isinstance(item.get("output"), list) or isinstance(item.get("choices"), list):
-            read(item, self.trace)  # A whole answer of an API.
-        elif self.trace.format == "llamaindex":
+        elif "tool_kwargs" in item or "tool_output" in item or self.trace.format == "llamaindex":
             self._read_event(item)
-        else:
-            self.trace.problem("an item of the unknown kind none")
+        elif kind not in _SILENT:
+            self.trace.problem(f"an item of the unknown kind {text_of(kind) or 'none'}")
 
     def finish(self) -> None:
         """Add calls of LlamaIndex whose own events are missing."""
         trace, answer = self.trace, self.trace.answer
-        for key, call in self.listed.items():
-            if not trace.knows(key):
-                trace.call(call.get("tool_name"), call.get("tool_kwargs"), key)
+        for call in self.listed.values():
+            if not trace.knows(call.id):
+                trace.part(call)
                 trace.answer = answer
 
     def _read_message(self, item: dict[str, Any]) -> None:
@@ -116,118 +117,176 @@ class _Reader:
         if "parts" in item and not isinstance(item["parts"], list):
             trace.problem("a message without parts")
             return
-        trace.add(message_of(item, trace.problem))
+        read_message(item, trace)
         if "parts" in item:
             parts = [part for part in list_at(item, "parts") if isinstance(part, dict)]
             trace.times += [each.get("timestamp") for each in (item, *parts)]
         trace.use(first(item, "usage", "usage_metadata"))
 
-    # Items of OpenAI's Responses API
-
-    def _read_item(self, item: dict[str, Any], kind: str) -> None:
-        trace, key = self.trace, first(item, "call_id", "id")
-        if kind == "function_call":
-            trace.call(item.get("name"), item.get("arguments"), key)
-        elif kind == "custom_tool_call":
-            trace.call(item.get("name"), {"input": item.get("input")}, key)
-        elif kind == "mcp_call":
-            self._read_mcp_call(item)
-        elif kind.endswith("_call_output"):
-            failed = True if item.get("status") == "failed" else None
-            trace.result(Call.returned(None, item.get("call_id"), item.get("output"), failed))
-        elif kind.endswith("_call"):
-            self._read_hosted(item, kind, key)
-        elif kind not in _SILENT:
-            trace.problem(f"an item of the unknown kind {kind}")
-
-    def _read_mcp_call(self, item: dict[str, Any]) -> None:
-        call = self.trace.call(item.get("name"), item.get("arguments"), item.get("id"))
-        error, status, output = item.get("error"), item.get("status"), item.get("output")
-        if isinstance(error, dict):
-            error = error.get("content") or error.get("message") or error
-        if error is not None:
-            call.end(error, failed=True)
-        elif output is not None or status in ("completed", "failed", None):
-            call.end(output, failed=status == "failed")
-
-    def _read_hosted(self, item: dict[str, Any], kind: str, key: Any) -> None:
-        """A tool that the server runs, such as file search: call and result are one item."""
-        args = {
-            name: value for name, value in item.items() if name not in _NOT_ARGUMENTS and value is not None
-        }
-        call = self.trace.call(kind.removesuffix("_call"), args, key)
-        output, status = first(item, *_RESULTS), item.get("status")
-        # Calls of the user's own computer or shell have their results in items of their own.
-        if output is not None or "call_id" not in item or status == "failed":
-            error = item.get("error")
-            call.end(output if error is None else error, failed=status in ("failed", "incomplete"))
-
-    # Events of LlamaIndex, whose dumps do not name them
-
-    def _read_output(self, event: dict[str, Any]) -> None:
-        output = event["tool_output"]
-        output = output if isinstance(output, dict) else {"content": output}
-        text, raw = output.get("blocks") or output.get("content"), output.get("raw_output")
-        if isinstance(raw, dict | list) or text is None:  # The text has them as Python shows them.
-            text = raw
-        failed = output["is_error"] if isinstance(output.get("is_error"), bool) else None
-        result = Call.returned(event.get("tool_name"), event.get("tool_id"), text, failed)
-        self.trace.result(result, args=event.get("tool_kwargs") or {})
-
-    def _read_event(self, item: dict[str, Any]) -> None:
-        """What an agent is given, or puts out; its calls are listed, and have events of their own."""
+    def _read_event(self, event: dict[str, Any]) -> None:
+        """An event of LlamaIndex, whose dump does not name it; outputs of agents list their calls again."""
         trace = self.trace
-        if isinstance(response := item.get("response"), dict):
-            for call in list_at(item, "tool_calls"):
-                if isinstance(call, dict) and call.get("tool_id") is not None:
-                    self.listed.setdefault(id_of(call["tool_id"]), call)
-            message = message_of(response, trace.problem, "assistant")
-            if message.answers:
-                trace.answer = message.text
+        if "tool_kwargs" in event or "tool_output" in event:
+            call = call_of(event.get("tool_name"), event.get("tool_id"), event.get("tool_kwargs") or {})
+            if "tool_output" in event:
+                output = dict_at(event, "tool_output") or {"content": event["tool_output"]}
+                text, raw = output.get("blocks") or output.get("content"), output.get("raw_output")
+                # The text has objects as Python shows them.
+                text = raw if isinstance(raw, dict | list) or text is None else text
+                failed = output["is_error"] if isinstance(output.get("is_error"), bool) else None
+                trace.ended(call.end(text, failed))
+            else:
+                trace.part(call)
+        elif response := dict_at(event, "response"):
+            for each in list_at(event, "tool_calls"):
+                if isinstance(each, dict) and each.get("tool_id") is not None:
+                    call = call_of(each.get("tool_name"), each["tool_id"], each.get("tool_kwargs"))
+                    self.listed.setdefault(call.id, call)
+            told = Trace(trace.format)
+            read_message(response, told, "assistant")
+            trace.answer = told.answer or trace.answer
         elif trace.question is None:
-            for each in list_at(item, "input"):
-                if isinstance(each, dict) and (asked := message_of(each, trace.problem)).asks:
-                    trace.question = asked.text
-            if isinstance(text := item.get("user_msg"), str) and trace.question is None:
-                trace.ask(text)
-
-    # Messages of the Model Context Protocol
+            asked = Trace(trace.format)
+            for each in list_at(event, "input"):
+                if isinstance(each, dict):
+                    read_message(each, asked)
+            text = event.get("user_msg")
+            trace.question = text if isinstance(text, str) and asked.question is None else asked.question
 
     def _read_rpc(self, message: dict[str, Any]) -> None:
-        trace = self.trace
+        """A message of the Model Context Protocol."""
+        trace, method, params = self.trace, message.get("method"), dict_at(message, "params")
         trace.found |= "jsonrpc" in message
-        key, method = id_of(message.get("id")), message.get("method")
-        if method == "tools/call":
-            params = dict_at(message, "params")
-            trace.call(params.get("name"), params.get("arguments"), key)
-        elif method is not None:
-            self.others.add(key)
-        elif key is None or key not in self.others or (trace.waiting(key) and _is_of_a_tool(message)):
-            self._read_answer(message, key)
-
-    def _read_answer(self, message: dict[str, Any], key: Any) -> None:
+        call = call_of(params.get("name"), message.get("id"), params.get("arguments"))
         error, result = message.get("error"), message.get("result")
-        if error is not None:
-            text = error.get("message") if isinstance(error, dict) else error
-            found = Call.returned(None, key, text if text is not None else error, True)
-        elif isinstance(result, dict):
-            content = result.get("content") or first(result, "structuredContent", "structured_content")
-            failed = first(result, "isError", "is_error")
-            found = Call.returned(None, key, content, None if failed is None else bool(failed))
-        elif "result" in message:
-            found = Call.returned(None, key, result)
-        else:
-            self.trace.problem("a message that is neither a request nor an answer")
-            return
-        self.trace.result(found)
+        if method == "tools/call":
+            trace.part(call)
+        elif method is not None:
+            self.others.add(call.id)
+        elif error is None and "result" not in message:
+            trace.problem("a message that is neither a request nor an answer")
+        elif (
+            call.id is None
+            or call.id not in self.others
+            or (trace.waiting(call.id) and _is_of_a_tool(result))
+        ):
+            found, failed = result, True if error is not None else None
+            if error is not None:
+                found = first(error, "message") or error if isinstance(error, dict) else error
+            elif isinstance(result, dict):
+                found = result.get("content") or first(result, "structuredContent", "structured_content")
+                mark = first(result, "isError", "is_error")
+                failed = None if mark is None else bool(mark)
+            trace.part(call.end(found, failed))
 
 
-def _is_of_a_tool(answer: dict[str, Any]) -> bool:
-    """Whether an answer can be that of a tool: servers ask clients, too, and both count from 0."""
-    result = answer.get("result")
+def _is_of_a_tool(result: Any) -> bool:
+    """Whether a result can be that of a tool: servers ask clients, too, and both count from 0."""
     if not isinstance(result, dict):
         return True
-    return isinstance(result.get("content"), list) or bool(_OF_MCP_RESULTS & result.keys())
+    return isinstance(result.get("content"), list) or not _OF_MCP_RESULTS.isdisjoint(result)
+
+
+class _Events:
+    """Reads events of LangChain: a call is what a model asked for, or a tool that something else started."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
+        self._started: dict[str, Call] = {}  # By run, calls that no model asked for.
+        self._runs: set[str] = set()
+        self._root: Any = None  # The run that everything is a part of, as long as it lasts.
+
+    def read(self, event: dict[str, Any]) -> None:
+        kind, data, run = event["event"], dict_at(event, "data"), event.get("run_id")
+        is_root = not event.get("parent_ids")
+        if is_root and self._root not in (None, run) and kind.startswith(("on_chat_model_", "on_tool_")):
+            raise TraceError(
+                'events of astream_events with version="v1", which are read only in part; use version="v2"'
+            )
+        if kind == "on_chain_start" and is_root:
+            self._root = run
+            self._read_input(data.get("input"))
+        elif kind == "on_chain_end" and is_root:
+            self._root = None
+            self._read_output(data.get("output"))
+        elif kind == "on_chat_model_end" and isinstance(data.get("output"), dict):
+            answer, count = opened_message(data["output"]), len(self._trace.calls)
+            read_message(answer, self._trace, "assistant")
+            self._trace.use(answer.get("usage_metadata"))
+            self._asked.update(call.name for call in self._trace.calls[count:])
+        elif kind == "on_retriever_end":
+            given, output = data.get("input"), data.get("output")
+            query = given.get("query") if isinstance(given, dict) else given
+            output = output.get("documents", output) if isinstance(output, dict) else output
+            self._trace.call("retrieval", {"query": query}, run).end(documents_of(output))
+        elif kind == "on_tool_start":
+            self._start(event, data, str(run))
+        elif kind in ("on_tool_end", "on_tool_error"):
+            self._end(event, data, failed=True if kind == "on_tool_error" else None)
+
+    def _read_input(self, given: Any) -> None:
+        asked = Trace(self._trace.format)
+        if isinstance(given, dict):
+            for item in opened(given)[0]:
+                if isinstance(item, dict) and role_of(message := opened_message(item)) == "user":
+                    read_message(message, asked)
+            given = given.get("input", given.get("question"))
+        text = given if isinstance(given, str) else asked.question
+        if text is not None:
+            self._trace.ask(text)
+            self._asked.clear()
+
+    def _read_output(self, given: Any) -> None:
+        """The final state, which may have calls and results whose events are missing."""
+        trace = self._trace
+        if not isinstance(given, dict) or not isinstance(given.get("messages"), list):
+            text = said(given.get("output") if isinstance(given, dict) else given)
+            trace.answer = trace.answer or text or None
+            return
+        state = Trace(trace.format, trace.turn)
+        read(given["messages"], state)
+        known = {call.id: call for call in trace.calls}
+        for call in state.finished():
+            mine = known.get(call.id)
+            if mine is None:
+                trace.calls.append(call)
+            elif call.ended and not mine.ended:
+                mine.end(call.output, call.failed)
+        for text, count in state.problems.items():
+            trace.problems[text] = max(trace.problems[text], count)
+        trace.question = trace.question or state.question
+        trace.answer = state.answer or trace.answer
+
+    def _start(self, event: dict[str, Any], data: dict[str, Any], run: str) -> None:
+        name = call_of(event.get("name"), None).name
+        if event.get("run_id") is not None and run in self._runs:
+            self._trace.problem(f"{run}: started more than once; the first counts")
+            return
+        self._runs.add(run)
+        if self._asked[name] > 0:
+            self._asked[name] -= 1
+        else:
+            self._started[run] = self._trace.call(name, data.get("input"), event.get("run_id"))
+
+    def _end(self, event: dict[str, Any], data: dict[str, Any], *, failed: bool | None) -> None:
+        trace, name, output = self._trace, call_of(event.get("name"), None).name, data.get("output")
+        message = tool_message(output) or {}
+        key = call_of(None, first(message, "tool_call_id") or data.get("tool_call_id")).id
+        if failed:
+            error = data.get("error")
+            output = error.get("message", error) if isinstance(error, dict) else error
+        elif "content" in message:
+            output = output_of(message)
+            failed = message["status"] == "error" if isinstance(message.get("status"), str) else None
+        call = self._started.pop(str(event.get("run_id")), None)
+        if call is not None:
+            trace.identify(call, key)
+            call.end(output, failed)
+            return
+        if key is None and trace.waiting(None, name) is None:
+            key = call_of(None, event.get("run_id")).id
+        trace.ended(call_of(name, key, data.get("input") or {}).end(output, failed))
 
 
 def _read_spans(objects: list[dict[str, Any]], trace: Trace) -> None:
@@ -259,7 +318,7 @@ def _read_span(span: dict[str, Any], trace: Trace) -> None:
     elif kind == "function":
         call = trace.call(data.get("name"), data.get("input"), span.get("id"))
         if span.get("ended_at") is not None or data.get("output") is not None:
-            call.end(data.get("output") or error, failed=error is not None)
+            call.end(data.get("output") or error, error is not None)
     elif kind in ("response", "generation"):
         trace.use(data.get("usage"))
         # The question and the answer; the calls are spans of their own.

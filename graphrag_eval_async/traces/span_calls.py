@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.traces.messages import Call, output_of, tool_message
+from graphrag_eval_async.traces.messages import output_of, tool_message
 from graphrag_eval_async.traces.plain import json_of, structure, text_of
 from graphrag_eval_async.traces.span_messages import indexed
 from graphrag_eval_async.traces.spans import above, text_or_none
-from graphrag_eval_async.traces.trace import Trace
+from graphrag_eval_async.traces.trace import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from graphrag_eval_async.traces.messages import Message, Problem
     from graphrag_eval_async.traces.spans import Span
+    from graphrag_eval_async.traces.trace import Trace
+
+    Problem = Callable[[str], None]
 
 CALLS = ("tool", "retrieval", "rerank")
 """Kinds of spans that are calls."""
@@ -63,6 +66,12 @@ def key_of(args: Any) -> str:
     return json_of(dict(sorted(args.items())) if isinstance(args, dict) else args) if args else ""
 
 
+def _keys(call: SpanCall, *, has_id: bool) -> list[Hashable]:
+    """What a call is found by, best first, if that of its span has an id or not."""
+    args = key_of(call.args)
+    return [(call.id, call.name, args), (call.id,), (has_id, call.name, args), (has_id, call.name)]
+
+
 class TraceCalls:
     """Collects the calls of one trace."""
 
@@ -73,18 +82,15 @@ class TraceCalls:
         self._histories: list[list[SpanCall]] = []
         self._count = 0
 
-    def add_history(self, messages: list[Message], time: float) -> None:
+    def add_history(self, history: Trace, time: float) -> None:
         """Add what a history tells.
 
         A call is the same as one of another history if id, name and arguments are, and if both are the first
         such call of their histories, or both the second, and so on.
         """
-        history = Trace("otlp", "all")
-        for message in messages:
-            history.add(message)
         seen: Counter[Hashable] = Counter()
         told = []
-        for each in (*history.calls, *history.repeated, *history.take_early()):
+        for each in (*history.calls, *history.repeated, *chain.from_iterable(history.early.values())):
             self._count += 1
             call = SpanCall(each.name, text_or_none(each.id) or None, each.args, each.output, each.failed)
             call.ended, call.is_new = each.ended, each.is_new
@@ -107,22 +113,14 @@ class TraceCalls:
         """
         free: defaultdict[Hashable, deque[SpanCall]] = defaultdict(deque)
         for known in sorted(self._known.values(), key=lambda call: call.is_old):
-            if known.args is not None:
-                args = key_of(known.args)
-                has_id = known.id is not None
-                keys = (
-                    [(known.id, known.name, args), (known.id,)]
-                    if has_id
-                    else [(True, known.name, args), (True, known.name)]
-                )
-                for key in (*keys, (False, known.name, args), (False, known.name)):
-                    free[key].append(known)
+            keys = _keys(known, has_id=False)
+            keys = keys if known.id is not None else [*keys[2:], *_keys(known, has_id=True)[2:]]
+            for key in keys if known.args is not None else ():
+                free[key].append(known)
         for way in range(4):
             left = []
             for call in calls:
-                args, has_id = key_of(call.args), call.id is not None
-                ids = (call.id, call.name, args), (call.id,)
-                queue = free.get((*ids, (has_id, call.name, args), (has_id, call.name))[way])
+                queue = free.get(_keys(call, has_id=call.id is not None)[way])
                 while queue and queue[0].span is not None:
                     queue.popleft()
                 if queue:
@@ -157,7 +155,7 @@ class TraceCalls:
                 self._problem(f"{result.label}: a result without a call")
                 calls.append(result)
             elif waiting[result.id]:
-                waiting[result.id].popleft().take(result)
+                waiting[result.id].popleft().end(result.output, result.failed)
                 told_results.add((result.id, text_of(result.output)))
             elif (result.id, text_of(result.output)) not in told_results:
                 self._problem(f"{result.id}: more than one result; the first counts")

@@ -1,15 +1,14 @@
-"""The messages that spans of models and agents carry, of whichever convention."""
+"""The histories that spans of models and agents carry, of whichever convention."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.traces.messages import Message, Problem, message_of, opened_message, role_of
+from graphrag_eval_async.traces.messages import opened_message, read_message, role_of
 from graphrag_eval_async.traces.plain import dict_at, json_of, structure
+from graphrag_eval_async.traces.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from graphrag_eval_async.traces.spans import Span
 
 _GIVEN_AND_MADE = (
@@ -29,82 +28,72 @@ _EVENTS = {
     "gen_ai.choice": "assistant",
 }
 
+Messages = list[tuple[str, str, Any]]  # Where they are, the role that they have by default, and the messages.
 
-def histories_of(span: Span, problem: Problem) -> Iterator[list[Message]]:
-    """The histories that a span carries, each from its first message to the last."""
+
+def histories_of(span: Span) -> list[Trace]:
+    """The histories that a span carries."""
     attributes = span.attributes
-    yield _history(attributes, problem)
+    told: list[Messages] = [_given_and_made(attributes)]
     for key in _HISTORIES:
-        if (value := structure(attributes.get(key))) is not None and (key != "events" or _are_events(value)):
-            yield [_message(each, "", problem) for each in _list(value, key, problem)]
-    yield [
-        _message(each, role if role == "assistant" else "", problem, is_new=role == "assistant")
-        for role, _, prefixes in _GIVEN_AND_MADE
-        for prefix in prefixes
-        for each in indexed(attributes, prefix)
-    ]
-    told = []
+        value = structure(attributes.get(key))
+        listed = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+        if value is not None and (key != "events" or any("event.name" in each for each in listed)):
+            told.append([(key, "", value)])
+    flat = [(prefix, role) for role, _, prefixes in _GIVEN_AND_MADE for prefix in prefixes]
+    told.append([(prefix, role, found) for prefix, role in flat if (found := indexed(attributes, prefix))])
+    events: Messages = []
     for name, about in span.events:
         if name in _EVENTS:
             body = structure(about.get("gen_ai.event.content"))
-            body = body if isinstance(body, dict) else about
-            told.append(_message({"event.name": name, **body}, "", problem))
+            events.append((name, "", {"event.name": name, **(body if isinstance(body, dict) else about)}))
         else:
-            told += _history(about, problem)
-    yield told
+            events += _given_and_made(about)
+    return [_read(messages) for messages in (*told, events) if messages]
 
 
-def _history(attributes: dict[str, Any], problem: Problem) -> list[Message]:
-    return [
-        _message(each, role, problem, is_new=role == "assistant")
-        for role, keys, _ in _GIVEN_AND_MADE
-        for key in keys
-        if (value := attributes.get(key)) is not None
-        for each in _list(structure(value), key, problem)
-    ]
+def _given_and_made(attributes: dict[str, Any]) -> Messages:
+    found = [(key, role, attributes.get(key)) for role, keys, _ in _GIVEN_AND_MADE for key in keys]
+    return [(key, role, structure(value)) for key, role, value in found if value is not None]
 
 
-def _are_events(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(each, dict) and "event.name" in each for each in value)
+def _read(messages: Messages) -> Trace:
+    history = Trace("otlp", "all")
+    for key, role, value in messages:
+        if isinstance(value, dict):
+            value = value["messages"] if isinstance(value.get("messages"), list) else [value]
+        if not isinstance(value, list):
+            history.problem(f"{key}: no list of messages, perhaps cut: {json_of(value)}")
+            continue
+        for each in value:
+            if isinstance(each, dict):
+                _read_message(each, role, history)
+            else:
+                history.problem(f"a message that is no object: {json_of(each)}")
+    return history
 
 
-def _list(value: Any, key: str, problem: Problem) -> list[Any]:
-    if isinstance(value, dict):
-        return value["messages"] if isinstance(value.get("messages"), list) else [value]
-    if not isinstance(value, list):
-        problem(f"{key}: no list of messages, perhaps cut: {json_of(value)}")
-        return []
-    return value
-
-
-def _message(value: Any, role: str, problem: Problem, *, is_new: bool = False) -> Message:
+def _read_message(value: dict[str, Any], role: str, history: Trace) -> None:
     """One message, whose lists and objects may be JSON text."""
-    if not isinstance(value, dict):
-        problem(f"a message that is no object: {json_of(value)}")
-        return Message(role)
-    event = value.get("event.name")
-    if isinstance(event, str):
-        role = _EVENTS.get(event, role)
-    if "message" in value:  # Of a choice, or of OpenInference.
-        inner = structure(value["message"])
-        value = opened_message({**value, "message": inner})
+    event, is_new = value.get("event.name"), role == "assistant"
+    if not isinstance(value.get("parts"), list):
+        if isinstance(event, str):
+            role, is_new = _EVENTS.get(event, role), event == "gen_ai.choice"
+        inner = structure(value.get("message"))  # Of a choice, or of OpenInference.
         value = {"content": inner, **value} if isinstance(inner, str) else value
-    value = {**value, **{key: structure(value[key]) for key in _STRUCTURES & value.keys()}}
-    if isinstance(content := structure(value.get("content")), list) and role_of(value, role) != "tool":
-        value["content"] = content
-    if "contents" in value and "content" not in value:  # Of OpenInference.
-        blocks = [dict_at(each, "message_content") for each in value["contents"] if isinstance(each, dict)]
-        value["content"] = [{"type": "text", **block} for block in blocks]
-    if event == "gen_ai.tool.message" and "tool_call_id" not in value:
-        value["tool_call_id"] = value.get("id")
-    if (name := value.get("function_call_name")) is not None:
-        value["function_call"] = {"name": name, "arguments": value.get("function_call_arguments_json")}
-    message = message_of(value, problem, role)
-    message.is_new = is_new or event == "gen_ai.choice"
-    return message
-
-
-_STRUCTURES = {"parts", "tool_calls", "function_call"}
+        value = {**(inner if isinstance(inner, dict) else value)}
+        for key in {"parts", "tool_calls", "function_call", "content"} & value.keys():
+            if key != "content" or role_of(value, role) != "tool":
+                found = structure(value[key])
+                value[key] = found if key != "content" or isinstance(found, list) else value[key]
+        if "content" not in value and isinstance(blocks := value.get("contents"), list):
+            texts = [dict_at(each, "message_content") for each in blocks if isinstance(each, dict)]
+            value["content"] = [{"type": "text", **text} for text in texts]
+        if event == "gen_ai.tool.message":
+            value.setdefault("tool_call_id", value.get("id"))
+        if (name := value.get("function_call_name")) is not None:
+            value["function_call"] = {"name": name, "arguments": value.get("function_call_arguments_json")}
+    read_message(opened_message(value), history, role, is_new=is_new)
 
 
 def indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.traces.plain import MAX_ATTRIBUTE_DEPTH, as_json, dict_at, first, json_of
+from graphrag_eval_async.traces.plain import MAX_ATTRIBUTE_DEPTH, first, json_of
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
 MAX_LEVELS = 1000
 """How many levels a span is searched for those above it; this also ends circles."""
 
-_INTEGER = re.compile(r"-?[0-9]{1,19}")
-_ERROR = (2, "2", "STATUS_CODE_ERROR")
-_BYTES_PER_VALUE, _BYTES_PER_SPAN = 60, 800
-_OPERATIONS = {
+MAX_ID = 128
+"""How many characters of an id count."""
+
+_BYTES_PER_SPAN = 1000
+_KINDS = {
+    "TOOL": "tool",
+    "RETRIEVER": "retrieval",
+    "RERANKER": "rerank",
+    "LLM": "model",
     "execute_tool": "tool",
     "retrieval": "retrieval",
     "chat": "model",
     "text_completion": "model",
     "generate_content": "model",
 }
-_OPENINFERENCE = {"TOOL": "tool", "RETRIEVER": "retrieval", "RERANKER": "rerank", "LLM": "model"}
 _PREFIXES = ("gen_ai.", "openinference.", "llm.", "retrieval.", "pydantic_ai.")
 
 
@@ -37,12 +40,12 @@ class Span:
 
     Attributes:
         trace_id: empty if the span has none.
-        parent_id: None for a root.
         kind: "tool", "retrieval", "rerank", "model" or "other"; None if no agent wrote it.
-        is_error: whether its status is an error, or it has an `error.type`.
-        failed: whether it is an error, or an exception is among its events.
+        failed: whether its status is an error, it has an `error.type`, or an exception is among its events.
+        message: of its status.
         resource: the attributes of what wrote the span.
-        problems: what is wrong with it.
+        is_cut: whether it has not all of its attributes: there were too many.
+        size: about how many bytes of memory it takes.
     """
 
     trace_id: str
@@ -55,15 +58,20 @@ class Span:
     attributes: dict[str, Any] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     is_error: bool = False
-    failed: bool = False
     message: str | None = None
     resource: dict[str, Any] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    is_cut: bool = False
+    size: int = _BYTES_PER_SPAN
 
     @property
     def is_root(self) -> bool:
         """Whether it has no parent."""
         return self.parent_id is None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is an error, or an exception is among its events."""
+        return self.is_error or any(name == "exception" for name, _ in self.events)
 
     def first(self, *keys: str) -> Any:
         """The value of the first of some attributes that is there; None if none is."""
@@ -73,23 +81,19 @@ class Span:
         """As `first`, for an attribute that is a name or an id; None if it is empty."""
         return text_or_none(first(self.attributes, *keys)) or None
 
-    def same_as(self, other: Span) -> bool:
-        """Whether it is the same span, sent again."""
-        keys = ("parent_id", "name", "start", "end", "attributes", "events", "failed")
-        return all(getattr(self, key) == getattr(other, key) for key in keys)
-
     def why(self) -> str | None:
         """Why it failed: the message of its exception or status, or else the type of the error."""
-        for name, attributes in self.events:
-            text = attributes.get("exception.message") if name == "exception" else None
-            if isinstance(text, str) and text:
-                return text
-        return self.message or self.text("error.type")
+        told = (
+            attributes.get("exception.message") for name, attributes in self.events if name == "exception"
+        )
+        text = next((text for text in told if isinstance(text, str) and text), None)
+        return text or self.message or self.text("error.type")
 
 
 def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
     """The spans of one line; `skipped` counts what is none."""
-    if isinstance(line, str | bytes | bytearray | memoryview):
+    size = len(line) if isinstance(line, str | bytes | bytearray | memoryview) else 0
+    if size or isinstance(line, str | bytes):
         if not (line if isinstance(line, str) else bytes(line)).strip():
             return []
         try:
@@ -97,51 +101,26 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
         except (orjson.JSONDecodeError, UnicodeEncodeError):
             skipped["lines that are not JSON"] += 1
             return []
-    return list(_spans_in(line, skipped))
-
-
-def _spans_in(value: Any, skipped: Counter[str]) -> Iterator[Span]:
-    if not isinstance(value, dict):
-        skipped["lines that are no objects"] += 1
-        return
-    resources = first(value, "resourceSpans", "resource_spans")
-    if resources is None:
-        kind = next((key for key in value if key in {"resourceLogs", "resourceMetrics"}), None)
-        skipped[f"lines of {kind}" if kind else "lines without resourceSpans"] += 1
-        return
-    for resource in _objects(resources, "resourceSpans", skipped):
-        attributes = _attributes(dict_at(resource, "resource").get("attributes"), [])
-        scopes = first(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")
-        for scope in _objects(scopes, "scopeSpans", skipped):
-            for span in _objects(scope.get("spans"), "spans", skipped):
-                yield _span(span, attributes)
-
-
-def _objects(values: Any, where: str, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    if values is not None and not isinstance(values, list):
-        skipped[f"{where}: no list"] += 1
-        return
-    for value in values or ():
-        if isinstance(value, dict):
-            yield value
-        else:
-            skipped[f"{where}: no object"] += 1
+    if not isinstance(line, dict) or first(line, "resourceSpans", "resource_spans") is None:
+        kinds = [key for key in ("resourceLogs", "resourceMetrics") if isinstance(line, dict) and key in line]
+        skipped[f"lines of {kinds[0]}" if kinds else "lines without resourceSpans"] += 1
+        return []
+    found = []
+    try:
+        for resource in first(line, "resourceSpans", "resource_spans"):
+            attributes = _attributes((resource.get("resource") or {}).get("attributes") or ())
+            for scope in first(resource, "scopeSpans", "scope_spans") or ():
+                found += [_span(span, attributes) for span in scope.get("spans") or ()]
+    except (AttributeError, KeyError, TypeError, ValueError):  # Whatever is of another type.
+        skipped["lines with spans that are not OTLP"] += 1
+    for span in found:
+        span.size += 2 * size // len(found)
+    return found
 
 
 def _span(value: dict[str, Any], resource: dict[str, Any]) -> Span:
-    problems: list[str] = []
-    attributes = _attributes(value.get("attributes"), problems)
-    status = dict_at(value, "status")
-    events = []
-    for event in _list(value.get("events"), "events", problems):
-        if isinstance(event, dict):
-            name = text_or_none(event.get("name")) or ""
-            events.append((name, _attributes(event.get("attributes"), problems)))
-        else:
-            problems.append(f"an event that is no object: {json_of(event)}")
-    if first(value, "droppedAttributesCount", "dropped_attributes_count") not in (None, 0, "0"):
-        problems.append("a span without some of its attributes: there were too many")
-    is_error = status.get("code") in _ERROR or attributes.get("error.type") not in (None, "")
+    attributes = _attributes(value.get("attributes") or ())
+    status = value.get("status") or {}
     return Span(
         trace_id=_id(first(value, "traceId", "trace_id")) or "",
         span_id=_id(first(value, "spanId", "span_id")),
@@ -151,74 +130,55 @@ def _span(value: dict[str, Any], resource: dict[str, Any]) -> Span:
         end=_nanoseconds(first(value, "endTimeUnixNano", "end_time_unix_nano")),
         kind=_kind_of(attributes),
         attributes=attributes,
-        events=events,
-        is_error=is_error,
-        failed=is_error or any(name == "exception" for name, _ in events),
+        events=[
+            (str(event.get("name")), _attributes(event.get("attributes") or ()))
+            for event in value.get("events") or ()
+        ],
+        is_error=status.get("code") in (2, "2", "STATUS_CODE_ERROR") or bool(attributes.get("error.type")),
         message=text_or_none(status.get("message")) or None,
         resource=resource,
-        problems=problems,
+        is_cut=int(first(value, "droppedAttributesCount", "dropped_attributes_count") or 0) > 0,
     )
+
+
+def _attributes(pairs: Iterable[dict[str, Any]], depth: int = MAX_ATTRIBUTE_DEPTH) -> dict[str, Any]:
+    return {str(pair["key"]): _plain(pair.get("value"), depth) for pair in pairs}
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """What an `AnyValue` holds."""
+    if not value:
+        return None
+    [(kind, inner)] = value.items()
+    kind = kind.replace("_v", "V")
+    if depth <= 0:
+        return json_of(value)
+    if kind == "arrayValue":
+        return [_plain(each, depth - 1) for each in inner.get("values") or ()]
+    if kind == "kvlistValue":
+        return _attributes(inner.get("values") or (), depth - 1)
+    if kind == "intValue":
+        return int(inner) if -(2**63) <= int(inner) < 2**63 else str(inner)
+    return json_of(inner) if isinstance(inner, dict | list) else inner
+
+
+def _id(value: Any) -> str | None:
+    """Ids in hexadecimal digits are the same in upper and lower case; an empty one is none."""
+    return (value or "").lower()[:MAX_ID] or None
+
+
+def _nanoseconds(value: Any) -> int | None:
+    return number if 0 < (number := int(value or 0)) < 2**64 else None
 
 
 def _kind_of(attributes: dict[str, Any]) -> str | None:
     kind = str(attributes.get("openinference.span.kind")).upper()
     operation = attributes.get("gen_ai.operation.name")
-    if found := _OPENINFERENCE.get(kind) or _OPERATIONS.get(str(operation)):
+    if found := _KINDS.get(kind) or _KINDS.get(str(operation)):
         return found
     if operation is None and "gen_ai.tool.name" in attributes and "gen_ai.tool.call.id" in attributes:
         return "tool"  # As Pydantic AI writes it.
     return "other" if any(key.startswith(_PREFIXES) for key in attributes) else None
-
-
-def _list(found: Any, what: str, problems: list[str]) -> list[Any]:
-    if found is not None and not isinstance(found, list):
-        problems.append(f"{what} that are no list: {json_of(found)}")
-    return found if isinstance(found, list) else []
-
-
-def _attributes(values: Any, problems: list[str], depth: int = MAX_ATTRIBUTE_DEPTH) -> dict[str, Any]:
-    """Pairs of keys and values as a dict; a dict is one already."""
-    if isinstance(values, dict):
-        return {str(key): as_json(value, depth) for key, value in values.items()}
-    found: dict[str, Any] = {}
-    for pair in _list(values, "attributes", problems):
-        if not isinstance(pair, dict) or not isinstance(key := pair.get("key"), str):
-            problems.append(f"an attribute without a key: {json_of(pair)}")
-        elif key in found:
-            problems.append(f"an attribute that is there twice, {key}: {json_of(pair.get('value'))}")
-        else:
-            found[key] = _value(pair.get("value"), problems, depth)
-    return found
-
-
-def _value(value: Any, problems: list[str], depth: int) -> Any:
-    """What an `AnyValue` holds; JSON that is none of its kinds is kept as it is."""
-    if not isinstance(value, dict) or len(value) != 1:
-        return as_json(value, depth) if value != {} else None
-    if depth <= 0:
-        return json_of(value)
-    [(kind, inner)] = value.items()
-    if isinstance(inner, str):
-        is_integer = kind in ("intValue", "int_value") and _INTEGER.fullmatch(inner)
-        return int(inner) if is_integer and -(2**63) <= int(inner) < 2**63 else inner
-    values = inner.get("values", []) if isinstance(inner, dict) else inner
-    if kind in ("arrayValue", "array_value") and isinstance(values, list):
-        return [_value(each, problems, depth - 1) for each in values]
-    if kind in ("kvlistValue", "kvlist_value") and isinstance(values, list):
-        return _attributes(values, problems, depth - 1)
-    return as_json(inner if str(kind).endswith(("Value", "_value")) else value, depth)
-
-
-def _id(value: Any) -> str | None:
-    """Ids in hexadecimal digits are the same in upper and lower case; an empty one is none."""
-    return (text_or_none(value) or "").lower() or None
-
-
-def _nanoseconds(value: Any) -> int | None:
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
-        value = int(value)
-    is_time = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 2**64
-    return int(value) if is_time else None
 
 
 def text_or_none(value: Any) -> str | None:
@@ -226,35 +186,10 @@ def text_or_none(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json_of(value)
 
 
-def size_of(span: Span) -> int:
-    """About how many bytes of memory a span takes, without those of its resource."""
-    inner = [attributes for _, attributes in span.events]
-    return _BYTES_PER_SPAN + size_of_value([span.attributes, inner, span.name, span.message, span.problems])
-
-
-def size_of_value(value: Any) -> int:
-    """About how many bytes of memory a JSON value takes."""
-    total, stack = 0, [value]
-    while stack:
-        value = stack.pop()
-        total += _BYTES_PER_VALUE
-        if isinstance(value, str):
-            total += len(value)
-        elif isinstance(value, list):
-            stack += value
-        elif isinstance(value, dict):
-            stack += value
-            stack += value.values()
-    return total
-
-
 def parents_of(spans: Sequence[Span]) -> dict[Span, Span]:
     """The parent of each span whose parent is there."""
-    known: dict[tuple[str, str | None], Span] = {}
-    for span in spans:
-        known.setdefault((span.trace_id, span.span_id), span)
-    children = [span for span in spans if span.parent_id is not None]
-    found = [(span, known.get((span.trace_id, span.parent_id))) for span in children]
+    known = {(span.trace_id, span.span_id): span for span in reversed(spans)}
+    found = [(span, known.get((span.trace_id, span.parent_id))) for span in spans if not span.is_root]
     return {span: parent for span, parent in found if parent is not None and parent is not span}
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 import orjson
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.aliases import UNNAMED
 from graphrag_eval_async.records.decoding import nests_deeper
-from graphrag_eval_async.traces.messages import ROLES, Call, id_of, name_of
 from graphrag_eval_async.traces.plain import MAX_DEPTH, first, text_of
-from graphrag_eval_async.traces.questions import QuestionTexts as QuestionTexts
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
-    from graphrag_eval_async.traces.messages import Message
 
 FAILURES = (
     "Error:",  # Common, and how LangGraph begins: "Error: ... Please fix your mistakes."
@@ -33,9 +32,6 @@ ANSWERED = "Final result processed."
 
 MAX_PROBLEMS, MAX_CHARACTERS = 20, 200
 """How many problems a response lists, and how long the text of one is."""
-
-_OPENAI = ("openai", "responses", "agents")
-"""Formats in which results of tools have no images."""
 
 Failed = Callable[[str, str], bool] | Sequence[str]
 
@@ -61,6 +57,46 @@ class TraceOptions(TypedDict, total=False):
 
 
 @dataclass(slots=True, eq=False)
+class Call:
+    """One call of a tool, its result, or both.
+
+    Attributes:
+        id: text or an integer, which are different ids, as in JSON-RPC; None if it has none.
+        args: JSON, or text that is no JSON object; None of a result alone.
+        output: text, or of a span any JSON; None as long as there is none.
+        failed: None if the trace does not say.
+        ended: whether its result is there.
+        turn: number of the user's message that it follows.
+        is_new: whether the span that tells of it is about its making, rather than passes it on.
+    """
+
+    name: str | None
+    id: str | int | None = None
+    args: Any = None
+    output: Any = None
+    failed: bool | None = None
+    ended: bool = False
+    turn: int = 0
+    is_new: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name and id, for a problem."""
+        return " ".join(str(each) for each in (self.name, self.id) if each not in (None, "")) or "a call"
+
+    def end(self, output: Any, failed: bool | None = None) -> Self:
+        """Give it its result."""
+        self.output, self.failed, self.ended = text_of(output), failed, True
+        return self
+
+
+def call_of(name: Any, id: Any, args: Any = None) -> Call:  # noqa: A002  (as formats name it)
+    """A call whose name and id may be of any type."""
+    name = name if isinstance(name, str) or name is None else str(name)
+    return Call(name, id if type(id) in (str, int) or id is None else str(id), args)
+
+
+@dataclass(slots=True, eq=False)
 class Trace:
     """Collects what is read, in the order of the trace.
 
@@ -74,6 +110,7 @@ class Trace:
         found: whether the history is of a known format, even if nothing else was read.
         turns: how often the user spoke.
         repeated: results of calls that have one.
+        early: results that came before their calls, by id.
     """
 
     format: str
@@ -90,28 +127,12 @@ class Trace:
     problems: Counter[str] = field(default_factory=Counter)
     turns: int = 0
     repeated: list[Call] = field(default_factory=list)
+    early: dict[Hashable, deque[Call]] = field(default_factory=dict)
     _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)
-    _early: dict[Hashable, deque[Call]] = field(default_factory=dict)  # Results before their calls.
 
     def problem(self, text: str) -> None:
         """Note what is wrong with the trace, once more if it is so again."""
         self.problems[text[:MAX_CHARACTERS]] += 1
-
-    def add(self, message: Message) -> None:
-        """Add what a message says, calls and returns."""
-        shows = message.shows and self.format in _OPENAI and self.answer is None
-        for part in message.parts:
-            if part.ended:
-                self.result(part)
-            else:
-                self.call(part.name, part.args, part.id).is_new = message.is_new
-        # Right after a result, an image shows what was returned.
-        if message.asks and not (shows and self.calls and self.calls[-1].ended):
-            self.ask(message.text)
-        elif message.answers:
-            self.answer = message.text
-        elif message.role not in ROLES:
-            self.problem(f"a message of the unknown role {message.role or 'none'}")
 
     def ask(self, text: str) -> None:
         """The user says something, which begins a turn."""
@@ -126,9 +147,31 @@ class Trace:
                 self.calls = []
                 self._waiting.clear()
 
+    def part(self, part: Call) -> None:
+        """A call, or a result: of the first call without one that has its id or, without an id, its name."""
+        if part.args is not None or not part.ended:
+            call = self.call(part.name, part.args, part.id)
+            call.is_new = part.is_new
+            if part.ended:
+                call.end(part.output, part.failed)
+        elif (waiting := self.waiting(part.id, part.name)) is not None:
+            waiting.end(part.output, part.failed)
+        elif self.knows(part.id):
+            self.repeated.append(part)
+        else:
+            part.turn = self.turns
+            self.early.setdefault(part.id, deque()).append(part)
+
+    def ended(self, call: Call) -> None:
+        """A call with its result, which may be there already without one."""
+        if self.knows(call.id) or self.waiting(call.id, call.name) is not None:
+            call.args = None
+        self.part(call)
+
     def call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
         """The agent calls a tool; `args` that are text are JSON, if they can be."""
-        call = Call(name_of(name), id_of(id), turn=self.turns)
+        call = call_of(name, id)
+        call.turn = self.turns
         if call.name is None:
             self.problem("a call without a name")
         if isinstance(args, str) and args.strip():
@@ -147,8 +190,9 @@ class Trace:
         for key in (None, ("name", call.name)):
             self._waiting.setdefault(key, deque()).append(call)
         self.identify(call, call.id)
-        if call.id is not None and (early := self._early.get(call.id)):
-            call.take(early.popleft())
+        if call.id is not None and (early := self.early.get(call.id)):
+            result = early.popleft()
+            call.end(result.output, result.failed)
         return call
 
     def identify(self, call: Call, id: str | int | None) -> None:  # noqa: A002
@@ -168,34 +212,15 @@ class Trace:
         """Whether a call has this id, also if it has ended."""
         return id is not None and id in self._waiting
 
-    def result(self, result: Call, *, args: Any = None) -> None:
-        """A call ends; the first that has this id and no result, or without an id this name.
-
-        With `args`, a result whose call is not there is a call, too.
-        """
-        call = self.waiting(result.id, result.name)
-        if call is None and args is not None and not self.knows(result.id):
-            call = self.call(result.name, args, result.id)
-        if call is not None:
-            call.take(result)
-        elif self.knows(result.id):
-            self.problem(f"{result.id}: more than one result; the first counts")
-            self.repeated.append(result)
-        else:
-            result.turn = self.turns
-            self._early.setdefault(result.id, deque()).append(result)
-
-    def take_early(self) -> list[Call]:
-        """The results whose calls never came, which are kept no longer."""
-        results = [result for queue in self._early.values() for result in queue]
-        self._early.clear()
-        return results
-
     def finished(self) -> list[Call]:
         """The calls, after the last has been read; results whose calls never came are steps, too."""
-        for result in self.take_early():
+        for result in self.repeated:
+            self.problem(f"{result.id}: more than one result; the first counts")
+        for result in chain.from_iterable(self.early.values()):
             self.problem(f"{result.label}: a result without a call")
             self.calls.append(result)
+        self.repeated.clear()
+        self.early.clear()
         return self.calls
 
     def use(self, usage: Any) -> None:
@@ -285,3 +310,35 @@ def listed(problems: Counter[str]) -> list[str]:
     texts = [text if count == 1 else f"{text} ({count} times)" for text, count in problems.items()]
     more = len(texts) - MAX_PROBLEMS
     return texts if more <= 0 else [*texts[:MAX_PROBLEMS], f"... and {more} more"]
+
+
+class QuestionTexts:
+    """Finds questions by their texts; built once for many traces."""
+
+    def __init__(self, questions: Iterable[Question]) -> None:
+        self._exact: dict[str, list[str]] = {}
+        self._normalised: dict[str, list[str]] = {}
+        for question in questions:
+            self._exact.setdefault(question.text.strip(), []).append(question.id)
+            self._normalised.setdefault(_normalised(question.text), []).append(question.id)
+
+    def find(self, question: str | None, problem: Callable[[str], None]) -> str | None:
+        """The id of the question that the user asked; None, with a problem, if that is not clear."""
+        if question is None:
+            problem("no question id, and no text of a question")
+            return None
+        asked = question.strip()
+        found = self._exact.get(asked)
+        if found is None:
+            found = self._normalised.get(_normalised(asked), [])
+            if len(found) == 1:
+                problem("the question was found by its text, but for case, blanks and punctuation")
+        if len(found) == 1:
+            return found[0]
+        how = f"{len(found)} questions of the reference set have" if found else "no question has"
+        problem(f"{how} the text {asked[:100]!r}")
+        return None
+
+
+def _normalised(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))

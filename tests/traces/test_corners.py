@@ -9,20 +9,16 @@ import pytest
 
 from graphrag_eval_async import (
     TraceError,
-    TraceFormat,
     response_from_anthropic,
     response_from_langchain,
     response_from_llamaindex,
-    response_from_mcp,
     response_from_openai,
     response_from_pydantic_ai,
     responses_from_otlp,
-    run_evaluation_sync,
 )
-from tests.traces.histories import ANTHROPIC, CHAT, EVENTS, LLAMAINDEX, event
+from tests.traces.histories import CHAT, EVENTS, event
 from tests.traces.otlp import line, span
 from tests.traces.scenario import ANSWER, QUESTION, RESULTS
-from tests.traces.test_formats import REFERENCE
 
 USER = {"role": "user", "content": QUESTION}
 
@@ -60,35 +56,6 @@ def test_two_calls_of_llamaindex_with_one_id() -> None:
 
     response = response_from_llamaindex([*events("a"), *events("b")])
     assert steps(response) == [("look", "success", "rows of a"), ("look", "success", "rows of b")]
-
-
-def test_results_of_llamaindex_that_are_objects() -> None:
-    result = json.loads(json.dumps(LLAMAINDEX[4]))
-    result["tool_output"] |= {"blocks": [{"block_type": "text", "text": "{'a': 1}"}], "raw_output": {"a": 1}}
-    assert steps(response_from_llamaindex([result]))[0][2] == '{"a":1}'
-
-
-def test_a_failed_patch_and_a_resource() -> None:
-    patch = {"type": "apply_patch_call", "call_id": "p", "status": "completed", "operation": {}}
-    failed = {"type": "apply_patch_call_output", "call_id": "p", "status": "failed", "output": "no such file"}
-    assert steps(response_from_openai([patch, failed])) == [("apply_patch", "error", "no such file")]
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read"}}
-    block = {"type": "resource", "resource": {"uri": "a:b", "text": RESULTS}}
-    answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": [block]}}
-    assert steps(response_from_mcp([call, answer])) == [("read", "success", RESULTS)]
-
-
-@pytest.mark.parametrize("read", [response_from_openai, response_from_mcp, response_from_llamaindex])
-def test_a_history_of_another_format(read: Any) -> None:
-    with pytest.raises(TraceError, match="nothing of the format"):
-        read([{"kind": "request", "parts": []}])
-
-
-def test_messages_of_the_neighbours_are_read() -> None:
-    expected = response_from_openai(CHAT, question_id="q1")
-    for response in (response_from_openai(ANTHROPIC), response_from_anthropic(CHAT)):
-        assert [step["id"] for step in response["actual_steps"]] == ["call_1", "call_2"]
-        assert response["actual_answer"] == expected["actual_answer"]
 
 
 def test_whole_answers_of_the_apis() -> None:
@@ -205,9 +172,3 @@ def test_events_of_version_1_are_refused_by_name() -> None:
         with pytest.raises(TraceError, match=r'version="v1".* use version="v2"'):
             response_from_langchain(history)
     assert len(response_from_langchain([*EVENTS, *EVENTS], turn="all")["actual_steps"]) == 4
-
-
-def test_a_trace_that_a_log_keeps_as_text() -> None:
-    row = {"log": json.dumps(CHAT)}
-    [result] = run_evaluation_sync(REFERENCE, [row], format=TraceFormat(select="log"))
-    assert result["steps_score"] == 1

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import (
-    Evaluator,
     Question,
     TraceError,
     evaluate_agent,
     evaluate_stream,
-    load_reference,
     run_evaluation_sync,
 )
 from graphrag_eval_async.traces import (
@@ -33,7 +31,6 @@ from graphrag_eval_async.traces.adapters import FORMATS, detect, read_trace
 from tests.traces.histories import (
     ANTHROPIC,
     CHAT,
-    EVENTS,
     HISTORIES,
     ITEMS,
     LANGCHAIN,
@@ -192,19 +189,6 @@ async def test_traces_and_responses_in_one_log() -> None:
     assert "no question has the text 'Else?'" in stream.rejects[2].message
 
 
-async def test_a_path_that_leads_nowhere() -> None:
-    chosen = TraceFormat(name="openai", select="payload.messages")
-    async with evaluate_stream(REFERENCE, [{"payload": {"items": []}}], format=chosen) as stream:
-        assert [result async for result in stream] == []
-    assert stream.rejects[0].reason == "not_a_trace"
-    assert stream.rejects[0].message == "the trace is not at 'payload.messages'; the line has 'payload'"
-
-
-async def test_one_evaluator_for_single_traces() -> None:
-    evaluator = Evaluator(REFERENCE, format="auto")
-    assert (await evaluator.evaluate(orjson.dumps(EVENTS)))["steps_score"] == 1
-
-
 @pytest.mark.parametrize(
     ("trace", "message"),
     [
@@ -220,13 +204,6 @@ async def test_one_evaluator_for_single_traces() -> None:
 def test_what_is_no_trace(trace: Any, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         response_from_trace(trace)
-
-
-def test_what_is_of_another_format() -> None:
-    with pytest.raises(
-        TraceError, match="nothing of the format mcp is in it; it has a list, first of the keys"
-    ):
-        read_trace([{"role": "user", "content": "x"}], "mcp")
 
 
 # Damage
@@ -301,16 +278,6 @@ def test_any_part_may_be_anything(data: st.DataObject) -> None:
         assert detect(history) in FORMATS
 
 
-def test_deep_traces() -> None:
-    deep: Any = "x"
-    for _ in range(190):
-        deep = [deep]
-    for name in FORMATS:
-        odd = [{"role": role, "content": deep} for role in ("user", "tool", "assistant")]
-        with suppress(TraceError):  # Most find nothing of their own in it.
-            assert read_trace([*odd, deep, *CHAT], name, turn="all")["trace_problems"]
-
-
 def test_tools_started_without_a_model_are_steps_in_the_order_of_their_starts() -> None:
     starts = [event("on_tool_start", name, run, input={"n": run}) for name, run in [("a", "1"), ("a", "2")]]
     ends = [event("on_tool_end", "a", "2", output="second"), event("on_tool_end", "a", "1", output="first")]
@@ -322,19 +289,6 @@ def test_tools_started_without_a_model_are_steps_in_the_order_of_their_starts() 
     assert response["trace_problems"] == ["1: started more than once; the first counts"]
     response = read_trace(starts, "langchain", question_id="q1")
     assert [step["status"] for step in response["actual_steps"]] == ["error", "error"]
-
-
-def test_results_that_only_the_final_state_has() -> None:
-    events = [each for each in EVENTS if not each["event"].startswith("on_tool")]
-    response = read_trace(events, "langchain", question_id="q1")
-    assert response["actual_steps"] == STEPS
-    state = {
-        "messages": [*LANGCHAIN["model_dump"], {"type": "tool", "tool_call_id": "z", "content": "whose?"}]
-    }
-    events = [*EVENTS[:-1], event("on_chain_end", "graph", "run-0", root=True, output=state)]
-    response = read_trace(events, "langchain", question_id="q1")
-    assert response["actual_steps"][2]["output"] == "whose?"
-    assert response["trace_problems"] == ["z: a result without a call"]
 
 
 @pytest.mark.parametrize(
@@ -409,17 +363,6 @@ def test_ids_of_mcp_keep_their_type() -> None:
         assert [(step["name"], json.loads(step["output"])["id"]) for step in steps] == [
             (repr(id_), id_) for id_ in ids
         ]
-
-
-def test_messages_with_parts_are_not_taken_for_chat() -> None:
-    with pytest.raises(TraceError, match="first of the keys 'role', 'parts'"):
-        response_from_trace([{"role": "user", "parts": [{"type": "text", "content": "Which?"}]}])
-
-
-def test_a_reference_loaded_once() -> None:
-    reference = load_reference(REFERENCE)
-    response = response_from_trace(CHAT, questions=reference)
-    assert response["question_id"] == "q1"
 
 
 async def test_an_agent_that_returns_its_messages() -> None:

@@ -3,22 +3,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from graphrag_eval_async import response_from_openai
-from tests.traces.histories import ARGS, CHAT, HOSTED, ITEMS, STATE, USER
+from tests.traces.histories import ARGS, CHAT, USER
 from tests.traces.scenario import ANSWER, PROBLEM, QUERY, RESULTS, STEPS
-
-
-@pytest.mark.parametrize("history", [CHAT, ITEMS, HOSTED, STATE])
-def test_the_scenario(history: Any) -> None:
-    response = response_from_openai(history, question_id="q1", failed=[PROBLEM])
-    assert response == {
-        "question_id": "q1",
-        "actual_answer": ANSWER,
-        "actual_steps": STEPS,
-        "trace_format": "openai",
-    }
 
 
 def span(number: int, start: int, **more: Any) -> dict[str, Any]:
@@ -53,16 +40,6 @@ def test_spans_of_the_agents_sdk() -> None:
     assert response["elapsed_sec"] == 4.5
     assert (response["input_tokens"], response["output_tokens"], response["total_tokens"]) == (10, 5, 15)
     assert "trace_problems" not in response
-
-
-def test_a_completion_and_its_tokens() -> None:
-    completion = {
-        "choices": [{"message": {"role": "assistant", "content": ANSWER}}],
-        "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9},
-    }
-    response = response_from_openai(completion, question_id="q1")
-    assert response["actual_answer"] == ANSWER
-    assert (response["input_tokens"], response["output_tokens"], response["total_tokens"]) == (7, 2, 9)
 
 
 def test_what_is_missing_or_broken_is_kept_and_said() -> None:

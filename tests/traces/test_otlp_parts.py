@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.traces.otlp import responses_from_otlp
-from tests.traces.otlp import GEN_AI, OPENINFERENCE, line, model, span
+from tests.traces.otlp import GEN_AI, OPENINFERENCE, line, model
 from tests.traces.scenario import ANSWER, STEPS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INNER = [
     each | {"spanId": f"b{at}", "parentSpanId": f"{11 + at:016x}"}
@@ -105,17 +100,6 @@ def test_anything_of_any_type(name: str, group_by: Any, data: st.DataObject) -> 
             assert isinstance(step.get("output", ""), str)
 
 
-@QUICK
-@given(st.integers(0, 60) | st.integers(0, 400))
-def test_text_that_is_cut(size: int) -> None:
-    lines = copy.deepcopy([line(each) for each in ALL["mixed"]])
-    for container, key in places(lines, []):
-        if key == "stringValue" and len(container[key]) > size:
-            container[key] = container[key][:size]
-    for response in responses_from_otlp(lines):
-        assert len(response["actual_steps"]) <= 6
-
-
 PARTS = st.one_of(
     st.builds(lambda number: {"type": "tool_call", "id": f"c{number}", "name": "t"}, st.integers(0, 3)),
     st.builds(
@@ -144,75 +128,3 @@ def test_histories_in_any_order(told: list[tuple[str, list[Any]]], cuts: list[in
     for number in range(4):
         assert counts[f"c{number}"] >= calls[f"c{number}"]
         assert (f"r{number}" in json.dumps(messages)) == (f"r{number}" in text)
-
-
-def nested(depth: int, wrap: Callable[[Any], Any]) -> Any:
-    value: Any = {"stringValue": "deep"}
-    for _ in range(depth):
-        value = wrap(value)
-    return value
-
-
-@pytest.mark.parametrize("depth", [50, 200, 900])
-@pytest.mark.parametrize(
-    "key", ["gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "gen_ai.input.messages"]
-)
-def test_values_that_nest_deep(depth: int, key: str) -> None:
-    wraps: list[Callable[[Any], Any]] = [
-        lambda value: [value],
-        lambda value: {"a": value},
-        lambda value: {"arrayValue": {"values": [value]}},
-        lambda value: {"kvlistValue": {"values": [{"key": "a", "value": value}]}},
-    ]
-    for wrap in wraps:
-        deep = nested(depth, wrap)
-        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", key: "x"}
-        given_span = span(1, "t", attributes)
-        given_span["attributes"][2]["value"] = deep
-        as_text = copy.copy(given_span)
-        as_text["attributes"] = [*given_span["attributes"][:2], {"key": key, "value": {"stringValue": "["}}]
-        as_text["attributes"][2]["value"]["stringValue"] = "[" * depth + "]" * depth
-        for each in (given_span, as_text):
-            [response] = responses_from_otlp([line(each)])
-            assert orjson.dumps(response)
-            assert len(response["actual_steps"]) == 1
-
-
-def seconds(spans: list[dict[str, Any]]) -> float:
-    begun = time.process_time()
-    list(responses_from_otlp([line(*spans)]))
-    return time.process_time() - begun
-
-
-def hostile(kind: str, count: int) -> list[dict[str, Any]]:
-    if kind == "one id":
-        return [
-            span(
-                number,
-                "t",
-                {
-                    "gen_ai.tool.call.id": "a",
-                    "gen_ai.operation.name": "execute_tool",
-                    "gen_ai.tool.name": "t",
-                },
-                parent=f"{number - 1:016x}",
-            )
-            for number in range(1, count)
-        ]
-    parts = [{"type": "tool_call", "id": "a", "name": "t", "arguments": {}}] * count
-    results = [
-        {"type": "tool_call_response", "id": "a", "response": str(number)} for number in range(2 * count)
-    ]
-    messages = [{"role": "assistant", "parts": parts}, {"role": "tool", "parts": results}]
-    if kind == "nameless":
-        messages[1]["parts"] = [result | {"id": None} for result in results]
-    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
-    return [span(1, "chat", attributes)]
-
-
-@pytest.mark.parametrize("kind", ["one id", "calls", "nameless"])
-def test_the_time_is_linear(kind: str) -> None:
-    seconds(hostile(kind, 500))
-    few = min(seconds(hostile(kind, 2000)) for _ in range(3))
-    many = min(seconds(hostile(kind, 16_000)) for _ in range(2))
-    assert many < 8 * 4 * few + 0.1
