@@ -136,11 +136,14 @@ class ActualStep:
 
     def kind(self) -> str | None:
         """Return what the output is, for errors; None if it is neither a graph nor SPARQL results."""
-        with suppress(MalformedStep, ComparisonBudgetExceeded):
-            return kind_of(self.results())
-        with suppress(MalformedStep, ComparisonBudgetExceeded):
-            if self.graph(read_dataset).statements:
-                return GRAPH
+        try:
+            with suppress(MalformedStep):
+                return kind_of(self.results())
+            with suppress(MalformedStep):
+                return GRAPH if self.graph(read_dataset).statements else None
+        except ComparisonBudgetExceeded:
+            if self.budget.quick:
+                raise
         return None
 
     def is_empty(self) -> bool:

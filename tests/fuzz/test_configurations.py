@@ -11,6 +11,7 @@ import yaml
 from graphrag_eval_async.config import load_config, secrets
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.metrics import Judging
+from tests.config.support import EVERYTHING as SOUND
 from tests.cpu import affordable
 from tests.fuzz.seeds import repeat, sizes, spoil
 
@@ -21,42 +22,10 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.judge.protocol import Message
 
-MODEL = {"provider": "openai", "model": "m", "base_url": "http://localhost:1/v1", "api_key": "${HOME}"}
-EVERYTHING: dict[str, Any] = {
-    "llm": {
-        "generation": MODEL | {"temperature": 0.5, "max_tokens": 10, "parameters": {"seed": 1, "x": ["y"]}},
-        "embedding": MODEL | {"api_version": "1", "parameters": {"dimensions": 8}},
-        "limits": {
-            "max_concurrency": 2,
-            "requests_per_minute": 60,
-            "call_timeout_sec": 1.5,
-            "budget_usd": 1,
-            "max_reply_bytes": 1000,
-        },
-        "pricing": {
-            "input_usd_per_million": 1,
-            "output_usd_per_million": 2.5,
-            "embedding_usd_per_million": 0,
-        },
-    },
-    "steps": {"groups": "all"},
-    "answer_correctness": {"enabled": True, "prompt": "Compare {question} with {actual_answer}."},
-    "answer_relevance": {"strictness": 2},
-    "retrieval_answer": {},
-    "retrieval_context": {"enabled": False},
-    "ragas_answer_correctness": {"weights": [0.5, 0.5], "beta": 2, "threshold": 0.5},
-    "custom_evaluations": [
-        {
-            "name": "style",
-            "inputs": ["question", "actual_steps"],
-            "instructions": "Judge {question}.",
-            "outputs": {"style": "fraction 0-1", "elegance": {"type": "number", "description": "0-10"}},
-            "steps_name": "q",
-            "steps_keys": ["name", "output"],
-        },
-        {"name": "tone", "inputs": ["actual_answer"], "instructions": "?", "outputs": {"tone": "a word"}},
-    ],
-}
+EVERYTHING: dict[str, Any] = copy.deepcopy(SOUND)
+EVERYTHING["llm"]["generation"] |= {"base_url": "http://localhost:1/v1", "api_key": "${HOME}"}
+EVERYTHING["llm"]["limits"] = {"max_concurrency": 2, "requests_per_minute": 60, "call_timeout_sec": 1.5}
+EVERYTHING["ragas_answer_correctness"] = {"weights": [0.5, 0.5], "beta": 2, "threshold": 0.5}
 
 
 class NoJudge:

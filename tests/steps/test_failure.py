@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Evaluator, JudgeError, TokenUsage, evaluate_stream, run_evaluation_sync
@@ -257,10 +257,6 @@ async def test_only_groups_that_are_compared_decide() -> None:
     assert await failure(groups, steps, steps_groups="all") == "missed_retrieval"
     steps = [took(REPORTS, docs("r9")), took(STATIONS, SWAPPED)]
     assert await failure(groups, steps, steps_groups="all") == "wrong_order"
-    # Matched in part, the last group hands on, and what came first counts.
-    assert await failure([[STATIONS], [REPORTS]], steps[::-1], steps_groups="all") == "missed_retrieval"
-    steps = [took(STATIONS, SWAPPED), took(REPORTS, docs("r1"))]
-    assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "wrong_order"
     # What comes after the group's turn is not to blame.
     steps = [took(REPORTS), took(STATIONS, SWAPPED)]
     assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "missing_step"
@@ -382,14 +378,6 @@ def test_none_is_right_steps_whose_answer_is_not_wrong(
 # What the class alone does not say
 
 
-async def test_a_missing_step_is_named() -> None:
-    for order in ([STATIONS, REPORTS], [REPORTS, STATIONS]):
-        for taken, missing in (order, order[::-1]):
-            result = await result_of([order], [took(taken)])
-            assert (result["failure"], result["steps_score"]) == ("missing_step", 0.5)
-            assert result["failure_detail"] == f"no step {missing['name']}"
-
-
 def iris(*values: str) -> str:
     return encode([[{"type": "uri", "value": value}] for value in values], "a")
 
@@ -419,10 +407,3 @@ def test_iris_in_another_form(expected: str, actual: str, said: str | None) -> N
         assert result["steps_score"] < 1
         whole = None if said is None else f"{said} but for http or https, or a prefix"
         assert result.get("failure_detail") == whole
-
-
-@settings(max_examples=50, deadline=None, database=None)
-@given(st.lists(st.sampled_from(["http://x.org/a", "https://x.org/a", "urn:b", "rdf:c"]), max_size=3))
-async def test_right_steps_have_no_detail(values: list[str]) -> None:
-    step = {"name": "sparql_query", "output": iris(*values)}
-    assert "failure_detail" not in await result_of([[step]], [took(step)])

@@ -109,6 +109,8 @@ def test_which_json_is_results() -> None:
     assert scored({"head": {}, "boolean": True}, "true", None) == 1
     assert scored('{"head": {}, "boolean": true}', ask, "application/json") == 1
     assert scored({"head": [], "boolean": True}, "true", None) == 0
+    for csv in ("true", "TRUE\r\n", "_askResult\r\ntrue\r\n", "```\ntrue\n```", True):
+        assert scored({"head": {}, "boolean": True}, csv, None) == 1
     assert scored(encode(TABLE, NAMES), encode(TABLE, "abc"), "text/plain") == 0
 
 
@@ -253,17 +255,6 @@ async def test_spellings_of_csv(text: str, keys: dict[str, Any]) -> None:
 
 
 ASK = '{"head": {}, "boolean": true}'
-
-
-@pytest.mark.parametrize("true", ["true", "TRUE\r\n", "_askResult\r\ntrue\r\n", "```\ntrue\n```", True])
-async def test_ask_in_csv(true: Any) -> None:
-    for keys in ({}, {"output_media_type": CSV}):
-        result = await score(step_of(SPARQL_RESULTS, ASK), true, **keys)
-        assert result["steps_score"] == 1
-        assert (await score(step_of(SPARQL_RESULTS, ASK.replace("true", "false")), true))["steps_score"] == 0
-    if isinstance(true, str) and "```" not in true:
-        assert (await score(step_of(CSV, true), ASK))["steps_score"] == 1
-        assert (await score(step_of(CSV, true), "false"))["steps_score"] == 0
 
 
 def values(document: Any) -> list[list[Any]]:

@@ -15,10 +15,6 @@ from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from tests.cases import each
 
 
-def test_the_published_example_of_recall() -> None:
-    assert recall_at_k(relevant_docs={1, 3, 5, 6}, retrieved_docs=[1, 4, 3, 5, 7], k=5) == 0.75
-
-
 def test_average_precision_divides_by_the_number_of_relevant_documents() -> None:
     score = average_precision(relevant_docs={1, 3, 5, 6}, retrieved_docs=[1, 4, 3, 5, 7])
     assert score == (1 + 2 / 3 + 3 / 4) / 4
@@ -47,19 +43,6 @@ def test_what_no_recall_is_computed_of(k: Any) -> None:
         recall_at_k([], [1], 1)
     with pytest.raises(UsageError, match=r"^k: "):
         recall_at_k([1], [1], k)
-
-
-@pytest.mark.parametrize(
-    ("relevant", "retrieved", "expected"),
-    [
-        ([1, 1], [1], 1.0),
-        ([1, 2], [1, 1, 2], (1 + 2 / 3) / 2),
-        ([1], [2, 3, 1], 1 / 3),
-        (range(1, 8), range(1, 8), 1.0),
-    ],
-)
-def test_average_precision(relevant: Any, retrieved: Any, expected: float) -> None:
-    assert average_precision(relevant, retrieved) == expected
 
 
 documents = st.lists(st.integers(0, 6), max_size=8)
@@ -106,13 +89,6 @@ def score(reference: Any, actual: Any, **step: Any) -> float:
 )
 def test_k_comes_from_the_actual_step(args: dict[str, Any], expected: float) -> None:
     assert score(docs(1, 3, 5, 6), docs(1, 4, 3, 5, 7), **args) == expected
-
-
-def test_ids_compare_as_json_values() -> None:
-    assert score(docs(1), docs(1.0)) == 1.0
-    assert score(docs("1"), docs(1)) == 0.0
-    assert score(docs(2**64 - 1), docs(2**64 - 1)) == score(docs(-(2**63)), docs(-(2**63))) == 1.0
-    assert score(docs(2**64 - 1), docs(2**64 - 2)) == score(docs(2**53), docs(2**53 + 1)) == 0.0
 
 
 @each("actual", ["[]", "{}", "[1]", '[{"id": []}]', 1])
