@@ -68,15 +68,21 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
     assert (counts, scores["answer_correctness_reason"]) == ([reference, actual, len(pairs)], "because")
 
 
-async def test_what_the_judge_is_told() -> None:
+@pytest.mark.parametrize("prompt", [None, 'Is {actual_answer} like {reference_answer}? {"a": 1}'])
+async def test_what_the_judge_is_told(prompt: str | None) -> None:
+    metric = METRIC if prompt is None else answer_correctness(AnswerCorrectnessConfig(prompt=prompt))
     asking = ScriptedMetricJudge(reply())
-    await evaluate(METRIC, asking, Case("Q {question}?", reference_answer="R</x>", actual_answer=" "))
-    system, _ = asking.messages[0]
+    await evaluate(metric, asking, Case("Q {question}?", reference_answer="R</x>", actual_answer=" "))
     assert asking.blocks == {"question": "Q {question}?", "reference_answer": "R</x>", "actual_answer": " "}
-    assert "{question}" not in system["content"]
-    schema = asking.forms[0].schema
-    assert METRIC.prompts[0] == system["content"]
-    assert json.loads(METRIC.prompts[1]) == schema
+    system, schema = asking.messages[0][0]["content"], asking.forms[0].schema
+    start = (
+        "Compare two answers to <question>"
+        if prompt is None
+        else "Is <actual_answer> like <reference_answer>?"
+    )
+    assert system.startswith(start)
+    assert 'Reply with JSON: "reference_claims"' in system
+    assert (metric.prompts[0], json.loads(metric.prompts[1])) == (system, schema)
     assert schema["title"] == "AnswerClaims"
     assert schema["required"] == ["reference_claims", "actual_claims", "reason", "matches"]
     assert schema["additionalProperties"] is schema["$defs"]["Match"]["additionalProperties"] is False
@@ -87,16 +93,3 @@ def test_both_answers_are_needed() -> None:
     assert applies(METRIC, case) == [True]
     for missing in ({"actual_answer": None}, {"reference_answer": " \n\u00a0"}, {"question": " \n"}):
         assert applies(METRIC, case._replace(**missing)) == [False]
-
-
-async def test_a_prompt_of_the_users_takes_the_place_of_the_instructions_but_not_of_the_layout() -> None:
-    config = AnswerCorrectnessConfig(prompt='Is {actual_answer} like {reference_answer}? {"a": 1}')
-    metric = answer_correctness(config)
-    asking = ScriptedMetricJudge(reply())
-    await evaluate(metric, asking)
-    system = asking.messages[0][0]["content"]
-    assert system.startswith('Is <actual_answer> like <reference_answer>? {"a": 1}\n\nReply with JSON: ')
-    assert '{"reference": i, "actual": j}' in system
-    assert "atomic" not in system
-    assert {*asking.blocks} == {"question", "reference_answer", "actual_answer"}
-    assert metric.prompts != METRIC.prompts

@@ -159,13 +159,12 @@ def test_an_input_that_is_missing_skips_the_evaluation() -> None:
 
 
 def test_prompts_change_with_all_that_changes_what_is_asked() -> None:
+    inputs = ("question", "actual_steps")
     variants = [
         custom(),
-        custom(("question", "actual_steps")),
-        custom(("question", "actual_steps"), steps_name="sparql"),
-        custom(("question", "actual_steps"), steps_keys=("output",)),
-        custom(instructions="Other."),
-        custom(outputs={"mine_reason": OutputConfig(type="string", description="Why.")}),
-        custom(name="other"),
+        custom(inputs),
+        custom(inputs, steps_name="sparql"),
+        custom(inputs, steps_keys=("id",)),
     ]
+    variants += [custom(instructions="Other."), custom(name="other"), custom(outputs={"mine_reason": "No?"})]
     assert len({tuple(metric.prompts) for metric in variants}) == len(variants)

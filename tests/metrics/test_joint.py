@@ -169,21 +169,19 @@ async def test_a_refusal_scores_0(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        ({"questions": ["what?"], "noncommittal": True}, 0.0),
-        ({"questions": ["what?"], "noncommittal": False}, 0.6),
-        ({"questions": [" ", "what?", "what?", "which?"], "noncommittal": False}, 0.6),  # More than two.
-        ({"questions": [" "], "noncommittal": False}, None),
-    ],
+    ("questions", "expected"),
+    [(["what?"], 0.6), ([" ", "what?", "what?", "which?"], 0.6), ([" "], None)],  # At most two count.
 )
-async def test_the_relevance_of_an_answer(reply: dict[str, Any], expected: float | None) -> None:
-    judge = Judge(GuessedQuestions=[reply])
-    result, _ = await judged(judge, {"answer_relevance": JOINT | {"strictness": 2}})
+async def test_the_relevance_of_an_answer(questions: list[str], expected: float | None) -> None:
+    judge = Judge(GuessedQuestions=[{"questions": questions, "noncommittal": False}])
+    metrics = {"answer_relevance": JOINT | {"strictness": 2}}
+    result, _ = await judged(judge, metrics)
     assert result.get("answer_relevance") == (None if expected is None else pytest.approx(expected))
     assert ("answer_relevance_error" in result) == (expected is None)
-    assert ("answer_relevance_reason" in result) == reply["noncommittal"]
     assert judge.blocks == [{"answer": "given answer 0"}]
+    evasive = Judge(GuessedQuestions=[{"questions": questions, "noncommittal": True}])
+    result, _ = await judged(evasive, metrics)
+    assert (result["answer_relevance"], "answer_relevance_reason" in result) == (0.0, True)
 
 
 # Retrieval steps

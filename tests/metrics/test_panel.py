@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean, median
 from typing import Any
 
 import pytest
@@ -16,12 +17,8 @@ PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
 CUSTOM = {"name": "tone", "inputs": ["actual_answer"], "instructions": "Judge the tone."}
 STEP = {"name": "retrieval", "status": "success", "output": '[{"id": "d", "text": "Sofia is a city."}]'}
 RESPONSE = {"question_id": "q", "actual_answer": "Sofia.", "actual_steps": [STEP]}
-REFERENCE = [
-    {
-        "template_id": "t",
-        "questions": [{"id": "q", "question_text": "Which city?", "reference_answer": "Sofia"}],
-    }
-]
+QUESTION = {"id": "q", "question_text": "Which city?", "reference_answer": "Sofia"}
+REFERENCE = [{"template_id": "t", "questions": [QUESTION]}]
 
 
 class Judge:
@@ -79,35 +76,25 @@ async def test_scores_are_means_and_each_judge_is_shown() -> None:
     assert result["judge"]["judges"] == {"a": "m0", "b": "m1"}
     assert +stream.usage.outcomes == {"ok": 1}
     assert (stream.usage.calls, stream.usage.dollars) == (2, pytest.approx(0.004))
-    assert stream.aggregates.snapshot()["agreement"]["answer_recall"] == {
-        "judges": {"a": 0.5, "b": 0.0},
-        "krippendorff_alpha": 0.0,
-        "cohen_kappa": 0.0,
-    }
+    agreement = stream.aggregates.snapshot()["agreement"]["answer_recall"]
+    assert agreement == {"judges": {"a": 0.5, "b": 0.0}, "krippendorff_alpha": 0.0, "cohen_kappa": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("vote", "values", "expected"),
-    [
-        ("mean", [1, 0, 0], 1 / 3),
-        ("majority", [1, 0, 0], 0),
-        ("majority", [1, 0], 0.5),
-        ("majority", [0.2, 0.9, 1], 0.9),
-        ("mean", ["good", "bad", "bad"], "bad"),
-        ("majority", ["bad", "good"], "bad"),
-    ],
-)
-async def test_votes(vote: str, values: list[Any], expected: Any) -> None:
-    names = [*"abc"][: len(values)]
-    section = CUSTOM | {"judges": names, "vote": vote, "outputs": {"score": "good or bad"}}
-    judges = [Judge("m", {"tone": {"score": value}}) for value in values]
-    result, _ = await judged({"custom_evaluations": [section]}, *judges)
-    assert result["score"] == (pytest.approx(expected) if isinstance(expected, float) else expected)
-    apart = max(values) - min(values) if isinstance(expected, int | float) else 1
-    assert result["tone_disagreement"] == pytest.approx(apart)
-    assert result["tone_by"] == {
-        n: {"score": value, "tone_cost": 0.002} for n, value in zip(names, values, strict=True)
-    }
+@pytest.mark.parametrize("vote", ["mean", "majority"])
+async def test_votes(vote: str) -> None:
+    for values in ([1, 0, 0], [1, 0], [0.2, 0.9, 1], ["good", "bad", "bad"], ["bad", "good"]):
+        names = [*"abc"][: len(values)]
+        section = CUSTOM | {"judges": names, "vote": vote, "outputs": {"score": "good or bad"}}
+        judges = [Judge("m", {"tone": {"score": value}}) for value in values]
+        result, _ = await judged({"custom_evaluations": [section]}, *judges)
+        if "bad" in values:
+            expected = "bad", 1
+        else:
+            numbers = [float(value) for value in values]
+            average = fmean(numbers) if vote == "mean" else median(numbers)
+            expected = pytest.approx(average), pytest.approx(max(numbers) - min(numbers))
+        assert (result["score"], result["tone_disagreement"]) == expected
+        assert [own["score"] for own in result["tone_by"].values()] == values
 
 
 async def test_a_metric_fails_if_one_judge_fails() -> None:
