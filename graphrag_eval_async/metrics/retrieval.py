@@ -201,20 +201,20 @@ def retrieval(
         parts = {"_recall": _recall, "_precision": _precision}
 
     def tasks(case: Case) -> list[Task]:
-        found = []
+        found, answer = [], case.reference_answer or ""
         for index, step in enumerate(case.actual_steps or ()):
-            answer, matched = case.reference_answer or "", case.matches.get(index)
+            if not is_retrieval(step):
+                continue
+            matched = case.matches.get(index) if is_shared or name == CONTEXT else None
             context = None if matched is None else "\n".join(filter(None, texts_of(matched) or ()))
             reference = answer if name == ANSWER else context
-            if not is_retrieval(step) or reference is None:
+            if reference is None:
                 continue
-            texts, is_known = texts_of(step), has_text(case.question, reference)
-            both = (
-                (answer, context) if is_shared and context is not None and has_text(answer, context) else None
-            )
+            both = (answer, context or "") if is_shared and has_text(answer, context) else None
+            texts = texts_of(step)
             of_step = _Retrieved(name, case.question, texts or (), reference, both)
+            is_due = texts is not None and has_text(case.question, reference)
             for part, score in parts.items():
-                is_due = is_known and texts is not None
                 found.append(Task(name, partial(score, of_step) if is_due else None, part, index))
         return found
 

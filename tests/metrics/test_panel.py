@@ -88,7 +88,7 @@ async def test_votes(vote: str) -> None:
         judges = [Judge("m", {"tone": {"score": value}}) for value in values]
         result, _ = await judged({"custom_evaluations": [section]}, *judges)
         if "bad" in values:
-            expected = "bad", 1
+            expected: Any = ("bad", 1)
         else:
             numbers = [float(value) for value in values]
             average = fmean(numbers) if vote == "mean" else median(numbers)
