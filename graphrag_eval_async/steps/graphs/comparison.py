@@ -12,7 +12,7 @@ from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
 from graphrag_eval_async.steps.graphs.reading import Source, import_pyoxigraph, read_dataset, read_union
-from graphrag_eval_async.steps.tables.columns import Column, number_cells, values_of
+from graphrag_eval_async.steps.tables.columns import Column, classes_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.graphs.reading import Graph
+    from graphrag_eval_async.steps.tables.columns import Value
 
 MAX_STATEMENT = 500
 """Maximum characters of a statement listed as different."""
@@ -145,9 +146,9 @@ def _by_value(
         for (text, name), value in zip(literals, values, strict=True)
         if not isinstance(value, str)
     }
-    [numbers], _ = number_cells([Column("", [*known], [*known.values()])], budget)
-    first: dict[int, str] = {}
-    spelling = {each: first.setdefault(number, each) for each, number in zip(known, numbers, strict=True)}
+    [classes] = classes_of([Column("", [*known], [*known.values()])], budget)
+    first: dict[Value, str] = {}
+    spelling = {each: first.setdefault(value, each) for each, value in zip(known, classes, strict=True)}
     if len(first) == len(spelling):
         return left, right
 

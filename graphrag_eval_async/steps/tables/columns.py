@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from functools import partial
 from itertools import compress, count, islice
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -111,34 +111,44 @@ _close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 """Whether two numbers are within 1e-8, relative to the greater or absolute."""
 
 
-def number_cells(columns: Sequence[Column], budget: Budget) -> tuple[list[list[int]], dict[Value, int]]:
-    """For each column, a number for each cell, and the number of each value; cells agree if theirs are equal.
+def classes_of(columns: Sequence[Column], budget: Budget) -> list[Sequence[Value]]:
+    """For each column, the class of each cell, which is one of its values; cells agree if theirs are equal.
 
     Numbers that are close agree if they are in one group: groups are formed upwards from the least number,
     are close to their least, and have one integer at most. A text, a number and a boolean agree if they are
     written alike.
     """
     budget.spend(sum(len(column.values) for column in columns))
-    number_of: defaultdict[Value, int] = defaultdict(count().__next__)
     kinds = [{*map(type, column.values)} for column in columns]
-    if any(float in own for own in kinds):
-        integers = _of_type(int, columns, kinds)
-        numbers = integers.union(_of_type(float, columns, kinds))
+    if len(set().union(*kinds) - {NoneType}) < 2 and all(float not in own for own in kinds):
+        return [column.values for column in columns]
+    class_of: dict[Value, Value] = {}
+    integers, floats, booleans = (_written(kind, columns, kinds) for kind in (int, float, tuple))
+    if floats:
+        exact = {*integers.values()}
+        numbers = sorted(exact.union(floats.values()))
         budget.spend(4 * len(numbers))
-        for group in _groups(sorted(numbers), integers):
-            number_of.update(dict.fromkeys(group, number_of[group[0]]))
-    if not all(own.isdisjoint({str, tuple}) for own in kinds):
-        _join_alike(columns, kinds, number_of)
-    return [[*map(number_of.__getitem__, column.values)] for column in columns], number_of
+        for group in _groups(numbers, exact):
+            class_of.update(dict.fromkeys(group, group[0]))
+    for known in (integers, floats):
+        for text in booleans.keys() & known.keys():
+            class_of[booleans[text]] = class_of.get(known[text], known[text])
+    for column, own in zip(columns, kinds, strict=True):
+        for typed in (integers, floats, booleans) if str in own else ():
+            for text in typed.keys() & column.values:
+                class_of[text] = class_of.get(typed[text], typed[text])
+    if not class_of:
+        return [column.values for column in columns]
+    return [[*map(class_of.get, column.values, column.values)] for column in columns]
 
 
-def _of_type(kind: type, columns: Sequence[Column], kinds: Sequence[set[type]]) -> set[Any]:
-    """The different values of this type."""
-    found: set[Any] = set()
+def _written(kind: type, columns: Sequence[Column], kinds: Sequence[set[type]]) -> dict[str | None, Any]:
+    """The values of this type by their texts."""
+    found: dict[str | None, Any] = {}
     for column, own in zip(columns, kinds, strict=True):
         if kind in own:
-            values = column.values
-            found.update(values if own == {kind} else (value for value in values if type(value) is kind))
+            cells = zip(column.texts, column.values, strict=True)
+            found.update(cells if len(own) == 1 else (cell for cell in cells if type(cell[1]) is kind))
     return found
 
 
@@ -160,27 +170,3 @@ def _groups(numbers: Sequence[Any], integers: Set[Any]) -> Iterator[Sequence[Any
             group = [other]
     if group:
         yield group
-
-
-def _join_alike(columns: Sequence[Column], kinds: Sequence[set[type]], number_of: dict[Value, int]) -> None:
-    """Give numbers, booleans and texts that are written alike the number of the first of these."""
-    numbers, booleans = _written({int, float}, columns, kinds), _written({tuple}, columns, kinds)
-    for text in booleans.keys() & numbers.keys():
-        number_of[booleans[text]] = number_of[numbers[text]]
-    if typed := booleans | numbers:
-        for column, own in zip(columns, kinds, strict=True):
-            if str in own:
-                for text in typed.keys() & column.values:
-                    number_of[text] = number_of[typed[text]]
-
-
-def _written(
-    types: set[type], columns: Sequence[Column], kinds: Sequence[set[type]]
-) -> dict[str | None, Value]:
-    """The values of these types by their texts."""
-    found: dict[str | None, Value] = {}
-    for column, own in zip(columns, kinds, strict=True):
-        if not own.isdisjoint(types):
-            cells = zip(column.texts, column.values, strict=True)
-            found.update(cells if own <= types else (cell for cell in cells if type(cell[1]) in types))
-    return found

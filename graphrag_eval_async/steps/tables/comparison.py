@@ -10,7 +10,7 @@ from operator import ge
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.tables.columns import number_cells
+from graphrag_eval_async.steps.tables.columns import classes_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.tables.columns import Column, Value
 
-    Ids: TypeAlias = Sequence[int]
-    """The cells of a column, as numbers; see `number_cells`."""
+    Classes: TypeAlias = Sequence[Value]
+    """The cells of a column; see `classes_of`."""
 
 _PROBE = 64
 """Number of rows tried before all rows: most wrong pairings of columns fail here."""
@@ -86,7 +86,7 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """Whether the actual results have the required columns of the reference, compared by value.
 
     Each required column is paired with an actual column of its own, whatever the names, so that the rows
-    agree as a set, as a multiset or in order. For cells, see `number_cells`.
+    agree as a set, as a multiset or in order. For cells, see `classes_of`.
 
     Raises:
         ComparisonBudgetExceeded: the tables are too large, or their columns too similar, to pair the columns
@@ -107,10 +107,10 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
 
 
 def _columns_pair(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    ids, _ = number_cells([*reference.columns, *actual.columns], budget)
-    width = len(reference.columns)
-    wanted: Sequence[Ids] = ids[:width]
-    found: Sequence[Ids] = ids[width:]
+    classes, width = classes_of([*reference.columns, *actual.columns], budget), len(reference.columns)
+    wanted, found = classes[:width], classes[width:]
+    if not {*map(frozenset, found)}.issuperset(map(frozenset, wanted)):
+        return False
     if reference.rows_as is list:
         return not Counter(map(tuple, wanted)) - Counter(map(tuple, found))
     names = [column.name for column in reference.columns], [column.name for column in actual.columns]
@@ -159,7 +159,7 @@ def _shapes_agree(reference: Reference, actual: SparqlResults) -> bool:
     )
 
 
-def _distinct(columns: Sequence[Ids]) -> list[Ids]:
+def _distinct(columns: Sequence[Classes]) -> list[Classes]:
     """The columns without repeated rows."""
     return [*zip(*dict.fromkeys(zip(*columns, strict=True)), strict=True)]
 
@@ -168,7 +168,7 @@ def _distinct(columns: Sequence[Ids]) -> list[Ids]:
 class _Offer:
     """Actual columns with the same cells, since trying one of them is enough; `left` are not paired yet."""
 
-    ids: tuple[int, ...]
+    cells: tuple[Value, ...]
     names: set[str]
     left: int = 0
 
@@ -183,26 +183,29 @@ class _Search:
 
     def __init__(
         self,
-        wanted: Sequence[Ids],
-        found: Sequence[Ids],
+        wanted: Sequence[Classes],
+        found: Sequence[Classes],
         wanted_names: Sequence[str],
         found_names: Sequence[str],
         budget: Budget,
     ) -> None:
         self._wanted, self._names, self._budget = wanted, wanted_names, budget
         self._heights = len(wanted[0]), len(found[0])
-        self._offers: dict[Hashable, dict[tuple[int, ...], _Offer]] = defaultdict(dict)
-        for ids, name in zip(found, found_names, strict=True):
-            key = tuple(ids)
-            offer = self._offers[self._signature(ids)].setdefault(key, _Offer(key, set()))
+        self._offers: dict[Hashable, dict[Classes, _Offer]] = defaultdict(dict)
+        for cells, name in zip(found, found_names, strict=True):
+            key = tuple(cells)
+            offer = self._offers[self._signature(cells)].setdefault(key, _Offer(key, set()))
             offer.names.add(name)
             offer.left += 1
-        self._signatures = [self._signature(ids) for ids in wanted]
+        self._signatures = [self._signature(cells) for cells in wanted]
 
-    def _signature(self, ids: Ids) -> Hashable:
+    def _signature(self, cells: Classes) -> Hashable:
         """What columns have in common that can be paired."""
-        self._budget.spend(len(ids))
-        return tuple(sorted(ids if self._heights[0] == self._heights[1] else {*ids}))
+        self._budget.spend(len(cells))
+        different = frozenset(cells)
+        if self._heights[0] != self._heights[1] or len(different) == len(cells):
+            return different
+        return frozenset(Counter(cells).items())
 
     def succeeds(self) -> bool:
         for signature, number in Counter(self._signatures).items():
@@ -216,7 +219,7 @@ class _Search:
             key=lambda place: (len(choices[place]), -len({*self._wanted[place]})),
         )
         level = self._level([0] * self._heights[0], forced)
-        start = level.admit([0] * self._heights[1], [choices[place][0].ids for place in forced])
+        start = level.admit([0] * self._heights[1], [choices[place][0].cells for place in forced])
         return start is not None and self._extend(level, start, [(place, choices[place]) for place in free])
 
     def _extend(self, level: _Level, numbers: list[int], free: Sequence[tuple[int, list[_Offer]]]) -> bool:
@@ -233,7 +236,7 @@ class _Search:
             depth = len(trail)
             if depth == len(levels):
                 levels.append(self._level(levels[-1].numbers, [free[depth - 1][0]]))
-            admitted = levels[depth].admit(numbers, [offer.ids])
+            admitted = levels[depth].admit(numbers, [offer.cells])
             if admitted is None:
                 continue
             if depth == len(free):
@@ -261,7 +264,9 @@ class _Level:
     actual rows, otherwise at least as many.
     """
 
-    def __init__(self, numbers: Ids, added: Sequence[Ids], budget: Budget, *, exact: bool) -> None:
+    def __init__(
+        self, numbers: Sequence[int], added: Sequence[Classes], budget: Budget, *, exact: bool
+    ) -> None:
         budget.spend(len(numbers) * (1 + len(added)))
         rows = list(zip(numbers, *added, strict=True))
         self._number_of = dict(zip(dict.fromkeys(rows), count()))
@@ -270,7 +275,7 @@ class _Level:
         self._exact = exact
         self._budget = budget
 
-    def admit(self, numbers: Ids, added: Sequence[Ids]) -> list[int] | None:
+    def admit(self, numbers: Sequence[int], added: Sequence[Classes]) -> list[int] | None:
         """The actual rows, numbered as the expected ones are; None where the two cannot agree."""
         self._budget.spend((1 + len(added)) * min(_PROBE, len(numbers)))
         first = islice(zip(numbers, *added, strict=True), _PROBE)

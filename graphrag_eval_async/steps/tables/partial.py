@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.differences import MAX_CELLS, Agreement, first_of_each, shorten
-from graphrag_eval_async.steps.tables.columns import Column, number_cells
+from graphrag_eval_async.steps.tables.columns import Column, classes_of
 from graphrag_eval_async.steps.tables.comparison import agree, agree_by_name
 from graphrag_eval_async.steps.tables.rows import Pair, pair_in_order, pair_rows
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.formats.results import SparqlResults
+    from graphrag_eval_async.steps.tables.columns import Value
     from graphrag_eval_async.steps.tables.comparison import Reference
 
 SEARCH_STEPS = 4_000_000
@@ -96,10 +97,8 @@ class _Search:
         bound = {column.name for column in actual.columns}
         spare = [name for name in actual.variables if name not in bound][: len(self._required)]
         self._offered = [*actual.columns, *_columns(actual, spare)]
-        ids, number_of = number_cells([*self._required, *self._offered], budget)
-        self._values = dict(zip(reversed(number_of.values()), reversed(number_of), strict=True))
-        width = len(self._required)
-        self._wanted, self._found = ids[:width], ids[width:]
+        classes, width = classes_of([*self._required, *self._offered], budget), len(self._required)
+        self._wanted, self._found = classes[:width], classes[width:]
         self._heights = reference.results.row_count, actual.row_count
         self._rows = self._distinct([*zip(*self._wanted, strict=True)], self._heights[0])
         self._shared = self._count_shared()
@@ -112,11 +111,11 @@ class _Search:
         self._order = sorted(range(width), key=lambda place: -most[place])
         self._rest = [sum(most[place] for place in self._order[depth:]) for depth in range(width + 1)]
         self._varieties = [len({*own}) for own in self._found]
-        first: dict[tuple[int, ...], int] = {}
+        first: dict[tuple[Value, ...], int] = {}
         self._alike = [first.setdefault(tuple(each), index) for index, each in enumerate(self._found)]
         self._best = self._pair(self._by_name())
 
-    def _distinct(self, rows: Sequence[tuple[int, ...]], height: int) -> Sequence[int]:
+    def _distinct(self, rows: Sequence[tuple[Value, ...]], height: int) -> Sequence[int]:
         """Of a set, the first of each group of equal rows; else all rows."""
         if not (self._as_set and rows):
             return range(min(height, 1) if self._as_set else height)
@@ -125,10 +124,10 @@ class _Search:
     def _count_shared(self) -> list[Counter[int]]:
         """For each required column, in how many cells it agrees with each actual column at most."""
         self._budget.spend(sum(map(len, self._wanted + self._found)))
-        found = [Counter(ids) for ids in self._found]
+        found = [Counter(cells) for cells in self._found]
         shared = []
-        for ids in self._wanted:
-            wanted, own = Counter(map(ids.__getitem__, self._rows)), Counter[int]()
+        for cells in self._wanted:
+            wanted, own = Counter(map(cells.__getitem__, self._rows)), Counter[int]()
             for column, counts in enumerate(found):
                 self._budget.spend(8 + min(len(wanted), len(counts)) // 4)
                 if common := wanted.keys() & counts.keys():
@@ -213,7 +212,7 @@ class _Search:
             if self._ordered:
                 found = pair_in_order(left, right, self._budget)
             else:
-                found = pair_rows(left, right, self._values, self._budget)
+                found = pair_rows(left, right, self._budget)
             pairs = [Pair(rows[0][one], rows[1][other], cells) for one, other, cells in found]
         return _Pairing(chosen, rows, pairs, sum(pair.cells for pair in pairs), sum(map(len, rows)))
 

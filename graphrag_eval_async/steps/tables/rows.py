@@ -10,7 +10,7 @@ rank highest, from many to few; each alone. Rows with equal keys are paired in s
 If order counts, only pairs count that are in the same order in both tables. Of many rows, first those at the
 top and at the bottom that agree, then as many as possible of equal rows are paired, then those between them.
 
-A row is a tuple of numbers for its cells.
+A row is a tuple of the classes of its cells.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from operator import eq, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.tables.columns import Value
 
-    Rows: TypeAlias = Sequence[tuple[int, ...]]
+    Rows: TypeAlias = Sequence[tuple[Value, ...]]
 
 EXACT_STEPS = 500_000
 """Steps up to which the best pairs of rows are found: for about 60 rows on both sides that differ."""
@@ -42,70 +42,60 @@ class Pair(NamedTuple):
     cells: int
 
 
-def pair_rows(left: Rows, right: Rows, values: Mapping[int, Value], budget: Budget) -> list[Pair]:
-    """The pairs of rows, whatever their order; `values` has the value for each number of a cell."""
+def pair_rows(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
+    """The pairs of rows, whatever their order."""
     width = len(left[0])
     budget.spend((len(left) + len(right)) * width)
-    free: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    free: dict[tuple[Value, ...], list[int]] = defaultdict(list)
     for row in reversed(range(len(right))):
         free[right[row]].append(row)
     equal = [Pair(row, same.pop(), width) for row, cells in enumerate(left) if (same := free.get(cells))]
     paired = {pair.expected for pair in equal}
     ours = [row for row in range(len(left)) if row not in paired]
     theirs = sorted(chain.from_iterable(free.values()))
-    return equal + _Rest((left, right), (ours, theirs), values, budget).pairs() if ours and theirs else equal
+    return equal + _Rest(left, right, budget).pairs(ours, theirs) if ours and theirs else equal
 
 
-class _Rest:
-    """The rows that agree in no pair in every cell, by index."""
+class _Rest(NamedTuple):
+    """Pairs rows that agree in no pair in every cell."""
 
-    def __init__(
-        self,
-        sides: tuple[Rows, Rows],
-        rows: tuple[list[int], list[int]],
-        values: Mapping[int, Value],
-        budget: Budget,
-    ) -> None:
-        self._sides, self._rows, self._values, self._budget = sides, rows, values, budget
-        self._width = len(sides[0][0])
+    left: Rows
+    right: Rows
+    budget: Budget
 
-    def pairs(self) -> list[Pair]:
-        found, (left, right), width = self._by_keys(), self._sides, self._width
-        short, long = sorted(map(len, self._rows))
+    def pairs(self, ours: list[int], theirs: list[int]) -> list[Pair]:
+        (left, right, budget), width = self, len(self.left[0])
+        budget.spend(8 * width * (len(ours) + len(theirs)))
+        columns = [
+            [*zip(*map(side.__getitem__, rows), strict=True)]
+            for side, rows in ((left, ours), (right, theirs))
+        ]
+        found = self._by_keys(
+            ours, theirs, [len({*one} & {*other}) for one, other in zip(*columns, strict=True)]
+        )
+        short, long = sorted((len(ours), len(theirs)))
         if short * long * (width + 2 * short) > EXACT_STEPS:
             return found
-        shared = (Counter(one) & Counter(other) for one, other in zip(*self._columns(), strict=True))
-        if _cells(found) == sum(each.total() for each in shared):
+        most = sum((Counter(one) & Counter(other)).total() for one, other in zip(*columns, strict=True))
+        if _cells(found) == most:
             return found
-        ours, theirs = map(self._sorted, self._rows, self._sides)
-        self._budget.spend(short * long * width)
+        ours, theirs = _sorted(ours, left), _sorted(theirs, right)
+        budget.spend(short * long * width)
         weights = [[sum(map(eq, left[one], right[other])) for other in theirs] for one in ours]
-        chosen = assign(weights, self._budget)
+        chosen = assign(weights, budget)
         best = [Pair(ours[i], theirs[j], weights[i][j]) for i, j in chosen if weights[i][j]]
         return max(found, best, key=_cells)
 
-    def _columns(self) -> Iterator[list[tuple[int, ...]]]:
-        for rows, side in zip(self._rows, self._sides, strict=True):
-            self._budget.spend(len(rows) * self._width)
-            yield [*zip(*map(side.__getitem__, rows), strict=True)]
-
-    def _sorted(self, rows: list[int], side: Rows) -> list[int]:
-        """Rows in an order that depends on their contents alone."""
-        if len(rows) == 1:
-            return rows
-        self._budget.spend(len(rows) * self._width * 4)
-        return sorted(rows, key=lambda row: [_rank(self._values[number]) for number in side[row]])
-
-    def _by_keys(self) -> list[Pair]:
-        (left, right), (ours, theirs), pairs = self._sides, self._rows, list[Pair]()
-        shared = [len({*one}.intersection(other)) for one, other in zip(*self._columns(), strict=True)]
-        ranked = sorted(filter(shared.__getitem__, range(self._width)), key=lambda column: -shared[column])
-        for key in _keys(ranked, self._width):
-            self._budget.spend((len(ours) + len(theirs)) * (4 + len(key) // 8))
+    def _by_keys(self, ours: list[int], theirs: list[int], shared: Sequence[int]) -> list[Pair]:
+        """Pair rows that agree in some columns; `shared` counts the values that both sides of each share."""
+        left, right, pairs = self.left, self.right, list[Pair]()
+        ranked = sorted(filter(shared.__getitem__, range(len(shared))), key=lambda column: -shared[column])
+        for key in _keys(ranked, len(shared)):
+            self.budget.spend((len(ours) + len(theirs)) * (4 + len(key) // 8))
             found = [
                 Pair(one, other, sum(map(eq, left[one], right[other])))
-                for own, others in self._blocks(ours, theirs, itemgetter(*key))
-                for one, other in zip(self._sorted(own, left), self._sorted(others, right), strict=False)
+                for own, others in _blocks(ours, theirs, left, right, itemgetter(*key))
+                for one, other in zip(_sorted(own, left), _sorted(others, right), strict=False)
             ]
             pairs += found
             gone, lost = ({*map(itemgetter(side), found)} for side in (0, 1))
@@ -117,23 +107,24 @@ class _Rest:
                 break
         return pairs
 
-    def _blocks(
-        self, ours: list[int], theirs: list[int], key: Callable[[tuple[int, ...]], Any]
-    ) -> Iterable[tuple[list[int], list[int]]]:
-        """The rows on both sides with equal keys."""
-        both = [
-            [*map(key, map(side.__getitem__, rows))]
-            for side, rows in zip(self._sides, (ours, theirs), strict=True)
-        ]
-        blocks: dict[Any, tuple[list[int], list[int]]] = {
-            common: ([], []) for common in {*both[0]}.intersection(both[1])
-        }
-        if blocks:
-            for side, rows in enumerate((ours, theirs)):
-                for row, own in zip(rows, both[side], strict=True):
-                    if own in blocks:
-                        blocks[own][side].append(row)
-        return blocks.values()
+
+def _sorted(rows: list[int], side: Rows) -> list[int]:
+    """Rows in an order that depends on their contents alone."""
+    return rows if len(rows) == 1 else sorted(rows, key=lambda row: [*map(_rank, side[row])])
+
+
+def _blocks(
+    ours: list[int], theirs: list[int], left: Rows, right: Rows, key: Callable[[tuple[Value, ...]], Any]
+) -> Iterable[tuple[list[int], list[int]]]:
+    """The rows on both sides with equal keys."""
+    keys, others = [*map(key, map(left.__getitem__, ours))], [*map(key, map(right.__getitem__, theirs))]
+    blocks: dict[Any, tuple[list[int], list[int]]] = {each: ([], []) for each in {*keys}.intersection(others)}
+    if blocks:
+        for side, rows in enumerate((zip(ours, keys, strict=True), zip(theirs, others, strict=True))):
+            for row, own in rows:
+                if own in blocks:
+                    blocks[own][side].append(row)
+    return blocks.values()
 
 
 def _rank(value: Value) -> tuple[int, Any]:
@@ -204,30 +195,25 @@ def pair_in_order(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
     top = sum(1 for _ in takewhile(bool, map(eq, left, right)))
     bottom = sum(1 for _ in takewhile(bool, islice(map(eq, reversed(left), reversed(right)), most - top)))
     ends = len(left) - bottom, len(right) - bottom
-    anchors = [(row, row) for row in range(top)]
-    if _is_few(ends[0] - top, ends[1] - top, len(left[0])):
-        between = _align(left, right, range(top, ends[0]), range(top, ends[1]), budget)
-    else:
-        anchors += _chain(left, right, range(top, ends[0]), range(top, ends[1]))
-        between = []
-        for (one, other), (stop, last) in pairwise([(top - 1, top - 1), *anchors[top:], ends]):
-            ours, theirs = range(one + 1, stop), range(other + 1, last)
-            if _is_few(len(ours), len(theirs), len(left[0])):
-                between += _align(left, right, ours, theirs, budget)
-            else:
-                between += zip(ours, theirs, strict=False)
-    found = [*anchors, *between, *zip(range(ends[0], len(left)), range(ends[1], len(right)), strict=True)]
+    ours, theirs = range(top, ends[0]), range(top, ends[1])
+    anchors = [] if _is_few(ours, theirs, left) else _chain(left, right, ours, theirs)
+    found = [*anchors, *zip(range(top), range(top), strict=True)]
+    found += zip(range(ends[0], len(left)), range(ends[1], len(right)), strict=True)
+    for (one, other), (stop, last) in pairwise([(top - 1, top - 1), *anchors, ends]):
+        ours, theirs = range(one + 1, stop), range(other + 1, last)
+        is_few = _is_few(ours, theirs, left)
+        found += _align(left, right, ours, theirs, budget) if is_few else zip(ours, theirs, strict=False)
     pairs = [Pair(one, other, sum(map(eq, left[one], right[other]))) for one, other in found]
     return [pair for pair in pairs if pair.cells]
 
 
-def _is_few(ours: int, theirs: int, width: int) -> bool:
-    return ours * theirs * (width + 2) <= EXACT_STEPS
+def _is_few(ours: range, theirs: range, rows: Rows) -> bool:
+    return len(ours) * len(theirs) * (len(rows[0]) + 2) <= EXACT_STEPS
 
 
 def _chain(left: Rows, right: Rows, ours: range, theirs: range) -> list[tuple[int, int]]:
     """Most pairs of equal rows in the same order, the first with the first and so on, by patience sorting."""
-    places: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    places: dict[tuple[Value, ...], list[int]] = defaultdict(list)
     for row in reversed(theirs):
         places[right[row]].append(row)
     tops: list[int] = []  # Of the chains of each length, the actual row of the one that ends first.
