@@ -223,9 +223,10 @@ class Endpoint:
 
     def _failure(self, status: int, wait: float, body: bytes) -> QueryFailed:
         """The failure that a status code stands for. Servers explain invalid queries in plain text."""
-        text = " ".join(body[:2000].decode(errors="replace").split())
-        for secret in sorted(self._secrets, key=len, reverse=True):
+        text = body[: 1 << 16].decode(errors="replace")
+        for secret in sorted(self._secrets, key=len, reverse=True):  # Before the text is cut.
             text = text.replace(secret, "***")
+        text = " ".join(text[:2000].split())
         said = f": {text}" if text and not text.startswith("<") else ""
         if status in OF_THE_QUERY:
             return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
