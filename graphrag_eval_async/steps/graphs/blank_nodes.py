@@ -1,8 +1,7 @@
 """Which blank nodes of two graphs correspond: colour refinement, and a search where it leaves ties.
 
-Nodes of one colour have the same surroundings. Refinement splits the nodes of a colour by the colours of
-their neighbours, round by round, so that colours tell ever deeper surroundings apart. In graphs that differ,
-nodes that agree to the greatest depth correspond.
+Nodes of one colour have the same surroundings, to any depth: refinement splits the nodes of a colour by the
+colours of their neighbours until nothing changes.
 
 Where nodes of one colour lie on a cycle, refinement can fail to tell graphs apart, such as a ring of six from
 two rings of three. Then two of them are assumed to correspond and the rest is refined again, until all
@@ -20,7 +19,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from graphrag_eval_async.steps.budget import Budget
 
@@ -86,7 +85,7 @@ class BlankNodes:
             if colours is None:
                 pending.pop()
             elif self._balanced(colours):
-                if self._agree(self._aligned(colours, ())):
+                if self._agree(self._aligned(colours)):
                     return True
                 pending.append(self._assumptions(colours))
         return False
@@ -94,16 +93,19 @@ class BlankNodes:
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
         """New labels for the left nodes and for the right ones: the same if they correspond.
 
-        Nodes with the same surroundings correspond, the deepest first; then those that share most statements.
+        Nodes with the same surroundings correspond, then those that share most statements. In between, those
+        may correspond of which the same is said apart from links, if more statements agree then.
         """
-        colours = self._colours[:]
-        partners = self._aligned(colours, self._refine(colours, range(len(colours))))
-        for _ in range(_VOTES):
-            if not self._vote(partners):
-                break
-        for one, other in zip(*self._free(partners), strict=False):
-            partners[one], partners[other] = other, one
-        size, names = self._size, self._names
+        refined = self._colours[:]
+        self._refine(refined, range(len(refined)))
+        found = [self._aligned(refined), self._aligned(refined, self._colours)]
+        for partners in found:
+            for _ in range(_VOTES):
+                if not self._vote(partners):
+                    break
+            for one, other in zip(*self._free(partners), strict=False):
+                partners[one], partners[other] = other, one
+        partners, size, names = max(found, key=self._agreeing), self._size, self._names
         right = enumerate(partners[size:], size)
         return (
             {name: f"_:b{node}" for node, name in enumerate(names[:size])},
@@ -114,20 +116,16 @@ class BlankNodes:
         """Whether each colour has as many nodes on either side."""
         return Counter(colours[: self._size]) == Counter(colours[self._size :])
 
-    def _refine(self, colours: list[int], due: Iterable[int]) -> list[list[tuple[int, int]]]:
-        """Split colours until all nodes of one have the same surroundings, except pairs, which are left.
-
-        Return, for each round, the nodes that got a new colour, and the colour that they had.
-        """
+    def _refine(self, colours: list[int], due: Iterable[int]) -> None:
+        """Split colours until all nodes of one have the same surroundings, except pairs, which are left."""
         around, sizes, fresh = self._around, Counter(colours), max(colours, default=0) + 1
-        rounds = []
         while due := [node for node in due if around[node] and sizes[colours[node]] > 2]:
             self._budget.spend(sum(1 + len(around[node]) for node in due))
             parts: dict[int, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
             for node in due:
                 surroundings = sorted([kind + colours[other] for kind, other in around[node]])
                 parts[colours[node]][tuple(surroundings)].append(node)
-            moved: list[tuple[int, int]] = []
+            moved: list[int] = []
             for colour, part in parts.items():
                 groups = sorted(part.values(), key=len)
                 if sum(map(len, groups)) == sizes[colour]:
@@ -137,12 +135,9 @@ class BlankNodes:
                     sizes[fresh] = len(group)
                     for node in group:
                         colours[node] = fresh
-                        moved.append((node, colour))
+                    moved += group
                     fresh += 1
-            if moved:
-                rounds.append(moved)
-            due = dict.fromkeys([other for node, _ in moved for _, other in around[node]])
-        return rounds
+            due = dict.fromkeys([other for node in moved for _, other in around[node]])
 
     def _assumptions(self, colours: list[int]) -> Iterator[list[int]]:
         """Refined colours in which one tied node corresponds to each candidate, of the fewest."""
@@ -161,20 +156,16 @@ class BlankNodes:
                 self._refine(assumed, [node for each in (one, other) for _, node in self._around[each]])
                 yield assumed
 
-    def _aligned(self, colours: list[int], rounds: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-        """The partner of each node, or -1: one of the same colour, or of the colour before each round."""
-        partners = [-1] * len(colours)
-        free: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-        for node in range(len(colours) - 1, -1, -1):
-            free[colours[node]][node >= self._size].append(node)
-        for left, right in free.values():
-            self._pair_off(left, right, colours, partners)
-        for moved in reversed(rounds):
-            for node, before in moved:
-                colours[node] = before
-                free[before][node >= self._size].append(node)
-            for colour in {before for _, before in moved}:
-                self._pair_off(*free[colour], colours, partners)
+    def _aligned(self, *colourings: list[int]) -> list[int]:
+        """The partner of each node, or -1: one of the same colour in the first colouring that has one."""
+        partners = [-1] * len(self._own)
+        for colours in colourings:
+            free: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+            for node in range(len(colours) - 1, -1, -1):
+                if partners[node] < 0:
+                    free[colours[node]][node >= self._size].append(node)
+            for left, right in free.values():
+                self._pair_off(left, right, colours, partners)
         return partners
 
     def _pair_off(self, left: list[int], right: list[int], colours: list[int], partners: list[int]) -> None:
@@ -207,10 +198,20 @@ class BlankNodes:
 
     def _agree(self, partners: list[int]) -> bool:
         """Whether the links of both sides are equal if each node is its partner."""
-        left, right = self._links
-        self._budget.spend(len(left) + len(right))
-        moved = [(kind, partners[one], partners[other]) for kind, one, other in right]
-        return Counter(left) == Counter(moved)
+        return Counter(self._links[0]) == self._moved(partners)
+
+    def _agreeing(self, partners: list[int]) -> int:
+        """The number of statements with blank nodes that agree."""
+        agreeing = (Counter(self._links[0]) & self._moved(partners)).total()
+        for one, other in enumerate(partners[: self._size]):
+            if other >= 0:
+                agreeing += (Counter(self._own[one]) & Counter(self._own[other])).total()
+        return agreeing
+
+    def _moved(self, partners: list[int]) -> Counter[tuple[int, int, int]]:
+        """The links of the right with the partners of its nodes."""
+        self._budget.spend(sum(map(len, self._links)))
+        return Counter([(kind, partners[one], partners[other]) for kind, one, other in self._links[1]])
 
     def _free(self, partners: list[int]) -> tuple[list[int], list[int]]:
         free = [node for node, partner in enumerate(partners) if partner < 0]
