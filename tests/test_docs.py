@@ -40,6 +40,7 @@ from graphrag_eval_async.sources import logs, receiving, remote
 from graphrag_eval_async.sources.lines import MAX_DOCUMENT_BYTES
 from graphrag_eval_async.steps import differences
 from graphrag_eval_async.steps.budget import STEPS
+from graphrag_eval_async.steps.formats import xml_results
 from graphrag_eval_async.steps.graphs import reading
 from graphrag_eval_async.steps.tables import partial
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
@@ -104,6 +105,9 @@ DEFAULTS = {
     "time without the server": f"{group.MAX_OUTAGE_SEC:g} s",
     "responses in a batch of Ray": f"{ray.BATCH:,}, or {ray.JUDGED_BATCH} with a judge",
     "a range of an address": f"{size(remote.RANGE_BYTES)}, read up to {remote.ATTEMPTS} times",
+    "tags of SPARQL results XML, and depth of triples in it": (
+        f"{xml_results.MAX_TAGS:,}, and {xml_results.MAX_DEPTH}"
+    ),
     "depth of JSON-LD, RDF/XML and triple terms in a graph": f"{reading.MAX_DEPTH}",
     "step names counted by name": f"{steps.MOST_NAMES:,} for each template, and those of the reference set",
     "steps of one response counted by name": f"{evaluation.MANY_STEPS:,}",

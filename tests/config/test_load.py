@@ -158,28 +158,6 @@ def test_wrong_values(key: str, value: Any, expected: str | None) -> None:
         assert problems(Config(**config)) == [problem]
 
 
-NUMBERS: list[tuple[str, list[Any], list[Any]]] = [
-    ("llm.limits.max_concurrency", [1, 10**6, "5"], [0, -1, 2**64]),
-    ("llm.limits.call_timeout_sec", [0.001, 1, 1e6], [0, -0.0, -1, float("nan"), float("inf"), 10**400]),
-    ("llm.limits.requests_per_minute", [None, 0.5, 10_000], [0, -1, float("nan"), float("inf")]),
-    ("llm.limits.budget_usd", [None, 0, 0.01, 1e9], [-0.01, float("nan"), float("inf")]),
-    ("llm.pricing.input_usd_per_million", [None, 0, 2.5], [-1, float("nan"), 1e300]),
-    ("llm.generation.temperature", [None, 0, 1, 2], [-0.1, 2.1, float("nan")]),
-    ("answer_relevance.strictness", [1, 20], [0, 21]),
-    ("ragas_answer_correctness.beta", [0.1, 1, 2], [0, -1, float("nan"), 1e200]),
-    ("ragas_answer_correctness.threshold", [None, 0, 0.5, 1], [-0.1, 1.1]),
-]
-
-
-def test_ranges_of_numbers() -> None:
-    for key, allowed, refused in NUMBERS:
-        for value in allowed:
-            load_config(changed(key, value))
-        for value in refused:
-            (problem,) = problems(changed(key, value))
-            assert problem.startswith(f"{key}: expected a"), value
-
-
 def test_every_problem_of_form_is_listed() -> None:
     config = generation(temperature=3, api_keys="x") | {
         "steps": {"groups": 1},
@@ -322,16 +300,6 @@ def test_placeholders() -> None:
     assert problems(evaluations({"instructions": "Judge {answer}."})) == [
         "custom_evaluations[0].instructions: {answer} is none of its inputs, which are question, actual_steps"
     ]
-
-
-def test_names_of_evaluations() -> None:
-    for name in ("a", "sparql-recall_2", "A" * 64, "0"):
-        load_config(evaluations({"name": name, "outputs": {name: "x"}}))
-    for name in ("", "a b", "a.b", "\u00e9", "A" * 65, "a\0"):
-        (problem,) = problems(evaluations({"name": name}))
-        assert problem.startswith("custom_evaluations[0].name: expected 1 to 64 letters, digits, _ and -")
-        (problem,) = problems(evaluations({"outputs": {name: "x"}}))
-        assert problem.startswith("custom_evaluations[0].outputs")
 
 
 @each(

@@ -317,25 +317,6 @@ async def test_work_too_long_for_the_loop_runs_in_a_thread() -> None:
 # Results
 
 
-async def test_it_is_reported_only_after_judging() -> None:
-    responses: list[dict[str, Any]] = [
-        {"question_id": "q", "actual_steps": [took(STATIONS)], "actual_answer": "claims: 4 0 "},
-        {"question_id": "q", "actual_steps": [took(STATIONS)]},
-    ]
-    responses += [response | {"padding": "x" * HEAVY_BYTES} for response in responses]
-    stages = evaluate_stream(templates([STATIONS]), responses, judge=Claims(), stages=True)
-    async with stages:
-        found = [("pending" in result, result["failure"], result["sample"]) async for result in stages]
-    assert sorted(found, key=str) == [
-        (False, "no_answer", 2),
-        (False, "no_answer", 4),
-        (False, "right_steps_wrong_answer", 1),
-        (False, "right_steps_wrong_answer", 3),
-        (True, None, 1),
-        (True, None, 3),
-    ]
-
-
 # Properties
 
 REFERENCES = [STATIONS, REPORTS, LOAD, SERIES, IRI, STATIONS | {"ordered": False}, SERIES | {"output": None}]

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_DEEPEST = 40
+MAX_DEPTH = 40
+MAX_TAGS = 4_000_000
 
 
 def read_xml(text: str) -> dict[str, Any]:
@@ -26,16 +27,7 @@ def read_xml(text: str) -> dict[str, Any]:
     Raises:
         MalformedStep: the text is not SPARQL results XML, declares a document type, or nests too deep.
     """
-    if "<!DOCTYPE" in text:
-        raise _malformed("declares a document type")
-    try:
-        root = ElementTree.fromstring(text.strip())  # noqa: S314  (without a document type, nothing expands)
-    except (ElementTree.ParseError, UnicodeEncodeError) as error:
-        raise _malformed(str(error)) from None
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-    if root.tag != "sparql":
-        raise _malformed(f"<{root.tag}> is out of place")
+    root = _root(text)
     document: dict[str, Any] = {}
     for part in _children(root, "head", "results", "boolean"):
         if part.tag in document:
@@ -50,6 +42,23 @@ def read_xml(text: str) -> dict[str, Any]:
         else:
             raise _malformed("<boolean> is neither true nor false")
     return document
+
+
+def _root(text: str) -> Element:
+    """The root of an XML document whose names have lost their namespaces."""
+    if "<!DOCTYPE" in text:
+        raise _malformed("declares a document type")
+    if text.count("<") > MAX_TAGS:
+        raise _malformed(f"more than {MAX_TAGS:,} tags")
+    try:
+        root = ElementTree.fromstring(text.strip())  # noqa: S314  (without a document type, nothing expands)
+    except (ElementTree.ParseError, UnicodeEncodeError) as error:
+        raise _malformed(str(error)) from None
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    if root.tag != "sparql":
+        raise _malformed(f"<{root.tag}> is out of place")
+    return root
 
 
 def _malformed(problem: str) -> MalformedStep:
@@ -87,8 +96,8 @@ def _term(place: Element, depth: int = 0) -> dict[str, Any]:
     terms = [*_children(place, "uri", "bnode", "literal", "triple")]
     if len(terms) != 1:
         raise _malformed(f"<{place.tag}> does not hold one term")
-    if depth > _DEEPEST:
-        raise _malformed(f"more than {_DEEPEST} levels")
+    if depth > MAX_DEPTH:
+        raise _malformed(f"more than {MAX_DEPTH} levels")
     [term] = terms
     if term.tag == "triple":
         parts = {
