@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.calls import MetricCalls
+from graphrag_eval_async.judge.dry import fitting
 from graphrag_eval_async.metrics.metric import Case
+from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +50,32 @@ class ScriptedMetricJudge(MetricCalls):
     def blocks(self) -> dict[str, str]:
         """The data of the last call."""
         return read_blocks(self.messages[-1][1]["content"])
+
+
+class Judge:
+    """Replies by the title of the schema, with each of a list in turn, else with what fits; or fails."""
+
+    def __init__(self, model: str = "scripted", replies: Any = None, **by_title: Any) -> None:
+        self.model = model
+        self.replies = replies or by_title
+        self.asked: list[str] = []
+        self.blocks: list[dict[str, str]] = []
+        self.embedded: list[list[str]] = []
+        self.vectors: dict[str, list[float]] = {}
+
+    async def complete(self, messages: Sequence[Message], schema: Any) -> tuple[Any, TokenUsage]:
+        self.asked.append(schema["title"])
+        self.blocks.append(read_blocks(messages[1]["content"]))
+        if isinstance(self.replies, Exception):
+            raise self.replies
+        reply = self.replies.get(schema["title"]) or fitting(schema, schema, [1, 2])
+        if isinstance(reply, list):
+            reply = reply.pop(0) if len(reply) > 1 else reply[0]
+        return reply, TokenUsage(1000, 100)
+
+    async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage]:
+        self.embedded.append([*texts])
+        return [self.vectors.get(text, [1.0, 1.0]) for text in texts], TokenUsage(10)
 
 
 CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")

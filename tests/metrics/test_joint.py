@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.dry import fitting
 from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.retrieval import retrieval
-from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judged.support import response, templates
-from tests.metrics.support import ScriptedMetricJudge, applies, evaluate, read_blocks
+from tests.metrics.support import Judge, ScriptedMetricJudge, applies, evaluate
 
 JOINT = {"mode": "joint"}
 BOTH = {"retrieval_answer": JOINT, "retrieval_context": JOINT}
@@ -49,30 +47,6 @@ def for_both(answer: set[int], texts: set[int], statements: list[list[int]] | No
     return {"documents": documents, "answer_statements": found[0], "texts_statements": found[1]}
 
 
-class Judge:
-    """Replies by the title of the schema with each of its `replies` in turn, else with what fits."""
-
-    model = "scripted"
-
-    def __init__(self, **replies: list[Any]) -> None:
-        self.replies = replies
-        self.asked: list[str] = []
-        self.blocks: list[dict[str, str]] = []
-        self.embedded: list[list[str]] = []
-
-    async def complete(self, messages: Any, schema: Any) -> tuple[Any, TokenUsage]:
-        self.asked.append(schema["title"])
-        self.blocks.append(read_blocks(messages[1]["content"]))
-        reply = [*self.replies.get(schema["title"], [])]
-        found = reply[0] if reply else fitting(schema, schema, [1, 2])
-        self.replies[schema["title"]] = reply[1:] or reply
-        return found, TokenUsage(100, 10)
-
-    async def embed(self, texts: Any) -> tuple[Any, TokenUsage]:
-        self.embedded.append(texts)
-        return [(VECTORS | ANSWERS).get(text, [1.0, 1.0]) for text in texts], TokenUsage(10)
-
-
 PRICES = [f"{kind}_usd_per_million" for kind in ("input", "output", "embedding")]
 
 
@@ -85,7 +59,8 @@ async def judged(judge: Any, metrics: dict[str, Any], **more: Any) -> tuple[dict
 
 async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ragas_bridge, "find_spec", lambda _: None)
-    judge = Judge(AnswerClaims=[CLAIMS], GuessedQuestions=[QUESTIONS], RetrievedForBoth=[for_both({1}, {2})])
+    judge = Judge(AnswerClaims=CLAIMS, GuessedQuestions=QUESTIONS, RetrievedForBoth=for_both({1}, {2}))
+    judge.vectors = VECTORS | ANSWERS
     result, stream = await judged(judge, ALL)
     titles = ["FaithfulnessClaims", "GuessedQuestions", "RatedDocuments", "RetrievedForBoth"]
     assert sorted(judge.asked) == ["AnswerClaims", *titles]
@@ -146,12 +121,7 @@ async def test_a_reply_with_a_problem_in_either_part_is_asked_for_once_more(repl
 
 
 async def test_a_failure_is_shared_too() -> None:
-    class Refusing(Judge):
-        async def complete(self, messages: Any, schema: Any) -> tuple[Any, TokenUsage]:
-            await super().complete(messages, schema)
-            raise JudgeError("refused", "no")
-
-    judge = Refusing()
+    judge = Judge(replies=JudgeError("refused", "no"))
     result, stream = await judged(judge, {"answer_correctness": {}, RAGAS: JOINT})
     assert result["answer_eval_error"] == result[f"{RAGAS}_error"] == "refused: no"
     assert (judge.asked, stream.usage.shared_calls) == (["AnswerClaims"], 1)
@@ -162,7 +132,7 @@ async def test_a_failure_is_shared_too() -> None:
 
 @pytest.mark.parametrize("answer", ["I don't know.", " "])
 async def test_a_refusal_scores_0(answer: str) -> None:
-    judge = Judge(AnswerClaims=[CLAIMS | {"actual_claims": [], "matches": []}])
+    judge = Judge(AnswerClaims=CLAIMS | {"actual_claims": [], "matches": []})
     result, _ = await judged(judge, {RAGAS: JOINT}, actual_answer=answer)
     assert [result[key] for key in (RAGAS, f"{RAGAS}_tp", f"{RAGAS}_fn")] == [0, 0, 2]
     assert (f"{RAGAS}_similarity" in result) == bool(answer.strip())
@@ -173,13 +143,14 @@ async def test_a_refusal_scores_0(answer: str) -> None:
     [(["what?"], 0.6), ([" ", "what?", "what?", "which?"], 0.6), ([" "], None)],  # At most two count.
 )
 async def test_the_relevance_of_an_answer(questions: list[str], expected: float | None) -> None:
-    judge = Judge(GuessedQuestions=[{"questions": questions, "noncommittal": False}])
+    judge = Judge(GuessedQuestions={"questions": questions, "noncommittal": False})
+    judge.vectors = VECTORS
     metrics = {"answer_relevance": JOINT | {"strictness": 2}}
     result, _ = await judged(judge, metrics)
     assert result.get("answer_relevance") == (None if expected is None else pytest.approx(expected))
     assert ("answer_relevance_error" in result) == (expected is None)
     assert judge.blocks == [{"answer": "given answer 0"}]
-    evasive = Judge(GuessedQuestions=[{"questions": questions, "noncommittal": True}])
+    evasive = Judge(GuessedQuestions={"questions": questions, "noncommittal": True})
     result, _ = await judged(evasive, metrics)
     assert (result["answer_relevance"], "answer_relevance_reason" in result) == (0.0, True)
 

@@ -10,7 +10,7 @@ import pytest
 from graphrag_eval_async import ConfigError, JudgeError, JudgeUnavailable, UsageError, evaluate_stream
 from graphrag_eval_async.config import load_config
 from graphrag_eval_async.metrics import Judging
-from graphrag_eval_async.records.token_usage import TokenUsage
+from tests.metrics.support import Judge
 
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
 PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
@@ -19,19 +19,6 @@ STEP = {"name": "retrieval", "status": "success", "output": '[{"id": "d", "text"
 RESPONSE = {"question_id": "q", "actual_answer": "Sofia.", "actual_steps": [STEP]}
 QUESTION = {"id": "q", "question_text": "Which city?", "reference_answer": "Sofia"}
 REFERENCE = [{"template_id": "t", "questions": [QUESTION]}]
-
-
-class Judge:
-    """Replies with the same values, or fails."""
-
-    def __init__(self, model: str, replies: dict[str, Any] | Exception) -> None:
-        self.model = model
-        self.replies = replies
-
-    async def complete(self, _: Any, schema: Any) -> Any:
-        if isinstance(self.replies, Exception):
-            raise self.replies
-        return self.replies[schema["title"]], TokenUsage(1000, 100)
 
 
 def claims(reference: int, actual: int, matching: int) -> dict[str, Any]:

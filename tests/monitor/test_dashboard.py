@@ -19,9 +19,10 @@ from graphrag_eval_async import Dashboard, JudgeError, SourceError, UsageError, 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor import dashboard_server as module
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start, told
+from tests.metrics.support import Judge
 from tests.metrics.test_panel import REFERENCE as JUDGED
 from tests.metrics.test_panel import RESPONSE as ANSWER
-from tests.metrics.test_panel import Judge, claims, settings
+from tests.metrics.test_panel import claims, settings
 from tests.monitor import hostile
 
 if TYPE_CHECKING:
@@ -397,7 +398,7 @@ async def test_judges_and_their_agreement_are_shown() -> None:
         JUDGED,
         [ANSWER],
         config=settings(metrics, names="ab"),
-        judge=judges,  # type: ignore[arg-type]
+        judge=judges,
     )
     async with Dashboard(stream, port=0) as dashboard:
         async for _ in dashboard:
@@ -417,7 +418,7 @@ async def test_a_judge_that_always_fails_is_told_first() -> None:
         JUDGED,
         [ANSWER],
         config=settings({"answer_correctness": {"judges": ["a", "b"]}}, names="ab"),
-        judge=judges,  # type: ignore[arg-type]
+        judge=judges,
     )
     async with Dashboard(stream, port=0) as dashboard:
         async for _ in dashboard:
