@@ -291,10 +291,10 @@ class Sender:
 
     def _pause_of(self, error: JudgeError | None) -> float:
         """Return for how many seconds no request may be sent, after a failed attempt."""
-        if error is None or not (error.kind == "rate_limited" or _is_pause(error)):
+        asked = 0.0 if error is None else error.retry_after or 0.0
+        if error is None or error.final or error.kind not in RETRIED or asked > self._limits.max_pause_sec:
             return 0.0
-        asked = error.retry_after or 0.0
-        return asked if asked <= self._limits.max_pause_sec else 0.0
+        return asked if error.kind == "rate_limited" or asked > LONG_PAUSE else 0.0
 
     async def _wait(self, error: JudgeError, failures: int) -> int:
         """Wait until the next attempt may be made, after so many failures; return their new number."""
@@ -306,7 +306,8 @@ class Sender:
                     raise fatal from error
         if error.kind not in RETRIED or error.final:
             raise error
-        failures += not _is_pause(error)
+        pause = self._pause_of(error)
+        failures += pause <= LONG_PAUSE
         if failures >= self._limits.max_attempts:
             attempts = f" ({failures} attempts)" if failures > 1 else ""
             if self.kind == "embedding":  # Users think of the LLM first.
@@ -314,7 +315,10 @@ class Sender:
             raise JudgeError(error.kind, error.message + attempts) from error
         self._usage.retries[error.kind] += 1
         with self._waiting():
-            await asyncio.sleep(_backoff(error, failures))
+            # Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+            most = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** max(0, failures - 1))
+            wait = max(error.retry_after or 0.0, uniform(0, most))  # noqa: S311
+            await asyncio.sleep(0.0 if pause else wait)  # The rate limiter already pauses.
         return failures
 
     def _account(self, call: Call, estimate: int, used: Any, reply: Any) -> int:
@@ -363,20 +367,3 @@ class Sender:
             self._over = error
             for scope in self._waits:
                 scope.cancel()
-
-
-def _is_pause(error: JudgeError) -> bool:
-    """Whether the server asks for a pause so long that the request is postponed instead of failed."""
-    return error.kind in RETRIED and not error.final and (error.retry_after or 0.0) > LONG_PAUSE
-
-
-def _backoff(error: JudgeError, failures: int) -> float:
-    """Return the wait before the next attempt, in seconds.
-
-    Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
-    """
-    asked = error.retry_after or 0.0
-    if _is_pause(error) or (error.kind == "rate_limited" and asked):
-        return 0.0  # The rate limiter already pauses.
-    most = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (failures - 1))
-    return max(asked, uniform(0, most))  # noqa: S311

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.limits import Clocks, RateLimiter
     from graphrag_eval_async.judge.usage import JudgeUsage
 
-AT_A_TIME = 8
-"""Requests of a worker that ask for admission at a time."""
-
 SHORTEST_WAIT, LONGEST_WAIT = 0.02, 5.0
 """Seconds between two questions of a request: another worker may have returned tokens in the meantime."""
 
@@ -128,7 +125,7 @@ class SharedLimits:
         self._run = self._address.options.get("run", "")
         self._worker, self._usage, self._limiter = worker, usage, limiter
         self._clocks, self._broke = clocks, broke
-        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._turn = asyncio.Lock()  # One request asks at a time, so that a large one is not overtaken.
         self._tokens, self._reported = 0.0, -1
         self._paused_until, self._is_pause_new = -inf, False
         self._failing_since: float | None = None
@@ -146,7 +143,7 @@ class SharedLimits:
             JudgeError: the budget is spent.
             JudgeUnavailable: the server cannot be used.
         """
-        async with self._turns:
+        async with self._turn:
             failures = 0
             while True:
                 try:
