@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import cache as module
 from graphrag_eval_async.judge.cache import CallCache, digest
 from tests.conftest import leaving_nothing
-from tests.deadlines import WAIT_SECONDS, killing
+from tests.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,27 +198,6 @@ async def test_processes_share_a_file(tmp_path: Path) -> None:
         numbers = [*map(int, process.communicate(timeout=WAIT_SECONDS)[0].split())]
         assert (sorted(numbers), process.returncode) == ([*range(count)], 0)
         await check(path, worker, numbers)
-
-
-@pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("lines", [1, 200, 400])
-async def test_processes_that_are_killed(tmp_path: Path, lines: int) -> None:
-    path = tmp_path / "cache"
-    processes = [start(path, worker, 1_000_000) for worker in range(2)]
-    printed = []
-    for process in processes:
-        assert process.stdout
-        with killing(process, f"{lines} lines"):
-            printed.append([int(process.stdout.readline()) for _ in range(lines)])
-    for process in processes:
-        process.kill()
-    for process in processes:
-        process.communicate(timeout=WAIT_SECONDS)
-        assert process.returncode == -signal.SIGKILL
-    for worker, numbers in enumerate(printed):
-        await check(path, worker, numbers)
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 # Digests

@@ -14,9 +14,7 @@ import pytest
 
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
 from graphrag_eval_async.judge.refusals import Denied, Response, Scrubber
-from tests.judge.support import VERDICT, ScriptedJudge, message, session
 from tests.judge.test_replies import KEY, MESSAGES, SCHEMA, TEXTS, judge_of
 from tests.judge_server import JudgeServer, Reply, completion
 
@@ -158,30 +156,3 @@ async def test_a_reply_of_too_many_values_is_refused_before_it_is_decoded(where:
         tracemalloc.stop()
     assert caught.value.kind == ("invalid_request" if where == "error" else "invalid_reply")
     assert peak < 16 * MIB
-
-
-async def test_the_number_of_values_is_told() -> None:
-    with pytest.raises(JudgeError, match="invalid_reply: the reply has more than 20000 values") as caught:
-        await asked(completion(many("0", 30_000)))
-    assert caught.value.usage is not None
-    assert caught.value.reply is not None  # Its beginning is quoted when the judge is asked again.
-    assert not caught.value.final
-    with pytest.raises(JudgeError, match="the body has 100001 values, more than 100000"):
-        await asked(Reply(b"," * 100_001))
-
-
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        ({"value": 1, "more": [0] * 20_000}, "the reply has more than 20000 values"),
-        ({"value": 1, "more": [[]] * 700_000}, "the reply has more than 20000 values"),
-        ([{"value": {}}] * 5000, "Expected `object`, got `array`"),
-    ],
-)
-async def test_the_size_of_the_reply_of_a_judge_of_your_own_is_limited(reply: Any, problem: str) -> None:
-    judge = ScriptedJudge(lambda _: reply)
-    calls = MetricCalls(ResultCalls(opened := session(judge)))
-    with pytest.raises(JudgeError, match=problem):
-        await calls.ask(message, VERDICT)
-    assert all(len(str(request)) < 6000 for request in judge.requests)
-    await opened.aclose()

@@ -181,21 +181,6 @@ async def test_azure() -> None:
         assert "authorization" not in request.headers
 
 
-@pytest.mark.parametrize("own_key", [None, KEY])
-async def test_server_and_key_from_the_environment(
-    own_key: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with JudgeServer(FAULTS["401"]) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", own_key or "")
-        judge = Opened(LLMConfig(generation=generation(api_key=None)))
-        with pytest.raises(JudgeError) as caught:
-            await asked(judge)
-        await judge.aclose()
-        assert server.requests[0].headers["authorization"] == f"Bearer {own_key or 'unused'}"
-    assert KEY not in str(caught.value)
-
-
 @each(
     ("llm", "problems"),
     [

@@ -157,30 +157,6 @@ def test_a_budget_counts_requests_that_timed_out() -> None:
     assert len(judge.requests) == 1
 
 
-def test_a_slot_is_free_while_its_call_waits_for_another_try() -> None:
-    judge = ScriptedJudge(lambda n: refused("unavailable") if n == 0 else {"value": n})
-
-    async def use(one: JudgeSession) -> list[Any]:
-        return await asyncio.gather(*(outcome(MetricCalls(ResultCalls(one)), text) for text in "ab"))
-
-    assert asked(judge, use, max_concurrency=1) == [2, 1]
-
-
-def test_too_many_requests_hold_up_everybody() -> None:
-    judge = ScriptedJudge(lambda n: refused(retry_after=30.0) if n == 0 else {"value": n})
-
-    async def use(one: JudgeSession) -> None:
-        first = asyncio.ensure_future(outcome(MetricCalls(ResultCalls(one)), "a"))
-        await asyncio.sleep(1)
-        assert one.usage.paused_sec > 25
-        assert one.usage.concurrency == 16
-        assert await outcome(MetricCalls(ResultCalls(one)), "b") == 2
-        assert await first == 1
-
-    asked(judge, use)
-    assert judge.times == [0, 30, 30]
-
-
 @pytest.mark.parametrize("kind", ["unavailable", "timeout", "rate_limited"])
 def test_a_pause_longer_than_the_cap_is_no_error_whatever_the_status(kind: Any) -> None:
     judge = ScriptedJudge(lambda n: refused(kind, retry_after=500.0) if n == 0 else {"value": n})
@@ -300,18 +276,6 @@ def test_a_finished_call_costs_nothing_the_second_time(tmp_path: Path) -> None:
     second = ScriptedJudge(lambda _: refused())
     assert asked(second, use, cache=cache) == [*replies[:5], 0.0, 5]
     assert second.requests == []
-
-
-def test_what_failed_is_not_kept(tmp_path: Path) -> None:
-    cache = str(tmp_path / "calls.sqlite")
-
-    async def use(one: JudgeSession) -> Any:
-        return await outcome(MetricCalls(ResultCalls(one)))
-
-    assert asked(ScriptedJudge(lambda _: {}), use, cache=cache) == "invalid_reply"
-    assert asked(ScriptedJudge(lambda _: refused("refused")), use, cache=cache) == "refused"
-    assert asked(ScriptedJudge(lambda n: {"value": 5} if n else {}), use, cache=cache) == 5
-    assert asked(ScriptedJudge(lambda _: refused("refused")), use, cache=cache) == 5
 
 
 # Opening and closing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, JudgeUnavailable, compute_aggregates, evaluate_stream
+from graphrag_eval_async import JudgeUnavailable, compute_aggregates, evaluate_stream
 from tests.judge_server import FAULTS, Reply, completion
 from tests.judge_server.faults import FATAL
 from tests.judged.support import (
@@ -217,32 +217,6 @@ async def test_embeddings(name: str, times: float, whole: Any) -> None:
 
 
 @without_waiting
-async def test_latency_is_no_fault(whole: Any) -> None:
-    async with serving(latency=3.0) as server:
-        results, stream = await run(server)
-        assert {question: flat(result) for question, result in results.items()} == whole
-        check_accounts(stream, server)
-
-
-@without_waiting
-async def test_a_server_that_takes_no_schemas_is_asked_once(whole: Any) -> None:
-    def script(request: Request) -> Reply | Fault:
-        wanted = request.body.get("response_format", {})
-        return FAULTS["schema refused"](request) if wanted.get("type") == "json_schema" else sensible(request)
-
-    async with serving(script) as server:
-        with pytest.warns(GraphragEvalWarning, match="requested as a tool call"):
-            results, stream = await run(server, limits=LIMITS | {"max_concurrency": 1})
-        for question, result in results.items():
-            assert flat(result) | {"judge": None} == whole[question] | {"judge": None}
-            assert result["judge"]["prompts"] != whole[question]["judge"]["prompts"]
-        refused = stream.usage.retries["invalid_request"]
-        assert 2 * len(REPLIES) <= refused <= 4 * len(REPLIES)
-        assert server.counts.requests == 2 * 12 + refused
-        check_accounts(stream, server)
-
-
-@without_waiting
 async def test_a_server_that_does_not_tell_of_tokens(whole: Any) -> None:
     def script(request: Request) -> Reply | Fault:
         reply = REPLIES["AnswerClaims"]
@@ -279,17 +253,6 @@ async def test_a_long_pause_is_seen_and_no_error(whole: Any) -> None:
         assert results == whole
         assert requests_of(server, Call("custom", 0)) == 4
         check_accounts(stream, server)
-
-
-@without_waiting
-async def test_leaving_in_a_long_pause() -> None:
-    async with serving(FAULTS["429 long"]) as server:
-        stream = stream_of(server, limits={"max_outage_sec": None})
-        with pytest.raises(TimeoutError):
-            await wait(stream, 700)
-        assert stream.usage.paused_sec > 200
-        assert stream.usage.outcomes == {"skipped": 0}
-        await stream.aclose()
 
 
 async def wait(stream: EvaluationStream, seconds: float) -> Any:
