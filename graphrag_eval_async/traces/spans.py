@@ -111,7 +111,7 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
             attributes = _attributes((resource.get("resource") or {}).get("attributes") or ())
             for scope in first(resource, "scopeSpans", "scope_spans") or ():
                 found += [_span(span, attributes) for span in scope.get("spans") or ()]
-    except (AttributeError, KeyError, TypeError, ValueError):  # Whatever is of another type.
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):  # Whatever is of another type.
         skipped["lines with spans that are not OTLP"] += 1
     for span in found:
         span.size += 2 * size // len(found)

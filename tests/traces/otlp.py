@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
@@ -116,78 +117,6 @@ MODELS = [model(0, [ASKED], [CALLS]), model(1, [ASKED, CALLS, *RETURNED], [SAID]
 GEN_AI = [tool(1), tool(0), *MODELS, root(**{"gen_ai.usage.input_tokens": 20})]
 
 
-def flat(prefix: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for at, message in enumerate(messages):
-        for key, each in message.items():
-            found[f"{prefix}.{at}.message.{key}"] = each
-    return found
-
-
-OI_ASKED = {"role": "user", "content": QUESTION}
-OI_CALLS: dict[str, Any] = {"role": "assistant"}
-for at, step in enumerate(STEPS):
-    OI_CALLS[f"tool_calls.{at}.tool_call.id"] = step["id"]
-    OI_CALLS[f"tool_calls.{at}.tool_call.function.name"] = step["name"]
-    OI_CALLS[f"tool_calls.{at}.tool_call.function.arguments"] = ARGS[at]
-OI_RETURNED = [
-    {"role": "tool", "tool_call_id": "call_1", "content": RESULTS},
-    {"role": "tool", "tool_call_id": "call_2", "content": f"Error: ConnectionError('{PROBLEM}')"},
-]
-OI_SAID = {"role": "assistant", "content": ANSWER}
-LANGCHAIN: dict[str, Any] = {
-    "type": "tool",
-    "data": {"content": RESULTS, "name": "sparql_query", "tool_call_id": "call_1", "status": "success"},
-}
-
-
-def oi_model(number: int, given: list[Any], made: list[Any]) -> dict[str, Any]:
-    attributes = {
-        "openinference.span.kind": "LLM",
-        **flat("llm.input_messages", given),
-        **flat("llm.output_messages", made),
-        "llm.token_count.prompt": 10,
-        "llm.token_count.completion": 5,
-        "llm.token_count.total": 15,
-    }
-    return span(20 + number, "ChatModel", attributes, start=1 + 4 * number, end=1.5 + 5 * number)
-
-
 OPENINFERENCE = [
-    span(
-        11,
-        "sparql_query",
-        {
-            "openinference.span.kind": "TOOL",
-            "tool.name": "sparql_query",
-            "input.value": STEPS[0]["args"]["query"],  # A single argument is bare text.
-            "output.value": json.dumps(LANGCHAIN),
-            "output.mime_type": "application/json",
-        },
-        start=3,
-        end=4,
-        status={"code": 1},
-    ),
-    span(
-        12,
-        "retrieval_search",
-        {
-            "openinference.span.kind": "TOOL",
-            "tool.name": "retrieval_search",
-            "input.value": ARGS[1],
-            "input.mime_type": "application/json",
-        },
-        start=2,
-        end=4,
-        **raised(PROBLEM),
-    ),
-    oi_model(0, [OI_ASKED], [OI_CALLS]),
-    oi_model(1, [OI_ASKED, OI_CALLS, *OI_RETURNED], [OI_SAID]),
-    span(
-        ROOT,
-        "grid",
-        {"openinference.span.kind": "AGENT", "session.id": "q1", "input.value": QUESTION},
-        end=7.5,
-        parent=None,
-    ),
+    json.loads(each) for each in Path(__file__).with_name("openinference.jsonl").read_text().splitlines()
 ]

@@ -31,13 +31,13 @@ from graphrag_eval_async.traces.adapters import FORMATS, detect, read_trace
 from tests.traces.histories import (
     ANTHROPIC,
     CHAT,
+    EVENTS,
     HISTORIES,
     ITEMS,
     LANGCHAIN,
     MCP,
     WITHOUT_ANSWER,
     WITHOUT_QUESTION,
-    event,
 )
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
@@ -278,93 +278,6 @@ def test_any_part_may_be_anything(data: st.DataObject) -> None:
         assert detect(history) in FORMATS
 
 
-def test_tools_started_without_a_model_are_steps_in_the_order_of_their_starts() -> None:
-    starts = [event("on_tool_start", name, run, input={"n": run}) for name, run in [("a", "1"), ("a", "2")]]
-    ends = [event("on_tool_end", "a", "2", output="second"), event("on_tool_end", "a", "1", output="first")]
-    response = read_trace([*starts, *ends, starts[0]], "langchain", question_id="q1")
-    assert [(step["args"]["n"], step["output"]) for step in response["actual_steps"]] == [
-        ("1", "first"),
-        ("2", "second"),
-    ]
-    assert response["trace_problems"] == ["1: started more than once; the first counts"]
-    response = read_trace(starts, "langchain", question_id="q1")
-    assert [step["status"] for step in response["actual_steps"]] == ["error", "error"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Error: ValueError('no index')\n Please fix your mistakes.",
-        "Error invoking tool 'a' with kwargs {} with error:\n k: required",
-        "Error executing tool a: no index",
-        "An error occurred while running the tool. Please try again.",
-    ],
-)
-def test_fixed_sentences_of_frameworks_are_failures(text: str) -> None:
-    messages = [*CHAT[:3], {"role": "tool", "tool_call_id": "call_2", "content": text}]
-    steps = response_from_trace(messages, question_id="q1")["actual_steps"]
-    assert [step["status"] for step in steps] == ["success", "error"]
-
-
-def test_a_tool_that_the_server_of_anthropic_runs() -> None:
-    blocks = [
-        {"type": "text", "text": "Let me see."},
-        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "Harbour"}},
-        {
-            "type": "web_search_tool_result",
-            "tool_use_id": "s1",
-            "content": {"type": "web_search_tool_result_error", "error_code": "unavailable"},
-        },
-        {"type": "text", "text": ANSWER},
-    ]
-    usage = {"input_tokens": 2, "cache_read_input_tokens": 30, "output_tokens": 7}
-    answer = {"type": "message", "role": "assistant", "content": blocks, "usage": usage}
-    response = response_from_trace(answer, question_id="q1")
-    [step] = response["actual_steps"]
-    assert (step["name"], step["status"], step["output"]) == ("web_search", "error", "unavailable")
-    assert response["actual_answer"] == ANSWER
-    assert (response["input_tokens"], response["total_tokens"]) == (32, 39)
-
-
-def test_an_answer_of_pydantic_ai_that_is_no_text() -> None:
-    name = {"tool_name": "final_result", "tool_call_id": "o"}
-    messages = [
-        {"kind": "response", "parts": [{"part_kind": "tool-call", **name, "args": {"feeders": ["F7"]}}]},
-        {
-            "kind": "request",
-            "parts": [{"part_kind": "tool-return", **name, "content": "Final result processed."}],
-        },
-    ]
-    response = response_from_trace(messages, question_id="q1")
-    assert response["actual_answer"] == '{"feeders":["F7"]}'
-    assert response["actual_steps"] == []
-
-
-def test_a_server_of_mcp_that_asks_under_the_id_of_a_call() -> None:
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a"}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}}
-    sampled = {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text"}}}
-    done = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "rows"}]}}
-    notified = {"jsonrpc": "2.0", "method": "notifications/progress"}
-    for messages in ([call, asked, sampled, notified, done], [[call, asked], sampled, [done]]):
-        response = response_from_trace(messages, question_id="q1")
-        assert [step.get("output") for step in response["actual_steps"]] == ["rows"]
-        assert "trace_problems" not in response
-
-
-def test_ids_of_mcp_keep_their_type() -> None:
-    ids = [1, "1", "a", 0, "0"]
-    calls = [
-        {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {"name": repr(id_)}} for id_ in ids
-    ]
-    done = [{"jsonrpc": "2.0", "id": id_, "result": {"structuredContent": {"id": id_}}} for id_ in ids[::-1]]
-    for messages in ([*calls, *done], [*done, *calls]):
-        steps = response_from_mcp(messages, question_id="q1")["actual_steps"]
-        assert [(step["name"], json.loads(step["output"])["id"]) for step in steps] == [
-            (repr(id_), id_) for id_ in ids
-        ]
-
-
 async def test_an_agent_that_returns_its_messages() -> None:
     async def agent(question: Question) -> Any:
         return "no messages" if question.id != "q1" else CHAT
@@ -375,8 +288,22 @@ async def test_an_agent_that_returns_its_messages() -> None:
     assert result["elapsed_sec"] > 0
 
 
-async def test_an_agent_that_returns_no_messages() -> None:
-    async with evaluate_agent(REFERENCE, lambda _: {"x": 1}, format="auto") as stream:
-        assert [result async for result in stream] == []
-    assert stream.rejects[0].reason == "not_a_trace"
-    assert "question 'q1': the agent returned no trace: no known format" in stream.rejects[0].message
+def test_events_of_version_1_are_refused_by_name() -> None:
+    events = [each | {"parent_ids": []} for each in EVENTS]
+    for history in (events, [{key: each[key] for key in each if key != "parent_ids"} for each in events]):
+        with pytest.raises(TraceError, match=r'version="v1".* use version="v2"'):
+            response_from_langchain(history)
+    assert len(response_from_langchain([*EVENTS, *EVENTS], turn="all")["actual_steps"]) == 4
+
+
+def test_names_of_tools_and_a_function_that_tells_failures() -> None:
+    response = response_from_openai(
+        CHAT,
+        question_id="q1",
+        step_names={"sparql_query": "query"},
+        failed=lambda name, output: name == "query" and output == RESULTS,
+    )
+    assert [(step["name"], step["status"]) for step in response["actual_steps"]] == [
+        ("query", "error"),
+        ("retrieval_search", "success"),
+    ]

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import UsageError
 from graphrag_eval_async.traces.grouping import KEPT_BYTES, TraceGroup, TraceGroups
 from graphrag_eval_async.traces.spans import Span
 
@@ -77,13 +75,6 @@ def test_only_traces_whose_root_has_come_at_the_end() -> None:
     groups.add([child("b")], 2, 0)
     assert ids(groups.finish(only_ended=True)) == [("a", 1, "end")]
     assert len(groups) == 1
-
-
-@pytest.mark.parametrize("option", ["grace", "trace_idle", "max_traces", "max_bytes"])
-@pytest.mark.parametrize("value", [-1, float("nan")])
-def test_options_that_cannot_be(option: str, value: float) -> None:
-    with pytest.raises(UsageError, match=f"{option}: must be a positive number"):
-        TraceGroups[int](**{option: value})  # type: ignore[arg-type]
 
 
 # What comes: after how many seconds, of which trace, and whether it is the root.

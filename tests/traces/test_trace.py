@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import Evaluator, UsageError, load_reference
+from graphrag_eval_async import load_reference
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.traces.trace import QuestionTexts, Trace, to_response
 
@@ -55,17 +55,6 @@ def test_a_question_that_is_not_found_is_not_guessed(text: str | None, problem: 
     assert response.get("question") == text
 
 
-async def test_problems_are_in_the_result() -> None:
-    trace = Trace("chat")
-    trace.call("sparql_query", "{", "c1")
-    result = await Evaluator(REFERENCE).evaluate(to_response(trace, question_id="q1"))
-    assert result["trace_problems"] == [
-        "sparql_query c1: arguments are not JSON",
-        "sparql_query c1: no result",
-    ]
-    assert result["metadata"] == {"trace_format": "chat"}
-
-
 def test_problems_are_counted_and_bounded() -> None:
     trace = Trace("chat")
     for number in range(30):
@@ -75,12 +64,6 @@ def test_problems_are_counted_and_bounded() -> None:
     assert len(listed) == 21
     assert listed[:2] == ["0", f"{'x' * 200} (30 times)"]
     assert listed[-1] == "... and 11 more"
-
-
-@pytest.mark.parametrize("failed", ["Error", [""], [1]])
-def test_what_cannot_tell_failures(failed: Any) -> None:
-    with pytest.raises(UsageError, match="failed: expected"):
-        to_response(Trace("chat"), question_id="q1", failed=failed)
 
 
 def test_objects_of_frameworks_as_json() -> None:

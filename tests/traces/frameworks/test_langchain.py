@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import TraceError, response_from_langchain, response_from_trace, responses_from_otlp
+from graphrag_eval_async import response_from_langchain, response_from_trace, responses_from_otlp
 from tests.traces.frameworks.support import check
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
@@ -114,24 +114,6 @@ async def test_events(dumped: bool) -> None:
     assert response["total_tokens"] == 50
 
 
-async def test_events_of_version_1_are_refused() -> None:
-    events = [event async for event in graph().astream_events(asked(), version="v1")]
-    with pytest.raises(TraceError, match='version="v1"'):
-        response_from_langchain(events)
-
-
-async def test_an_artifact() -> None:
-    @tool(response_format="content_and_artifact")
-    def look() -> tuple[str, Any]:
-        """Look."""
-        return "1 row", json.loads(RESULTS)
-
-    call = {"name": "look", "args": {}, "id": "c", "type": "tool_call"}
-    messages = [AIMessage("", tool_calls=[call]), await look.ainvoke(call)]
-    [step] = response_from_langchain(messages)["actual_steps"]
-    assert step["output"] == RESULTS
-
-
 class Search(BaseRetriever):
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         return [Document("Feeder F7.", id="d1", metadata={"page": 3}), Document("Feeder F9.", id="d2")]
@@ -174,11 +156,6 @@ async def test_the_handler_of_the_examples(fails: bool) -> None:
     [step] = retrieved["actual_steps"]
     assert (step["name"], step["args"]) == ("retrieval", {"query": "feeders"})
     assert [document["id"] for document in json.loads(step["output"])] == ["d1", "d2"]
-
-
-async def test_streamed_states() -> None:
-    states = [state async for state in graph().astream(asked(), stream_mode="values")]
-    await check(response_from_langchain(states[-1]))
 
 
 async def test_a_tool_that_ends_the_run() -> None:

@@ -73,21 +73,6 @@ async def test_messages(form: str, read: Any) -> None:
     assert response["elapsed_sec"] >= 0
 
 
-async def test_an_answer_that_is_an_object() -> None:
-    response = response_from_pydantic_ai((await agent(output_type=Told).run(QUESTION)).all_messages())
-    assert json.loads(response["actual_answer"]) == {"text": ANSWER}
-    await check(response, answer=response["actual_answer"])
-
-
-async def test_a_second_turn() -> None:
-    made = agent()
-    first = await made.run("Something else?")
-    second = await made.run(QUESTION, message_history=first.all_messages())
-    response = response_from_pydantic_ai(second.all_messages())
-    assert (response["question"], response["actual_steps"]) == (QUESTION, [])
-    assert len(response_from_pydantic_ai(second.all_messages(), turn="all")["actual_steps"]) == 2
-
-
 @pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("output_type", [str, Told])
 @pytest.mark.filterwarnings("ignore:Instrumentation format versions")
