@@ -24,7 +24,6 @@ from graphrag_eval_async import (
 from graphrag_eval_async.config import load_config
 from graphrag_eval_async.execution.outcomes import MAX_QUERIES, QueryFailed
 from graphrag_eval_async.execution.session import CACHE_BYTES, PARSE_SECONDS, ExecutionSession
-from graphrag_eval_async.monitor.evidence import pairs_of
 from graphrag_eval_async.steps.tokens import MAX_QUERY_CHARACTERS
 from tests.deadlines import WAIT_SECONDS
 from tests.execution.server import JSON, EndpointServer
@@ -296,21 +295,6 @@ def test_configurations(tmp_path: Path) -> None:
     configs: list[Any] = [None, graph(tmp_path), graph(tmp_path, actual=False), CHECKS]
     found = {Evaluator(templates(step), config=config).fingerprints()["configuration"] for config in configs}
     assert len(found) == 4
-
-
-async def test_pages_show_what_the_queries_returned(tmp_path: Path) -> None:
-    right, refused = await results_of([ran(RIGHT), ran("CLEAR ALL", output="mine")], graph(tmp_path))
-    [pair] = pairs_of(right)
-    assert pair.expected is not None
-    assert pair.actual is not None
-    assert (pair.expected.args, pair.expected.table is None, pair.actual.table is None) == (
-        NAMES,
-        False,
-        False,
-    )
-    [pair] = pairs_of(refused)
-    assert pair.actual is not None
-    assert (pair.actual.text, pair.actual.error) == ("mine", "refused: updates are not run")
 
 
 def test_the_page_has_the_limits() -> None:
