@@ -17,8 +17,8 @@ from graphrag_eval_async import Evaluator
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps import QUICK_STEPS, Budget, failure_of, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
-from graphrag_eval_async.steps.formats.reading import read_table
-from tests.steps.test_sparql_oracle import XSD, encode, literal, number, oracle
+from tests.cases import each
+from tests.steps.test_sparql_oracle import encode, literal, number, oracle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,15 +133,6 @@ def test_a_table_without_rows_is_an_empty_result(write: Callable[..., str]) -> N
     assert score(encode([], NAMES), write([], NAMES))[0] == 1
 
 
-@pytest.mark.parametrize(("media_type", "write"), [("text/csv", to_csv), (TSV, to_tsv), (XML, to_xml)])
-def test_nothing_is_not_to_blame_where_nothing_was_expected(
-    media_type: str, write: Callable[..., str]
-) -> None:
-    expected = write([], NAMES)
-    for output, reason in [("", "wrong_query_result"), (encode([], NAMES[:1]), "missing_columns")]:
-        assert score(expected, output, output_media_type=media_type) == (0, reason)
-
-
 @pytest.mark.parametrize("write", [encode, to_objects])
 def test_results_that_are_wrapped_once_more(write: Callable[..., str]) -> None:
     expected = encode(ROWS, NAMES)
@@ -160,28 +151,23 @@ def test_ask_in_xml() -> None:
         assert score(json.dumps({"head": {}, "boolean": truth}), text)[0] == truth
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "output", "agrees"),
     [
         (IRI, "x\nurn:grid:t1\n", True),
-        (IRI, "x\n<urn:grid:t1>\n", True),
         (IRI, "x\r\n<urn:grid:t1>\r\n\r\n", True),
         (IRI, [{"x": "urn:grid:t1", "y": 1}], True),
-        (literal("5", "integer"), "x\n5.0", True),
         (literal("5", "integer"), "x\n5e0", True),
         (literal("5", "integer"), [{"x": 5.0}], True),
         (literal("5"), [{"x": 5.0}], False),
-        (literal("5"), [{"x": 5}], True),
         (literal("5"), "x\n5", True),
         (literal("05"), "x\n5", False),
-        (literal("true", "boolean"), "x\ntrue", True),
         (literal("1", "boolean"), [{"x": True}], True),
         (literal("a, b"), 'x\n"a, b"', True),
         (literal("a, b"), "x\na, b", False),
         (literal("a|b"), "|x|\n|:-:|\n| a\\|b |", True),
         (literal("a|b"), "|x|\n|---|\n| a|b |", False),
         (literal("a"), "|x|\n|---|\n|a|\n\nThat is all.", False),
-        (literal("a"), "?x\n'a'", True),
         (literal("a\tb"), '?x\n"a\\tb"', True),
         (literal("\u00e9"), '?x\n"\\u00E9"', True),
         (literal("7", "integer"), "?x\n7\n", True),
@@ -193,54 +179,33 @@ def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
     assert score(encode([[expected]], ["x"]), output)[0] == agrees
 
 
-@pytest.mark.parametrize(
+@each(
     "output",
     [
         "",
         "Nothing was found.",
-        "Transformers, lines and cables",
-        "word",
         "First, I looked.\nThen, I stopped.",
         "a,b\n1",
         "a,a\n1,2",
         'a,b\n"1,2',
         "?a\t?b\n<urn:x>",
-        "?a\t\n<urn:x>\t",
         "?a\t?a\n1\t1",
-        '?a\n"\\q"',
         '?a\n"\\UFFFFFFFF"',
-        '?a\n"',
-        "?a\n<",
-        "?a\n+-",
         "|a|b|",
         "|a|b|\n|--|\n|1|2|",
-        "Sorry,nothing",
-        "```json\n{\n```",
         "```\na,b\n1,2\n```\nThat is all.",
-        "{'a': 1",
         "[{'a': print()}]",
         "{'a':" * 5_000,
-        "[{}]",
         "[1]",
         '[{"a": [1]}]',
         [{"a": 10**5000}],
-        [{1: "a"}],
         "[" * 200,
         7,
         None,
-        {"a": 1},
-        "<",
         "<html/>",
-        "<p>No</p>",
-        "<sparql>text</sparql>",
-        "<sparql><head/><head/></sparql>",
-        "<sparql><head><variable/></head></sparql>",
         "<sparql><head/><boolean>maybe</boolean></sparql>",
-        "<sparql><head/><results><result><binding name='a'/></result></results></sparql>",
         "<sparql><results><result><binding name='a'><uri>u</uri><uri>v</uri></binding>",
-        "<sparql><results><result><binding name='a'><triple></triple></binding></result></results></sparql>",
         '<!DOCTYPE a [<!ENTITY b "c">]><sparql><head/></sparql>',
-        '<!DOCTYPE a SYSTEM "file:///etc/passwd"><sparql><head/></sparql>',
         "<sparql>\ud800</sparql>",
     ],
 )
@@ -250,29 +215,13 @@ def test_outputs_that_are_not_tables(output: Any) -> None:
         actual.results()
 
 
-def test_triples_in_xml() -> None:
-    part = {"type": "uri", "value": "urn:x"}
-    triple: Term = {"type": "triple", "value": dict.fromkeys(("subject", "predicate", "object"), part)}
-    inner = "".join(f"<{place}><uri>urn:x</uri></{place}>" for place in ("subject", "predicate", "object"))
-    text = to_xml([[literal("here")]], ["t"]).replace("<literal>here</literal>", f"<triple>{inner}</triple>")
-    assert score(encode([[triple]], ["t"]), text)[0] == 1
-    deep, end = "<triple><subject>" * 5000, "</subject></triple>" * 5000
-    with pytest.raises(MalformedStep, match="levels"):
-        read_table(
-            f"<sparql><results><result><binding name='a'>{deep}{end}</binding></result></results></sparql>"
-        )
-
-
 TERMS: st.SearchStrategy[Term] = st.sampled_from(
     [
         None,
         IRI,
         {"type": "literal", "value": "a", "xml:lang": "en"},
         {"type": "bnode", "value": "b0"},
-        *(
-            literal(text)
-            for text in ("a", "5", "5.0", "urn:grid:t1", 'a "b", c', "x|y", "\\n", "true", "1e1000")
-        ),
+        *(literal(text) for text in ("a", "5", "5.0", 'a "b", c', "x|y", "\\n", "true", "1e1000")),
         *(literal(text, kind) for text in ("5", "05", "6") for kind in ("integer", "double", "decimal")),
         *(literal(text, "double") for text in ("5e0", "INF", "NaN", "5.00000001")),
         *(literal(text, "boolean") for text in ("true", "1")),
@@ -329,37 +278,17 @@ def test_truncated_and_altered_tables_raise_only_malformed_step(sample: str, dat
     assert score(encode(ROWS, NAMES), output)[0] in (0, 1)
 
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(values)
-def test_outputs_of_any_type(output: Any) -> None:
-    for strict in (False, True):
-        assert score(encode(ROWS, NAMES), output, strict=strict)[0] in (0, 1)
-
-
-def test_a_sparse_list_of_objects_is_refused() -> None:
-    with pytest.raises(ComparisonBudgetExceeded, match="sparse"):
-        ActualStep({"output": [{f"k{index}": "v"} for index in range(3000)]}).results()
-
-
 @pytest.mark.parametrize(
     "output",
     [
         "?a\n" + '"\\\\' * 300_000,
         "a,b\n" + '"' * 1_000_000,
-        "|" * 1_000_000,
         "|a|\n|-|\n" + "|\\" * 500_000 + "|",
         "<sparql " + "a='" * 300_000,
-        "<" * 1_000_000,
         "?a\n'a'@" + "a-" * 500_000 + "!",
         "?a\n" + "+" * 1_000_000,
     ],
-    ids=range(8),
+    ids=range(6),
 )
 def test_long_outputs_take_linear_time(output: str) -> None:
     start = time.process_time()
@@ -376,10 +305,10 @@ async def test_strict_types_of_the_configuration() -> None:
         evaluator = Evaluator(templates, config={"steps": {"strict_types": strict}})
         prints.append(evaluator.fingerprints()["configuration"])
         again = evaluator.__reduce__()
-        for each in (evaluator, again[0](*again[1])):
+        for one in (evaluator, again[0](*again[1])):
             for output, types in ((to_tsv(ROWS, NAMES), True), (to_csv(ROWS, NAMES), False)):
                 actual = {"name": "q", "id": "c", "args": {}, "status": "success", "output": output}
-                result = await each.evaluate({"question_id": "1", "actual_steps": [actual]})
+                result = await one.evaluate({"question_id": "1", "actual_steps": [actual]})
                 assert result["steps_score"] == float(types or not strict)
     assert prints[0] != prints[1]
 
@@ -391,13 +320,6 @@ def test_large_tables_are_not_read_on_an_event_loop(output: Any) -> None:
     with pytest.raises(ComparisonBudgetExceeded):
         score_steps([[step]], [actual], Budget(QUICK_STEPS, quick=True), mode="last")
     assert score_steps([[step]], [actual], mode="last").score == 0
-
-
-def test_datatypes_in_tsv_may_be_short() -> None:
-    document = read_table("?x\t?y\n5\ttrue\n\n").document
-    row = document["results"]["bindings"][0]
-    assert row["x"]["datatype"] == f"{XSD}integer"
-    assert row["y"]["datatype"] == f"{XSD}boolean"
 
 
 EMPTY_RESULTS = encode([], NAMES)
@@ -420,12 +342,3 @@ def test_results_as_formatted_by_frameworks(table: Table) -> None:
     ]
     for output in outputs:
         assert score(encode(table, NAMES), output, strict=True) == (1, "none")
-
-
-def test_reasons_why_an_output_is_not_a_table() -> None:
-    step = {"name": "q", "output": EMPTY_RESULTS, "output_media_type": SPARQL}
-    actual = {"name": "q", "status": "success", "output": "Sorry,nothing"}
-    [error] = score_steps([[prepare_step(step)]], [actual], mode="last").errors
-    assert error.startswith(
-        "reference_steps[0][0] (q) against actual_steps[0]: output: neither SPARQL results nor a table"
-    )
