@@ -6,12 +6,11 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import anyio
 import pytest
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.calls import MetricCalls
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
+from tests.metrics.support import ScriptedMetricJudge
 
 pytest.importorskip("ragas", reason="needs ragas: pip install '.[ragas]'")
 
@@ -23,7 +22,6 @@ from ragas.llms.base import InstructorBaseRagasLLM  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphrag_eval_async.judge.protocol import Message, ResponseFormat
     from graphrag_eval_async.metrics.metric import Case, Metric
 
 T = TypeVar("T")
@@ -45,29 +43,22 @@ def data_of(prompt: str) -> dict[str, Any]:
     return value
 
 
-class ScriptedMetricJudge(MetricCalls):
-    """Stands for `MetricCalls`; keeps what it was asked. Until `open` is set, no call returns."""
+class ScriptedJudge(ScriptedMetricJudge):
+    """Our side: replies by a script, and keeps what it was asked."""
 
     def __init__(self, script: Script, *, is_open: bool = True) -> None:
+        super().__init__(is_open=is_open)
         self.script = script
-        self.asked: list[tuple[str, dict[str, Any], int]] = []
-        self.messages: list[Sequence[Message]] = []
         self.embedded: list[list[str]] = []
-        self.open = anyio.Event()
-        if is_open:
-            self.open.set()
 
-    async def ask(
-        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
-    ) -> T:
-        self.messages.append(messages := prompt())
-        title, data = form.schema["title"], data_of(messages[-1]["content"])
-        self.asked.append((title, data, repeat))
-        await self.open.wait()
-        try:
-            return form.read(self.script.reply(title, data, repeat))
-        except ValueError as error:
-            raise JudgeError("invalid_reply", str(error)) from None
+    @property
+    def asked(self) -> list[tuple[str, dict[str, Any]]]:
+        """The output model and the data of each call."""
+        forms = (form.schema["title"] for form in self.forms)
+        return [*zip(forms, (data_of(each[-1]["content"]) for each in self.messages), strict=True)]
+
+    def reply(self, title: str, prompt: str, repeat: int) -> Any:
+        return self.script.reply(title, data_of(prompt), repeat)
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         self.embedded.append(texts)
@@ -97,9 +88,9 @@ class ScriptedLLM(InstructorBaseRagasLLM, BaseRagasEmbedding):
         raise NotImplementedError
 
 
-async def outcome(metric: Metric, case: Case, script: Script | ScriptedMetricJudge) -> dict[str, Any]:
+async def outcome(metric: Metric, case: Case, script: Script | ScriptedJudge) -> dict[str, Any]:
     """All keys of a metric, errors under their keys."""
-    asking = script if isinstance(script, ScriptedMetricJudge) else ScriptedMetricJudge(script)
+    asking = script if isinstance(script, ScriptedJudge) else ScriptedJudge(script)
     keys: dict[str, Any] = {}
     for task in metric.tasks(case):
         if task.score is not None:

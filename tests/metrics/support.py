@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,28 +24,35 @@ T = TypeVar("T")
 class ScriptedMetricJudge(MetricCalls):
     """Stands for `MetricCalls`: gives `replies` in turn; one that does not fit is followed by the next.
 
-    A reply may be a function of the blocks of data.
+    A reply may be a function of the blocks of data. Until `open` is set, no call returns.
     """
 
-    def __init__(self, *replies: Any) -> None:
+    def __init__(self, *replies: Any, is_open: bool = True) -> None:
         self._replies = list(replies)
         self.messages: list[Sequence[Message]] = []
         self.forms: list[ResponseFormat[Any]] = []
         self.corrections: list[str] = []
+        self.open = asyncio.Event()
+        if is_open:
+            self.open.set()
 
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        assert repeat == 0
-        self.messages.append(prompt())
+        self.messages.append(messages := prompt())
         self.forms.append(form)
+        await self.open.wait()
         for _ in range(2):
-            reply = self._replies.pop(0)
             try:
-                return form.read(reply(self.blocks) if callable(reply) else reply)
+                return form.read(self.reply(form.schema["title"], messages[-1]["content"], repeat))
             except ValueError as error:
                 self.corrections.append(str(error))
         raise JudgeError("invalid_reply", self.corrections[-1])
+
+    def reply(self, _title: str, prompt: str, _repeat: int) -> Any:
+        """The next reply to a prompt."""
+        reply = self._replies.pop(0)
+        return reply(read_blocks(prompt)) if callable(reply) else reply
 
     @property
     def blocks(self) -> dict[str, str]:

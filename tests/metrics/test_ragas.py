@@ -23,7 +23,7 @@ from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, load_ragas, ragas_prompts
 from tests.conftest import leaving_nothing, settle
 from tests.deadlines import TEST_SECONDS
-from tests.metrics.ragas_support import Script, ScriptedLLM, ScriptedMetricJudge, fixed, outcome
+from tests.metrics.ragas_support import Script, ScriptedJudge, ScriptedLLM, fixed, outcome
 
 from ragas.metrics import collections as ragas  # isort: skip
 
@@ -136,7 +136,7 @@ Q = {"question": "Q"}
     ],
 )
 async def test_prompts_are_those_of_ragas(name: str, prompt: str, data: dict[str, Any]) -> None:
-    asking = ScriptedMetricJudge(SCRIPT)
+    asking = ScriptedJudge(SCRIPT)
     await ask_ragas(asking, name, prompt, **data)
     theirs = getattr(import_module(f"ragas.metrics.collections.{name}.util"), prompt)
     text = theirs().to_string(theirs.input_model(**data))
@@ -173,7 +173,7 @@ async def test_a_reply_that_does_not_fit_is_an_error(name: str, model: str, repl
     def wrong(title: str, data: Any, repeat: int) -> Any:
         return reply if title == model else SCRIPT.reply(title, data, repeat)
 
-    asking = ScriptedMetricJudge(Script(wrong))
+    asking = ScriptedJudge(Script(wrong))
     keys = await outcome(metric(name), CASE, asking)
     assert len(asking.asked) == {"answer_relevance": 3}.get(name, 2)  # Others are awaited, and paid for.
     (error,) = (text for each, text in keys.items() if each.endswith("_error"))
@@ -185,7 +185,7 @@ async def test_a_reply_that_does_not_fit_is_an_error(name: str, model: str, repl
 
 async def test_independent_calls_are_made_at_the_same_time_and_cancelled_together() -> None:
     for name, calls in (("answer_relevance", 3), (NAME, 2)):
-        asking = ScriptedMetricJudge(SCRIPT, is_open=False)
+        asking = ScriptedJudge(SCRIPT, is_open=False)
         async with leaving_nothing():
             task = asyncio.create_task(outcome(metric(name), CASE, asking))
             await settle()
@@ -212,7 +212,7 @@ def test_answer_relevance_agrees_with_ragas(
     llm = ScriptedLLM(script)
     relevancy = ragas.AnswerRelevancy(llm=llm, embeddings=llm, strictness=len(guessed))
     theirs = asyncio.run(relevancy.ascore("Why?", "So.")).value
-    asking = ScriptedMetricJudge(script)
+    asking = ScriptedJudge(script)
     ours = asyncio.run(outcome(metric("answer_relevance", strictness=len(guessed)), CASE, asking))
     questions = [question for question, _ in guessed if question]
     if not questions:
@@ -305,24 +305,24 @@ def test_retrieval_agrees_with_ragas(verdicts: dict[str, int], texts: list[str],
 
 
 async def test_what_the_judge_is_asked_about_a_step() -> None:
-    asking = ScriptedMetricJudge(SCRIPT)
+    asking = ScriptedJudge(SCRIPT)
     steps = [step("x", name="other"), step("one", " ", None, "two"), step("x", status="error")]
     case = CASE._replace(actual_steps=steps, matches={1: step("gold", "\n", "silver")})
     keys = await outcome(metric("retrieval_context"), case, asking)
     asked = {"question": "Why?", "answer": "gold\nsilver"}
     assert asking.asked == [
-        ("ContextRecallOutput", asked | {"context": "one\ntwo"}, 0),
-        ("ContextPrecisionOutput", asked | {"context": "one"}, 0),
-        ("ContextPrecisionOutput", asked | {"context": "two"}, 0),
+        ("ContextRecallOutput", asked | {"context": "one\ntwo"}),
+        ("ContextPrecisionOutput", asked | {"context": "one"}),
+        ("ContextPrecisionOutput", asked | {"context": "two"}),
     ]
     assert keys == {"retrieval_context_recall": 1.0, "retrieval_context_precision": 0.75}  # At ranks 1, 4.
 
 
 async def test_faithfulness_with_the_prompts_of_ragas() -> None:
-    asking = ScriptedMetricJudge(SCRIPT)
+    asking = ScriptedJudge(SCRIPT)
     keys = await outcome(metric("faithfulness", mode="ragas"), CASE, asking)
     assert keys == {"faithfulness": 0.5, "faithfulness_reason": "+ S (R)\n- S (R)"}
-    assert asking.asked[1] == ("NLIStatementOutput", {"context": "T", "statements": ["S"]}, 0)
+    assert asking.asked[1] == ("NLIStatementOutput", {"context": "T", "statements": ["S"]})
     nothing = CASE._replace(actual_steps=[step()])
     keys = await outcome(metric("faithfulness", mode="ragas"), nothing, SCRIPT)
     assert keys == {"faithfulness": 0.0, "faithfulness_reason": "- S (no text was retrieved)"}
