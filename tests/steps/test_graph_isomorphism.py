@@ -139,7 +139,9 @@ ALIKE = {
     "huge literal": [f":a :p '{'x' * 2**20}'"],
     "nested blank nodes": [":a :p " + "[ :p " * 5000 + "5" + "]" * 5000],
 }
+RINGS = [line for start in range(0, 294, 6) for line in cycle(6, start)]
 UNLIKE = {
+    "50 rings of 6, 49 and two of 3": (RINGS + cycle(6, 294), cycle(3, 294) + cycle(3, 297) + RINGS),
     "ring of 100, two of 50": (cycle(100), cycle(50) + cycle(50, 50)),
     "rook's graph, Shrikhande graph": (grid(twisted=False), grid(twisted=True)),
     "all-to-all of 8, one link replaced": (all_to_all(8), [*all_to_all(8)[:-1], "_:n1 :knows _:n1"]),

@@ -5,8 +5,8 @@ colours of their neighbours until nothing changes.
 
 Where nodes of one colour lie on a cycle, refinement can fail to tell graphs apart, such as a ring of six from
 two rings of three. Then two of them are assumed to correspond and the rest is refined again, until all
-statements agree or all pairs have failed. The budget limits this search. It counts steps rather than seconds,
-so that scores do not depend on the machine.
+statements agree or all pairs have failed, component by component. The budget limits this search. It counts
+steps rather than seconds, so that scores do not depend on the machine.
 
 A. Cardon, M. Crochemore: Partitioning a graph in O(|A| log2 |V|), 1982; B. D. McKay, A. Piperno: Practical
 graph isomorphism II, 2014.
@@ -79,15 +79,27 @@ class BlankNodes:
             return False
         refined = self._colours[:]
         self._refine(refined, range(len(refined)))
+        left, components, current = Counter(self._links[0]), list[int](), -1
         pending = [iter([refined])]
         while pending:
             colours = next(pending[-1], None)
             if colours is None:
                 pending.pop()
-            elif self._balanced(colours):
-                if self._agree(self._aligned(colours)):
-                    return True
-                pending.append(self._assumptions(colours))
+                continue
+            if not self._balanced(colours):
+                continue
+            moved = self._moved(self._aligned(colours))
+            if left == moved:
+                return True
+            components = components or self._components()
+            node = self._tied(colours, components, current)
+            if node is not None and components[node] != current:
+                if any(moved[link] < count for link, count in left.items() if components[link[1]] == current):
+                    continue
+                current = components[node]
+                pending.clear()  # Whatever corresponds to a component that is decided, the rest may be equal.
+            if node is not None:
+                pending.append(self._assumptions(colours, node))
         return False
 
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -139,21 +151,34 @@ class BlankNodes:
                     fresh += 1
             due = dict.fromkeys([other for node in moved for _, other in around[node]])
 
-    def _assumptions(self, colours: list[int]) -> Iterator[list[int]]:
-        """Refined colours in which one tied node corresponds to each candidate, of the fewest."""
+    def _components(self) -> list[int]:
+        """A number for each node that nodes share which links connect."""
+        components = [-1] * len(self._own)
+        for start, known in enumerate(components):
+            pending = [start] if known < 0 else []
+            while pending:
+                node = pending.pop()
+                if components[node] < 0:
+                    components[node] = start
+                    pending += [other for _, other in self._around[node]]
+        return components
+
+    def _tied(self, colours: list[int], components: list[int], current: int) -> int | None:
+        """A left node that shares its colour with others, if any; of the current component, if possible."""
         classes = Counter(colours[: self._size])
-        counts = [count for count in classes.values() if count > 1]
-        if not counts:
-            return
-        fewest = min(counts)
-        tied = next(colour for colour in colours if classes[colour] == fewest)
-        one, fresh = colours.index(tied), max(colours) + 1
+        ties = ((node, classes[colours[node]]) for node in range(self._size) if self._around[node])
+        tied = [(components[node] != current, count, node) for node, count in ties if count > 1]
+        return min(tied)[2] if tied else None
+
+    def _assumptions(self, colours: list[int], node: int) -> Iterator[list[int]]:
+        """Refined colours in which a tied node corresponds to each candidate."""
+        fresh = max(colours) + 1
         for other in range(self._size, len(colours)):
-            if colours[other] == tied:
+            if colours[other] == colours[node]:
                 self._budget.spend(len(colours))
                 assumed = colours[:]
-                assumed[one] = assumed[other] = fresh
-                self._refine(assumed, [node for each in (one, other) for _, node in self._around[each]])
+                assumed[node] = assumed[other] = fresh
+                self._refine(assumed, [each for one in (node, other) for _, each in self._around[one]])
                 yield assumed
 
     def _aligned(self, *colourings: list[int]) -> list[int]:
@@ -195,10 +220,6 @@ class BlankNodes:
                     other = candidates.pop()
                     partners[node], partners[other] = other, node
                     pending.append((node, other))
-
-    def _agree(self, partners: list[int]) -> bool:
-        """Whether the links of both sides are equal if each node is its partner."""
-        return Counter(self._links[0]) == self._moved(partners)
 
     def _agreeing(self, partners: list[int]) -> int:
         """The number of statements with blank nodes that agree."""
