@@ -123,41 +123,31 @@ HEADS_ONLY = encode([[literal("T1"), None], [literal("T2"), None], [literal("T3"
 CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("none", [STATIONS], [took(STATIONS)]),
     ("none", [STATIONS, REPORTS], [took(REPORTS), took(STATIONS), took(STATIONS, WRONG)]),
-    ("none", [STATIONS], [took(STATIONS, status="error"), took(STATIONS)]),
     # Nothing was done that could have been right.
     ("no_steps", [STATIONS], []),
     ("no_steps", [STATIONS], None),
     ("no_steps", [STATIONS], [took(REPORTS)]),
     ("no_steps", [STATIONS], {"status": "error", "actual_steps": []}),
     ("missing_step", [STATIONS, STATIONS], [took(STATIONS)]),
-    ("missing_step", [STATIONS, REPORTS], [took(REPORTS)]),
-    ("no_steps", [STATIONS], [{}, {"name": None}]),
     # It was done, and failed.
     ("step_error", [STATIONS], [took(STATIONS, "syntax error", status="error")]),
-    ("step_error", [STATIONS], {"error": "timeout", "actual_steps": [took(STATIONS)]}),
     ("step_error", [IRI], [{"name": "autocomplete_search", "status": "error"}]),
     # It returned something else.
     ("wrong_query_result", [STATIONS], [took(STATIONS, WRONG)]),
     ("wrong_query_result", [STATIONS], [took(STATIONS, WRONG), took(STATIONS, status="error")]),
     ("wrong_query_result", [STATIONS], [took(STATIONS, "not JSON")]),
     ("wrong_query_result", [STATIONS], [took(STATIONS, '{"head": {}, "boolean": true}')]),
-    ("wrong_query_result", [STATIONS | {"ordered": False}], [took(STATIONS, WRONG)]),
     ("wrong_query_result", [LOAD], [took(LOAD, '{"mw": 6}')]),
     ("wrong_query_result", [SERIES], [took(SERIES, args={"mrid": "m2"})]),
-    ("wrong_query_result", [SERIES | {"output": None}], [{**took(SERIES), "output": None}]),
     ("wrong_query_result", [IRI], [took(STATIONS)]),
-    ("wrong_query_result", [QUERY | {"output": table(names="ab")}], [took(STATIONS)]),
-    ("wrong_query_result", [LOAD | {"output": "[]"}], [took(LOAD, table(names="ab"))]),
     # It returned nothing.
     ("empty_result", [STATIONS], [took(STATIONS, table(names="ab"))]),
     ("empty_result", [STATIONS], [{**took(STATIONS), "output": None}]),
     ("empty_result", [STATIONS], [{**took(STATIONS), "output": " \n"}]),
     ("empty_result", [REPORTS], [took(REPORTS, "[]")]),
-    ("empty_result", [LOAD], [took(LOAD, [])]),
     ("empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})]),
     ("empty_result", [IRI], [took(STATIONS, table(names="i"))]),
     ("empty_result", [STATIONS], [took(STATIONS, " null\n")]),
-    ("empty_result", [LOAD], [took(LOAD, {})]),
     # It returned too few columns.
     ("missing_columns", [STATIONS], [took(STATIONS, table(("T1",), ("T2",), ("T3",)))]),
     ("missing_columns", [STATIONS], [took(STATIONS, HEADS_ONLY)]),
@@ -176,10 +166,8 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("wrong_query_result", [PARTIAL], [took(PARTIAL, table(("x", "y")))]),
     ("wrong_query_result", [PARTIAL], [took(PARTIAL, '{"head": {}, "boolean": true}')]),
     ("empty_result", [PARTIAL], [took(PARTIAL, table(names="ab"))]),
-    ("none", [PARTIAL], [took(PARTIAL, SWAPPED)]),
     ("none", [PARTIAL], [took(PARTIAL), took(PARTIAL, WRONG)]),
     # It returned not all of the relevant documents.
-    ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9"))]),
     ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9", "r1"))]),
 ]
 
@@ -199,7 +187,6 @@ JUDGED = [
     ("wrong_steps_right_answer", [], "4 4"),
     ("wrong_query_result", [took(STATIONS, WRONG)], "4 1"),
     ("wrong_order", [took(STATIONS, SWAPPED)], "?"),
-    ("no_steps", None, "4 0"),
 ]
 
 
@@ -228,13 +215,6 @@ def test_every_reason_has_its_case() -> None:
 
 
 # Whose reason it is
-
-
-async def test_the_earliest_reference_step_decides() -> None:
-    steps = [took(STATIONS, WRONG), took(REPORTS, docs("r9"))]
-    assert await failure([[STATIONS, REPORTS]], steps) == "wrong_query_result"
-    assert await failure([[REPORTS, STATIONS]], steps) == "missed_retrieval"
-    assert await failure([[LOAD, REPORTS]], [took(LOAD), *steps]) == "missed_retrieval"
 
 
 @pytest.mark.parametrize("answer", [{}, {"actual_answer": None}, {"actual_answer": " \n"}])
@@ -375,9 +355,7 @@ def iris(*values: str) -> str:
         (iris("http://schema.org/name"), iris("schema:name"), "schema:name is http://schema.org/name"),
         (iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None),
         (iris("http://x.org/a"), iris("x:b"), None),
-        (iris("http://x.org/a"), iris("http://x.org/a", "https://x.org/a"), None),
         ("It is <http://x.org/a>.", "It is https://x.org/a.", "https://x.org/a is http://x.org/a"),
-        ('{"n": "http://x.org/n/5"}', {"n:5": ":5", "m": "o:5"}, "o:5 is http://x.org/n/5"),
     ],
 )
 def test_iris_in_another_form(expected: str, actual: str, said: str | None) -> None:

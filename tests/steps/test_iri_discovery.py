@@ -57,8 +57,6 @@ XML = (
     ("output", "expected"),
     [
         (f"label,iri\nA,{IRI}\n", 1),
-        (f"iri\n<{IRI}>\n", 1),
-        (f"iri\n{IRI}2\n", 0),
         (f"?iri\n<{IRI}>\n", 1),
         (f'?iri\n"{IRI}"\n', 0),
         (XML.format(kind="uri", iri=IRI), 1),
@@ -66,7 +64,6 @@ XML = (
         (f"| iri |\n|---|\n| {IRI} |", 1),
         ([{"iri": IRI, "score": 1}], 1),
         (f"```json\n{json.dumps(bindings(('uri', IRI)))}\n```", 1),
-        ("[]", 0),
     ],
 )
 def test_a_search_may_return_any_format(output: Any, expected: int) -> None:
@@ -98,12 +95,9 @@ WHOLE = [
     f"iri,name\n{IRI},one\n",
     IRI,
     f"See {IRI}.",
-    f"See ({IRI}), then go.",
     f"[link]({IRI})",
     f"{{'value': '{IRI}', 'type': 'uri'}}",
     f"['{IRI}','b']",
-    f"`{IRI}`",
-    json.dumps(f'"{IRI}"\t'),
     f"a\\b <{IRI}>",
 ]  # fmt: skip
 
@@ -115,19 +109,12 @@ def test_a_query_that_finds_it(output: Any) -> None:
 
 PARTS = [
     json.dumps(bindings(("uri", "urn:x:12"))),
-    bindings(("uri", "urn:x:12")),
-    json.dumps(bindings(("uri", "urn:x:1,b"))),
-    bindings(("uri", "urn:x:1.")),
     json.dumps(bindings(("uri", "xurn:x:1"))),
     "<urn:x:12> a <urn:c> .",
-    "<urn:x:1?q=a>",
     "<http://proxy/?u=urn:x:1>",
-    "<urn:y:urn:x:1>",
     "urn:x:1.5",
     "urn:x:1é",
     "urn:x:12,urn:x:13",
-    "",
-    1,
     "not JSON \\",
 ]
 

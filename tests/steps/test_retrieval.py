@@ -24,11 +24,8 @@ def test_average_precision_divides_by_the_number_of_relevant_documents() -> None
 @each(
     ("relevant", "retrieved", "k", "expected"),
     [
-        ([1, 2, 3, 4], [1, 2], 2, 1.0),
         ([1, 2, 3, 4], [3, 4], 2, 0.0),
         ({1, 2, 3, 4}, [3, 4], 2, 1.0),
-        ({1: "a", 2: "b"}.keys(), [2], 1, 1.0),
-        ([1, 2], [1, 1, 2], 2, 0.5),
         ([1, 2, 3], [1], None, 1 / 3),
         ((1, 2), iter([2, 1]), 10**30, 1.0),
     ],
@@ -83,8 +80,6 @@ def score(reference: Any, actual: Any, **step: Any) -> float:
     [
         ({"args": {"k": 2}}, 0.5),
         ({"args": {"k": None}}, 0.75),
-        ({}, 0.75),
-        ({"args": {"k": 10**30}}, 0.75),
     ],
 )
 def test_k_comes_from_the_actual_step(args: dict[str, Any], expected: float) -> None:
