@@ -23,6 +23,7 @@ _OPENAI = ("openai", "responses", "agents")  # There, results of tools have no i
 
 _OF_CLIENT = frozenset({"tool_call", "tool_use", "tool-call", "function_call", "custom_tool_call"})
 _CALLS = _OF_CLIENT | {"server_tool_use", "mcp_tool_use", "server_tool_call", "builtin-tool-call"}
+_TEXTS = frozenset({"text", "input_text", "output_text", "user-prompt"})
 _RESULTS = ("tool_result", "tool_call_response", "tool-return", "_call_output")
 _KINDS = ("type", "block_type", "part_kind")
 _IDS = ("call_id", "tool_call_id", "tool_use_id", "id")
@@ -106,18 +107,18 @@ def _read_blocks(blocks: list[Any], found: list[Call], trace: Trace) -> tuple[st
     texts: list[str] = []
     waits = shows = False
     for block in blocks:
-        part = part_of(block) if isinstance(block, dict) else None
-        text = block if isinstance(block, str) else block_text(block)
-        if part is not None:
+        if not isinstance(block, dict):
+            texts += [block] if isinstance(block, str) else []
+            if not isinstance(block, str | None):
+                trace.problem(f"a part of a message that is no object: {text_of(block)}")
+        elif (part := part_of(block)) is not None:
             found.append(part)
-            waits |= str(first(block, *_KINDS)) in _OF_CLIENT
+            waits |= not part.ended and first(block, *_KINDS) in _OF_CLIENT
             texts.clear()
-        elif text is not None:
+        elif (text := block_text(block)) is not None:
             texts.append(text)
-        elif isinstance(block, dict):
+        else:
             shows |= "part_kind" not in block
-        elif block is not None:
-            trace.problem(f"a part of a message that is no object: {text_of(block)}")
     return "\n".join(filter(None, texts)), waits, shows
 
 
@@ -149,7 +150,10 @@ def _called(call: dict[str, Any]) -> Call:
 
 def part_of(block: dict[str, Any]) -> Call | None:
     """The call or result that a block of a message or an item of OpenAI is; None if it is neither."""
-    kind, name = str(first(block, *_KINDS)), first(block, "name", "tool_name")
+    kind = block.get("type") or first(block, *_KINDS)
+    if not isinstance(kind, str) or kind in _TEXTS:
+        return None
+    name = first(block, "name", "tool_name")
     if kind in _CALLS:
         args = {"input": block.get("input")} if kind == "custom_tool_call" else first(block, *_ARGS)
         return call_of(name, first(block, *_IDS), args)

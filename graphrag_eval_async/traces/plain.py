@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -46,18 +48,25 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
     """
     items = value if isinstance(value, list) else [value]
     taken: list[str] = []
-    if isinstance(value, dict) and any(_items(value.get(key)) for key in (*_GIVEN, *_MADE)):
+    halves = [_half(value, keys, _items) for keys in (_GIVEN, _MADE)] if isinstance(value, dict) else []
+    if any(halves):
         items = []
-        for role, keys in (("user", _GIVEN), ("assistant", _MADE)):
-            found = [(key, half) for key in keys if (half := _items(value.get(key)))]
-            found += [(key, half) for key in keys if (half := _text_as_items(value.get(key), role))]
-            for key, half in found[:1]:
+        for half, role, keys in zip(halves, ("user", "assistant"), (_GIVEN, _MADE), strict=True):
+            for key, found in half or _half(value, keys, partial(_text_as_items, role=role)):
                 taken.append(key)
                 # What came back may repeat what was asked for.
-                items = half if half[: len(items)] == items else items + half
+                items = found if found[: len(items)] == items else items + found
     if any(isinstance(item, list) for item in items):  # MCP has batches.
         items = [item for batch in items for item in (batch if isinstance(batch, list) else [batch])]
     return items, taken
+
+
+def _half(
+    value: dict[str, Any], keys: Iterable[str], read: Callable[[Any], list[Any]]
+) -> list[tuple[str, list[Any]]]:
+    """The first key whose value has items, and these; none if there is none."""
+    found = ((key, read(value[key])) for key in keys if value.get(key))
+    return [*islice(((key, items) for key, items in found if items), 1)]
 
 
 def whole_answer(value: Any) -> Any:
