@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from math import fsum, inf, isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -15,7 +16,7 @@ from graphrag_eval_async.traces.spans import above, parents_of, spans_of_line, t
 from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from graphrag_eval_async.traces.spans import Span
 
@@ -65,7 +66,7 @@ def responses_from_otlp(
     return OtlpResponses(lines, options)
 
 
-class OtlpResponses:
+class OtlpResponses(Iterator[dict[str, Any]]):
     """Iterates over responses.
 
     Attributes:
@@ -77,9 +78,6 @@ class OtlpResponses:
         if options.get("group_by", "trace") not in ("trace", "conversation"):
             raise UsageError(f'group_by: expected "trace" or "conversation", got {options["group_by"]!r}')
         self._responses = self._read(lines, options)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self
 
     def __next__(self) -> dict[str, Any]:
         return next(self._responses)
@@ -245,7 +243,7 @@ def _count(spans: list[Span], parents: Mapping[Span, Span], trace: Trace) -> Non
         return [used[span] for span in used if span not in repeating] or [*used.values()]
 
     for counts in lowest({span: counts for span in spans if (counts := _usage(span))}):
-        trace.count(**counts)
+        trace.tokens.update({key: int(count) for key, count in counts.items()})
     costs = {span: cost for span in spans if (cost := _number(span, _COST)) is not None}
     if costs:
         trace.more["cost_usd"] = fsum(lowest(costs))

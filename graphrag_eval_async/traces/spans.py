@@ -31,6 +31,7 @@ _KINDS = {
     "text_completion": "model",
     "generate_content": "model",
 }
+_MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)  # Whatever is of another type.
 _PREFIXES = ("gen_ai.", "openinference.", "llm.", "retrieval.", "pydantic_ai.")
 
 
@@ -105,20 +106,29 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
         kinds = [key for key in ("resourceLogs", "resourceMetrics") if isinstance(line, dict) and key in line]
         skipped[f"lines of {kinds[0]}" if kinds else "lines without resourceSpans"] += 1
         return []
-    found = []
+    read: list[Span | None] = []
     try:
         for resource in first(line, "resourceSpans", "resource_spans"):
             attributes = _attributes((resource.get("resource") or {}).get("attributes") or ())
             for scope in first(resource, "scopeSpans", "scope_spans") or ():
-                found += [_span(span, attributes) for span in scope.get("spans") or ()]
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):  # Whatever is of another type.
-        skipped["lines with spans that are not OTLP"] += 1
+                read += [_span(span, attributes, skipped) for span in scope.get("spans") or ()]
+    except _MALFORMED:
+        skipped["lines that are not OTLP"] += 1
+    found = [span for span in read if span is not None]
     for span in found:
         span.size += 2 * size // len(found)
     return found
 
 
-def _span(value: dict[str, Any], resource: dict[str, Any]) -> Span:
+def _span(value: dict[str, Any], resource: dict[str, Any], skipped: Counter[str]) -> Span | None:
+    try:
+        return _read_span(value, resource)
+    except _MALFORMED:
+        skipped["spans that are not OTLP"] += 1
+        return None
+
+
+def _read_span(value: dict[str, Any], resource: dict[str, Any]) -> Span:
     attributes = _attributes(value.get("attributes") or ())
     status = value.get("status") or {}
     return Span(

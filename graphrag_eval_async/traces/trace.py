@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
-import orjson
-
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.aliases import UNNAMED
 from graphrag_eval_async.records.decoding import nests_deeper
+from graphrag_eval_async.records.outputs import decoded
 from graphrag_eval_async.traces.plain import MAX_DEPTH, first, text_of
 
 if TYPE_CHECKING:
@@ -32,6 +31,11 @@ ANSWERED = "Final result processed."
 
 MAX_PROBLEMS, MAX_CHARACTERS = 20, 200
 """How many problems a response lists, and how long the text of one is."""
+
+_TOKENS = {
+    "input_tokens": ("input_tokens", "prompt_tokens", "request_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens", "response_tokens"),
+}
 
 Failed = Callable[[str, str], bool] | Sequence[str]
 
@@ -175,15 +179,13 @@ class Trace:
         if call.name is None:
             self.problem("a call without a name")
         if isinstance(args, str) and args.strip():
-            try:
-                value = orjson.loads(args)
-            except orjson.JSONDecodeError:
+            value = decoded(args)
+            if value is args:
                 self.problem(f"{call.label}: arguments are not JSON")
+            elif nests_deeper(value, MAX_DEPTH):
+                self.problem(f"{call.label}: arguments nest more than {MAX_DEPTH} levels deep")
             else:
-                if nests_deeper(value, MAX_DEPTH):
-                    self.problem(f"{call.label}: arguments nest more than {MAX_DEPTH} levels deep")
-                else:
-                    args = value
+                args = value
         call.args = {} if args is None or args == "" else args
         self.answer = None
         self.calls.append(call)
@@ -224,20 +226,16 @@ class Trace:
         return self.calls
 
     def use(self, usage: Any) -> None:
-        """Add the tokens of one request, as any of the formats has them."""
-        if isinstance(usage, dict):
-            self.count(
-                input_tokens=first(usage, "input_tokens", "prompt_tokens", "request_tokens"),
-                output_tokens=first(usage, "output_tokens", "completion_tokens", "response_tokens"),
-            )
-            for key in ("cache_creation_input_tokens", "cache_read_input_tokens"):  # Of Anthropic.
-                self.count(input_tokens=usage.get(key))
-
-    def count(self, **tokens: Any) -> None:
-        """Add tokens of one request, where they are numbers."""
-        for key, value in tokens.items():
-            if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
-                self.tokens[key] += int(value)
+        """Add the tokens of one request, where they are numbers, as any of the formats has them."""
+        usage = usage if isinstance(usage, dict) else {}
+        for key, names in _TOKENS.items():
+            counts = [first(usage, *names)]
+            if key == "input_tokens":  # Those that Anthropic counts apart.
+                counts += [usage.get(f"cache_{how}_input_tokens") for how in ("creation", "read")]
+            for count in counts:
+                is_number = isinstance(count, int | float) and not isinstance(count, bool)
+                if is_number and 0 <= count < 2**53:
+                    self.tokens[key] += int(count)
 
 
 def to_response(

@@ -16,15 +16,12 @@ from graphrag_eval_async import (
     evaluate_agent,
     evaluate_stream,
     run_evaluation_sync,
+    traces,
 )
 from graphrag_eval_async.traces import (
     TraceFormat,
-    response_from_anthropic,
     response_from_langchain,
-    response_from_llamaindex,
-    response_from_mcp,
     response_from_openai,
-    response_from_pydantic_ai,
     response_from_trace,
 )
 from graphrag_eval_async.traces.adapters import FORMATS, detect, read_trace
@@ -42,12 +39,8 @@ from tests.traces.histories import (
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
 READERS: dict[str, Any] = {
-    "openai": response_from_openai,
-    "langchain": response_from_langchain,
-    "anthropic": response_from_anthropic,
-    "pydantic-ai": response_from_pydantic_ai,
-    "llamaindex": response_from_llamaindex,
-    "mcp": response_from_mcp,
+    name: getattr(traces, f"response_from_{name.replace('-', '_')}")
+    for name in ("openai", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp")
 }
 REFERENCE: list[dict[str, Any]] = [
     {
@@ -132,17 +125,10 @@ def test_a_history_in_two_halves_is_the_same(data: st.DataObject) -> None:
         },
         {
             "messages": CHAT[:-1],
-            "completion": {"object": "chat.completion", "choices": [{"message": CHAT[-1]}]},
-        },
-        {
-            "messages": CHAT[:-1],
             "response": json.dumps({"object": "chat.completion", "choices": [{"message": CHAT[-1]}]}),
         },
-        {"messages": CHAT[:-1], "output": {"content": ANSWER}},
         {"messages": ANTHROPIC[:-1], "output": {"content": [{"type": "text", "text": ANSWER}]}},
         {"input": {"content": QUESTION}, "output": json.dumps({"object": "response", "output": ITEMS[1:]})},
-        {"request": {"messages": CHAT[:-1]}, "response": CHAT[-1]},
-        {"messages": CHAT[:-1], "output": ANSWER},
         {"input": QUESTION, "output": ITEMS[1:]},
         {
             "request": {"input": QUESTION, "model": "m"},
@@ -187,23 +173,6 @@ async def test_traces_and_responses_in_one_log() -> None:
     assert stream.rejects.counts == {"not_a_trace": 1, "invalid_json": 1, "missing_question_id": 1}
     assert "it has the keys 'x'" in stream.rejects[0].message
     assert "no question has the text 'Else?'" in stream.rejects[2].message
-
-
-@pytest.mark.parametrize(
-    ("trace", "message"),
-    [
-        ({}, "it has no keys"),
-        ([], "it has an empty list"),
-        (5, "it has a int"),
-        ([[1]], "it has a list, first of a list, first of a int"),
-        ({"a": 1}, "it has the keys 'a'. Known are openai, "),
-        ({"resourceSpans": []}, "the format otlp"),
-        (b"{", "must be JSON"),
-    ],
-)
-def test_what_is_no_trace(trace: Any, message: str) -> None:
-    with pytest.raises(TraceError, match=message):
-        response_from_trace(trace)
 
 
 # Damage

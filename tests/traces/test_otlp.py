@@ -58,7 +58,7 @@ def test_what_is_skipped_is_counted() -> None:
         "",
         b"[]",
         {"resourceSpans": 3},
-        {"resourceSpans": [{"scopeSpans": [None, {"spans": ["x"]}]}]},
+        {"resourceSpans": [{"scopeSpans": [{"spans": ["x"]}, None]}]},
         {},
         line(span(1, "GET /", {}, trace="ab")),
         line(tool(0)),
@@ -70,7 +70,8 @@ def test_what_is_skipped_is_counted() -> None:
         "lines of resourceMetrics": 1,
         "lines that are not JSON": 1,
         "lines without resourceSpans": 2,
-        "lines with spans that are not OTLP": 2,
+        "lines that are not OTLP": 2,
+        "spans that are not OTLP": 1,
         "traces without a span of an agent": 1,
     }
 
