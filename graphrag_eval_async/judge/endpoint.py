@@ -132,14 +132,15 @@ class Client:
         sdk = openai.AsyncOpenAI(
             base_url=azure if endpoint.provider == "azure" else endpoint.base_url,
             api_key=endpoint.api_key,
-            default_headers=dict(endpoint.extra_headers),
             http_client=self._http,
         )
-        headers = {**sdk.auth_headers, **sdk.default_headers, "Accept-Encoding": "gzip"}
+        headers = httpx.Headers(sdk.auth_headers)
+        headers.update({name: text for name, text in sdk.default_headers.items() if isinstance(text, str)})
         if endpoint.provider == "azure" and not endpoint.is_token:  # It takes keys in a header of its own.
-            headers = {**headers, "Authorization": None, "api-key": endpoint.api_key}
-        sent = httpx.Headers({name: value for name, value in headers.items() if isinstance(value, str)})
-        self._request = partial(httpx.Request, "POST", headers=sent)
+            del headers["Authorization"]
+            headers["api-key"] = endpoint.api_key
+        headers.update({"Accept-Encoding": "gzip", **dict(endpoint.extra_headers)})
+        self._request = partial(httpx.Request, "POST", headers=headers)
         query = endpoint.api_version and f"?api-version={endpoint.api_version}"
         self._url = cache(lambda path: sdk.base_url.join(path.removeprefix("/") + query))
 
