@@ -104,30 +104,6 @@ async def test_parameters_that_a_server_refuses_are_renamed_or_left_out() -> Non
         assert (last["max_completion_tokens"], "temperature" in last) == (4096, False)
 
 
-@without_waiting
-async def test_a_configured_parameter_is_never_left_out() -> None:
-    async with serving(without(["temperature"], sensible)) as server:
-        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 10})
-        settings["llm"]["generation"]["temperature"] = 0.5
-        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
-        with pytest.raises(JudgeUnavailable, match=r"'temperature'.*; change or remove llm\.generation"):
-            await collect(stream)
-        assert len(server.requests) == 10
-        assert all(request.body["temperature"] == 0.5 for request in server.requests)
-
-
-@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-@without_waiting
-async def test_a_configured_limit_on_tokens_that_is_too_large_is_named(name: str) -> None:
-    async with serving(capped_at(2048, sensible)) as server:
-        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
-        settings["llm"]["generation"][name] = 9000
-        stream = evaluate_stream(templates(30), map(response, range(30)), config=settings)
-        with pytest.raises(JudgeUnavailable, match=rf"change or remove llm\.generation\.{name}"):
-            await collect(stream)
-        assert len(server.requests) <= 6
-
-
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 @without_waiting
 async def test_a_reply_that_is_cut_off_names_the_key_of_its_own_judge(name: str) -> None:
@@ -213,92 +189,130 @@ async def test_the_prompts_are_those_that_the_replies_of_the_result_answered(tmp
     assert len(server.requests) == 41
 
 
-@pytest.mark.parametrize("name", WRAPPINGS)
+def wrapped(wrap: Any) -> Any:
+    return lambda request: wrap(json.dumps(REPLIES[title_of(request)]))
+
+
+def at_first(body: Any) -> Any:
+    """Sends an error with status 200 before each reply."""
+    return lambda request: json_reply(body) if request.attempt == 0 else sensible(request)
+
+
+def without_formats(request: Request) -> Any:
+    is_told = "JSON Schema" in json.dumps(request.body["messages"])
+    return sensible(request) if is_told else completion("The answer seems right to me.")
+
+
+OK: dict[str, Any] = {"ok": 24, "skipped": 0}
+MODERATED = {"error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["violence", "hate"]}}}
+FAILED = {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "no", "code": 502}}
+LASTING: dict[str, tuple[Any, dict[str, int], int, dict[str, int]]] = {
+    **{
+        name: (wrapped(wrap), OK, 0 if name.startswith("tool call") else 24, {})
+        for name, wrap in WRAPPINGS.items()
+    },
+    **{
+        name: (wrapped(wrap), {"invalid_reply": 24, "skipped": 0}, 0, {"invalid_reply": 24})
+        for name, wrap in AMBIGUOUS.items()
+    },
+    "number": (at_first({"error": {"message": "no", "code": 429}}), OK, 0, {"rate_limited": 24}),
+    "words": (
+        at_first({"error": {"message": "no", "type": "rate_limit_error"}}),
+        OK,
+        0,
+        {"rate_limited": 24},
+    ),
+    "text": (at_first({"error": "upstream failed"}), OK, 0, {"unavailable": 24}),
+    "choice": (at_first({"choices": [FAILED]}), OK, 0, {"unavailable": 24}),
+    "moderated": (lambda _: json_reply(MODERATED, status=403), {"refused": 24, "skipped": 0}, 0, {}),
+}
+"""Servers of which no run ends: outcomes of 24 metrics, replies that were repaired, and retries."""
+
+
+@pytest.mark.parametrize("name", LASTING)
 @without_waiting
-async def test_a_wrapped_reply_is_read(name: str) -> None:
-    def script(request: Request) -> Any:
-        return WRAPPINGS[name](json.dumps(REPLIES[title_of(request)]))
-
-    async with serving(script) as server, judged(server) as stream:
-        await collect(stream)
-        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
-        assert stream.usage.attempts == 24
-        assert stream.usage.repaired == (0 if name.startswith("tool call") else 24)
-
-
-@pytest.mark.parametrize("name", AMBIGUOUS)
-@without_waiting
-async def test_an_ambiguous_reply_is_invalid(name: str) -> None:
-    def script(request: Request) -> Any:
-        return AMBIGUOUS[name](json.dumps(REPLIES[title_of(request)]))
-
-    async with serving(script) as server, judged(server, 2) as stream:
+async def test_what_a_run_makes_of_a_server(name: str) -> None:
+    script, outcomes, repaired, retries = LASTING[name]
+    async with serving(script) as server, judged(server, max_failed_calls=None) as stream:
         results = await collect(stream)
-        assert stream.usage.outcomes == {"invalid_reply": 4, "skipped": 0}
-        assert stream.usage.repaired == 0
-        assert all(result["answer_eval_error"].startswith("invalid_reply: ") for result in results.values())
+    usage = stream.usage
+    assert (usage.outcomes, usage.repaired, usage.retries) == (outcomes, repaired, retries)
+    if name == "moderated":
+        assert results["q0"]["answer_eval_error"] == "refused: HTTP 403: flagged (violence, hate)"
 
 
 @without_waiting
 async def test_a_server_that_ignores_formats_is_told_the_layout_in_words() -> None:
-    def script(request: Request) -> Any:
-        told = "JSON Schema" in json.dumps(request.body["messages"])
-        return sensible(request) if told else completion("The answer seems right to me.")
-
-    async with serving(script) as server:
+    async with serving(without_formats) as server:
         with pytest.warns(GraphragEvalWarning, match="with the layout in words"):
             async with judged(server) as stream:
                 await collect(stream)
-        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
-
-
-GATEWAYS = {
-    "number": {"error": {"message": "Rate limited", "code": 429}},
-    "words": {"error": {"message": "Slow down", "type": "rate_limit_error"}},
-    "text": {"error": "upstream failed"},
-    "choice": {
-        "choices": [
-            {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "no", "code": 502}}
-        ]
-    },
-}
-
-
-@pytest.mark.parametrize("name", GATEWAYS)
-@without_waiting
-async def test_an_error_with_a_success_status_is_tried_again(name: str) -> None:
-    def script(request: Request) -> Any:
-        return json_reply(GATEWAYS[name]) if request.attempt == 0 else sensible(request)
-
-    async with serving(script) as server, judged(server) as stream:
-        await collect(stream)
-        assert stream.usage.outcomes == {"ok": 24, "skipped": 0}
-        assert stream.usage.retries == {"rate_limited" if name in {"number", "words"} else "unavailable": 24}
+        assert stream.usage.outcomes == OK
 
 
 # A judge that does not work
 
 
-DEAD: dict[str, Any] = {
-    **{name: FAULTS[name] for name in ("500", "503", "429", "400", "html", "wrong schema", "never")},
-    "unknown path": lambda _: error(404, "Not Found"),
-    "no format": lambda _: error(400, "response_format is not supported"),
+def after(good: int, name: str) -> Any:
+    return lambda request: sensible(request) if request.number < good else FAULTS[name](request)
+
+
+CHECK = r"gpt-4o-mini at http://127\.0\.0\.1:\d+/v1: .*; check "
+CHANGE = r"; change or remove llm\.generation\."
+OUTAGE = {"max_outage_sec": 100, "max_concurrency": 2, "call_timeout_sec": 10}
+ENDING: dict[str, tuple[Any, str, int, dict[str, Any], dict[str, Any]]] = {
+    **{
+        name: (FAULTS[name], CHECK, 90, {}, {})
+        for name in ("500", "503", "429", "400", "html", "wrong schema", "never")
+    },
+    "unknown path": (lambda _: error(404, "Not Found"), CHECK, 90, {}, {}),
+    "no format": (lambda _: error(400, "response_format is not supported"), CHECK, 90, {}, {}),
+    "long pause": (FAULTS["429 long"], "300 s, longer than the 299 s", 90, {"max_pause_sec": 299}, {}),
+    "temperature": (
+        without(["temperature"], sensible),
+        f"'temperature'.*{CHANGE}temperature",
+        10,
+        {},
+        {"temperature": 0.5},
+    ),
+    **{
+        name: (capped_at(2048, sensible), f"{CHANGE}{name}", 20, {}, {name: 9000})
+        for name in ("max_tokens", "max_completion_tokens")
+    },
+    **{
+        f"{name} later": (
+            after(20, name),
+            r"no call succeeded for 1\d\d s; the last failure: ",
+            999,
+            OUTAGE,
+            {},
+        )
+        for name in ("500", "429", "never")
+    },
 }
+"""Servers that end the run: with these words, after so many requests at most; limits and parameters."""
 
 
-@pytest.mark.parametrize("name", DEAD)
+@pytest.mark.parametrize("name", ENDING)
 @without_waiting
 async def test_a_judge_that_does_not_work_ends_the_run(name: str) -> None:
-    async with serving(DEAD[name]) as server:
-        stream = judged(server, 100)
-        with pytest.raises(JudgeUnavailable, match=r"gpt-4o-mini at http://127\.0\.0\.1:\d+/v1: .*; check "):
+    script, words, most, limits, parameters = ENDING[name]
+    async with serving(script) as server:
+        settings = config(server, answer_correctness={}, limits={"max_failed_calls": 10} | limits)
+        settings["llm"]["generation"] |= parameters
+        stream = evaluate_stream(templates(200), map(response, range(200)), config=settings)
+        start = asyncio.get_running_loop().time()
+        with pytest.raises(JudgeUnavailable, match=words):
             await collect(stream)
-        assert stream.usage.attempts <= 10 * 9
+        assert stream.usage.attempts == len(server.requests) <= most
+        assert limits != OUTAGE or 100 <= asyncio.get_running_loop().time() - start < 200
+        for value in parameters.values():  # Never left out, but perhaps renamed.
+            assert all(value in request.body.values() for request in server.requests)
 
 
 @without_waiting
 async def test_a_dead_judge_becomes_the_error_of_each_metric() -> None:
-    async with serving(DEAD["500"]) as server:
+    async with serving(FAULTS["500"]) as server:
         settings = config(server, answer_correctness={}, limits={"max_failed_calls": 3})
         stream = evaluate_stream(
             templates(30), map(response, range(30)), config=settings, on_fatal="continue"
@@ -349,7 +363,6 @@ async def test_one_judge_that_does_not_work_ends_the_run() -> None:
         assert len(server.requests) <= 4 * 10
 
 
-MODERATED = {"error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["violence", "hate"]}}}
 DENIALS: dict[str, Any] = {name: FAULTS[name] for name in ("401", "403", "404")}
 
 
@@ -372,15 +385,6 @@ async def test_a_request_that_is_denied_is_the_error_of_its_metric(
     assert f"HTTP {name}: " in problem
 
 
-@without_waiting
-async def test_a_moderated_request_is_refused_with_the_reasons() -> None:
-    """Even if no other request ever succeeds."""
-    reply = json_reply(MODERATED, status=403)
-    async with serving(lambda _: reply) as server, judged(server, 1) as stream:
-        results = await collect(stream)
-    assert results["q0"]["answer_eval_error"] == "refused: HTTP 403: flagged (violence, hate)"
-
-
 @pytest.mark.parametrize("good", [0, 20])
 @pytest.mark.parametrize("max_concurrency", [1, 4])
 @without_waiting
@@ -398,20 +402,6 @@ async def test_ten_denials_in_a_row_end_the_run(good: int, max_concurrency: int)
         assert not [key for result in results for key in result if key.endswith("_error")]
 
 
-@pytest.mark.parametrize("fault", ["500", "429", "never"])
-@without_waiting
-async def test_a_judge_that_stops_working_ends_the_run(fault: str) -> None:
-    def script(request: Request) -> Any:
-        return sensible(request) if request.number < 20 else FAULTS[fault](request)
-
-    async with serving(script) as server:
-        start = asyncio.get_running_loop().time()
-        stream = judged(server, 1000, max_outage_sec=100, max_concurrency=2, call_timeout_sec=10)
-        with pytest.raises(JudgeUnavailable, match=r"no call succeeded for 1\d\d s; the last failure: "):
-            await collect(stream)
-        assert 100 <= asyncio.get_running_loop().time() - start < 200
-
-
 @without_waiting
 async def test_a_short_outage_fails_few_metrics() -> None:
     outage: list[float] = []
@@ -427,15 +417,6 @@ async def test_a_short_outage_fails_few_metrics() -> None:
             await collect(stream)
         assert stream.usage.outcomes["unavailable"] <= 10 + 8 + 8
         assert sum(stream.usage.outcomes.values()) == 1000
-
-
-@without_waiting
-async def test_a_pause_that_is_too_long_ends_the_run() -> None:
-    async with serving(FAULTS["429 long"]) as server:
-        stream = judged(server, 100, max_pause_sec=299)
-        words = "the server asks to wait 300 s, longer than the 299 s that llm.limits.max_pause_sec allows"
-        with pytest.raises(JudgeUnavailable, match=words):
-            await collect(stream)
 
 
 @without_waiting
