@@ -24,7 +24,7 @@ from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.retrieval import can_share, retrieval
+from graphrag_eval_async.metrics.retrieval import ANSWER, CONTEXT, retrieval
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import OF_PENDING
@@ -41,8 +41,8 @@ OnFatal = Literal["raise", "continue"]
 METRICS: dict[str, Callable[[Any], Metric]] = {
     "answer_correctness": answer_correctness,
     "answer_relevance": answer_relevance,
-    "retrieval_answer": partial(retrieval, "retrieval_answer"),
-    "retrieval_context": partial(retrieval, "retrieval_context"),
+    ANSWER: partial(retrieval, ANSWER),
+    CONTEXT: partial(retrieval, CONTEXT),
     "ragas_answer_correctness": ragas_answer_correctness,
     "faithfulness": faithfulness,
     "context_relevance": context_relevance,
@@ -61,9 +61,10 @@ def judge_of(config: Config | None) -> str | None:
 
 def configured(config: Config) -> list[Metric]:
     """Return the metrics that are on, in the order of their keys in results."""
-    makers, shared = METRICS, ("retrieval_answer", "retrieval_context")
-    if can_share(config.retrieval_answer, config.retrieval_context):
-        makers = METRICS | {name: partial(retrieval, name, is_shared=True) for name in shared}
+    makers, sections = METRICS, (config.retrieval_answer, config.retrieval_context)
+    asked = {(each.mode, each.seed, each.judges) for each in sections if each is not None}
+    if None not in sections and len(asked) == 1 and asked.pop()[0] == "joint":  # Both ask alike.
+        makers = METRICS | {name: partial(retrieval, name, is_shared=True) for name in (ANSWER, CONTEXT)}
     metrics = [makers[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
 

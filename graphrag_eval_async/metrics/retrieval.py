@@ -152,13 +152,6 @@ async def ask_about(
     return found, {ranks[document.id - 1]: document for document in found.documents}
 
 
-def can_share(answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None) -> bool:
-    """Whether one call can judge a step for both metrics."""
-    if answer is None or context is None or not answer.mode == context.mode == "joint":
-        return False
-    return (answer.seed, answer.judges) == (context.seed, context.judges)
-
-
 class _Retrieved(NamedTuple):
     """A retrieval step to judge for the metric `name`."""
 
