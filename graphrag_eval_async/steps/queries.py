@@ -333,7 +333,7 @@ def _condition(items: list[Any]) -> str:
     """An expression in one spelling, whatever the order of its operands.
 
     Operands of ``||``, ``&&``, ``=`` and ``!=`` are sorted; ``>`` and ``>=`` are written as ``<`` and ``<=``;
-    the rest is its sorted tokens, without brackets.
+    the rest is its tokens without brackets, sorted unless there is a ``-``, a ``/`` or a list of arguments.
     """
     for operator in ("||", "&&"):
         operands = _operands(items, operator)
@@ -344,7 +344,9 @@ def _condition(items: list[Any]) -> str:
         return f"! {_condition(items[1])}"
     places = [place for place, item in enumerate(items) if isinstance(item, str) and item in _COMPARISONS]
     if len(places) != 1:
-        return " ".join(sorted(_flat(items)))
+        parts = _flat(items)
+        is_ordered = not {"-", "/"}.isdisjoint(parts) or ("," in parts and "IN" not in parts)
+        return " ".join(parts if is_ordered else sorted(parts))
     [place] = places
     sides = [_condition(side) for side in (items[:place], items[place + 1 :])]
     if items[place] in _FLIPPED:

@@ -205,7 +205,10 @@ def test_the_same_elements(one: str, other: str) -> None:
     assert read_query(one).elements == read_query(other).elements
 
 
-@each(("one", "other"), [("?o < 5", "5 < ?o"), ("STR(?o)", "LANG(?o)"), ("?o < 5", "?o <= 5")])
+@each(
+    ("one", "other"),
+    [("?o < 5", "5 < ?o"), ("STR(?o)", "LANG(?o)"), ("?o - 1", "1 - ?o")],
+)
 def test_filters_that_differ(one: str, other: str) -> None:
     assert similarity(*(read_query(f"ASK {{ ?s ?p ?o FILTER({each}) }}") for each in (one, other))) == 0
 
