@@ -199,7 +199,7 @@ class ComparatorError(GraphragEvalError):
 
 
 class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
-    """Pairing the columns or rows of two tables took more than the fixed search budget."""
+    """Comparing the steps of a response took more than its fixed budget."""
 
 
 def plural(count: int, noun: str) -> str:

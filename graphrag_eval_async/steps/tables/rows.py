@@ -5,7 +5,8 @@ x with b, then a with b and x with y agree in no fewer cells. Of the other rows,
 are found that agree in most cells together. If there are many, rows are paired that agree in some columns.
 The columns are ranked by how many different values both sides still share. Keys are tried in this order: all
 columns that share any; all of these but one, where the lowest rank is left out first; the two or more that
-rank highest, from many to few; each alone. Rows with equal keys are paired in sorted order.
+rank highest, from many to few; each alone. Rows with equal keys are paired in sorted order. Of wide tables,
+only `KEY_COLUMNS` are left out, or make up short keys.
 
 If order counts, only pairs count that are in the same order in both tables. Of many rows, first those at the
 top and at the bottom that agree, then as many as possible of equal rows are paired, then those between them.
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 EXACT_STEPS = 500_000
 """Steps up to which the best pairs of rows are found: for about 60 rows on both sides that differ."""
+
+KEY_COLUMNS = 16
+"""Maximum number of columns that are left out of keys, or make up short ones."""
 
 
 class Pair(NamedTuple):
@@ -99,10 +103,8 @@ class _Rest(NamedTuple):
             ]
             pairs += found
             gone, lost = ({*map(itemgetter(side), found)} for side in (0, 1))
-            ours, theirs = (
-                [row for row in ours if row not in gone],
-                [row for row in theirs if row not in lost],
-            )
+            ours = [row for row in ours if row not in gone]
+            theirs = [row for row in theirs if row not in lost]
             if not (ours and theirs):
                 break
         return pairs
@@ -136,13 +138,15 @@ def _rank(value: Value) -> tuple[int, Any]:
 
 def _keys(ranked: Sequence[int], width: int) -> Iterator[Sequence[int]]:
     """The columns to compare rows by, key after key. No rows agree in all columns."""
-    if ranked and len(ranked) < width:
+    size = len(ranked)
+    if 0 < size < width:
         yield ranked
-    if len(ranked) > 1:
-        yield from ([*ranked[:drop], *ranked[drop + 1 :]] for drop in reversed(range(len(ranked))))
-    yield from (ranked[:size] for size in range(len(ranked) - 2, 1, -1))
-    if len(ranked) > 2:
-        yield from ([column] for column in ranked)
+    if size > 1:
+        lowest = islice(reversed(range(size)), KEY_COLUMNS)
+        yield from ([*ranked[:drop], *ranked[drop + 1 :]] for drop in lowest)
+    yield from (ranked[:most] for most in range(min(size - 2, KEY_COLUMNS), 1, -1))
+    if size > 2:
+        yield from ([column] for column in ranked[:KEY_COLUMNS])
 
 
 def _cells(pairs: Iterable[Pair]) -> int:
@@ -196,19 +200,22 @@ def pair_in_order(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
     bottom = sum(1 for _ in takewhile(bool, islice(map(eq, reversed(left), reversed(right)), most - top)))
     ends = len(left) - bottom, len(right) - bottom
     ours, theirs = range(top, ends[0]), range(top, ends[1])
-    anchors = [] if _is_few(ours, theirs, left) else _chain(left, right, ours, theirs)
+    is_few = len(ours) * len(theirs) * (len(left[0]) + 2) <= EXACT_STEPS
+    anchors = [] if is_few else _chain(left, right, ours, theirs)
     found = [*anchors, *zip(range(top), range(top), strict=True)]
     found += zip(range(ends[0], len(left)), range(ends[1], len(right)), strict=True)
+    room = 4 * EXACT_STEPS
     for (one, other), (stop, last) in pairwise([(top - 1, top - 1), *anchors, ends]):
         ours, theirs = range(one + 1, stop), range(other + 1, last)
-        is_few = _is_few(ours, theirs, left)
-        found += _align(left, right, ours, theirs, budget) if is_few else zip(ours, theirs, strict=False)
+        steps = len(ours) * len(theirs) * (len(left[0]) + 2)
+        if steps <= min(EXACT_STEPS, room):
+            room -= steps
+            budget.spend(steps)
+            found += _align(left, right, ours, theirs)
+        else:
+            found += zip(ours, theirs, strict=False)
     pairs = [Pair(one, other, sum(map(eq, left[one], right[other]))) for one, other in found]
     return [pair for pair in pairs if pair.cells]
-
-
-def _is_few(ours: range, theirs: range, rows: Rows) -> bool:
-    return len(ours) * len(theirs) * (len(rows[0]) + 2) <= EXACT_STEPS
 
 
 def _chain(left: Rows, right: Rows, ours: range, theirs: range) -> list[tuple[int, int]]:
@@ -231,9 +238,8 @@ def _chain(left: Rows, right: Rows, ours: range, theirs: range) -> list[tuple[in
     return found[::-1]
 
 
-def _align(left: Rows, right: Rows, ours: range, theirs: range, budget: Budget) -> list[tuple[int, int]]:
+def _align(left: Rows, right: Rows, ours: range, theirs: range) -> list[tuple[int, int]]:
     """The pairs in the same order that agree in most cells together, by dynamic programming."""
-    budget.spend(len(ours) * len(theirs) * (len(left[0]) + 2))
     table = [[0] * (len(theirs) + 1)]
     for row in ours:
         above, current = table[-1], [0]
