@@ -221,7 +221,7 @@ class Sender:
             raise
         finally:
             self._usage.waiting -= 1
-        raise AssertionError
+        raise AssertionError  # For type checkers: a context might swallow an exception.
 
     async def _attempt(self, call: Call, tokens: int, sent_in: int) -> Any:
         """Send a request once; count and price the reply."""
