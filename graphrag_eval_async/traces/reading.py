@@ -193,8 +193,7 @@ class _Events:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
-        self._started: dict[str, Call] = {}  # By run, calls that no model asked for.
-        self._runs: set[str] = set()
+        self._runs: dict[str, Call | None] = {}  # Those that no model asked for are calls.
         self._root: Any = None  # The run that everything is a part of, as long as it lasts.
 
     def read(self, event: dict[str, Any]) -> None:
@@ -253,21 +252,19 @@ class _Events:
                 trace.calls.append(call)
             elif call.ended and not mine.ended:
                 mine.end(call.output, call.failed)
-        for text, count in state.problems.items():
-            trace.problems[text] = max(trace.problems[text], count)
+        trace.problems |= state.problems
         trace.question = trace.question or state.question
         trace.answer = state.answer or trace.answer
 
     def _start(self, event: dict[str, Any], data: dict[str, Any], run: str) -> None:
-        name = call_of(event.get("name"), None).name
-        if event.get("run_id") is not None and run in self._runs:
+        call = call_of(event.get("name"), event.get("run_id"))
+        if run in self._runs:
             self._trace.problem(f"{run}: started more than once; the first counts")
-            return
-        self._runs.add(run)
-        if self._asked[name] > 0:
-            self._asked[name] -= 1
+        elif self._asked[call.name] > 0:
+            self._asked[call.name] -= 1
+            self._runs[run] = None
         else:
-            self._started[run] = self._trace.call(name, data.get("input"), event.get("run_id"))
+            self._runs[run] = self._trace.call(call.name, data.get("input"), call.id)
 
     def _end(self, event: dict[str, Any], data: dict[str, Any], *, failed: bool | None) -> None:
         trace, name, output = self._trace, call_of(event.get("name"), None).name, data.get("output")
@@ -279,8 +276,8 @@ class _Events:
         elif "content" in message:
             output = output_of(message)
             failed = message["status"] == "error" if isinstance(message.get("status"), str) else None
-        call = self._started.pop(str(event.get("run_id")), None)
-        if call is not None:
+        call = self._runs.get(str(event.get("run_id")))
+        if call is not None and not call.ended:
             trace.identify(call, key)
             call.end(output, failed)
             return
