@@ -68,20 +68,15 @@ class LateSpans:
 
 @dataclass(slots=True, eq=False)
 class TraceGroup(Generic[P]):
-    """The spans of one trace.
+    """The spans of one trace, in order of arrival.
 
-    Attributes:
-        trace_id: id of the trace; empty for spans without one.
-        place: place of the line with its first span.
-        spans: the spans in order of arrival.
-        size: about how many bytes of memory they take.
-        reason: why it is complete: its root span came ("root"), no span came for a while ("idle"), too many
-            traces were open ("full"), the source ended ("end"), or it was returned before and has late spans
-            ("late"). None while it is open; whoever makes nothing of it sets it to None again.
+    It is complete because its root span came ("root"), no span came for a while ("idle"), too many traces were
+    open ("full"), the source ended ("end"), or it was returned before and has late spans ("late"). The reason
+    is None while it is open; whoever makes nothing of it sets it to None again.
     """
 
     trace_id: str
-    place: P
+    place: P  # Of the line with its first span.
     spans: list[Span] = field(default_factory=list)
     size: int = 0
     reason: Reason | None = None

@@ -28,17 +28,11 @@ CALLS = ("tool", "retrieval", "rerank")
 
 @dataclass(slots=True, eq=False)
 class SpanCall(Call):
-    """A call of a trace.
+    """A call of a trace."""
 
-    Attributes:
-        place: orders calls: a time, and a number.
-        before: whether a history has it before the user's last message.
-        span: the span of its run.
-    """
-
-    place: tuple[float, float] = (inf, 0)
-    before: bool = False
-    span: Span | None = None
+    place: tuple[float, float] = (inf, 0)  # Orders calls: a time, and a number.
+    before: bool = False  # Whether a history has it before the user's last message.
+    span: Span | None = None  # That of its run.
 
     @property
     def is_old(self) -> bool:

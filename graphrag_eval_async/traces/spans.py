@@ -37,32 +37,22 @@ _PREFIXES = ("gen_ai.", "openinference.", "llm.", "retrieval.", "pydantic_ai.")
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """One span; times are in nanoseconds since 1970.
+    """One span; times are in nanoseconds since 1970."""
 
-    Attributes:
-        trace_id: empty if the span has none.
-        kind: "tool", "retrieval", "rerank", "model" or "other"; None if no agent wrote it.
-        failed: whether its status is an error, it has an `error.type`, or an exception is among its events.
-        message: of its status.
-        resource: the attributes of what wrote the span.
-        is_cut: whether it has not all of its attributes: there were too many.
-        size: about how many bytes of memory it takes.
-    """
-
-    trace_id: str
+    trace_id: str  # Empty if it has none.
     span_id: str | None = None
     parent_id: str | None = None
     name: str = ""
     start: int | None = None
     end: int | None = None
-    kind: str | None = None
+    kind: str | None = None  # "tool", "retrieval", "rerank", "model" or "other"; None if no agent wrote it.
     attributes: dict[str, Any] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    is_error: bool = False
-    message: str | None = None
-    resource: dict[str, Any] = field(default_factory=dict)
-    is_cut: bool = False
-    size: int = _BYTES_PER_SPAN
+    is_error: bool = False  # By its status, or an `error.type`.
+    message: str | None = None  # Of its status.
+    resource: dict[str, Any] = field(default_factory=dict)  # What wrote it.
+    is_cut: bool = False  # Whether some of its attributes were dropped.
+    size: int = _BYTES_PER_SPAN  # About how many bytes of memory it takes.
 
     @property
     def is_root(self) -> bool:

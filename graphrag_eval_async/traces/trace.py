@@ -62,26 +62,16 @@ class TraceOptions(TypedDict, total=False):
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call of a tool, its result, or both.
-
-    Attributes:
-        id: text or an integer, which are different ids, as in JSON-RPC; None if it has none.
-        args: JSON, or text that is no JSON object; None of a result alone.
-        output: text, or of a span any JSON; None as long as there is none.
-        failed: None if the trace does not say.
-        ended: whether its result is there.
-        turn: number of the user's message that it follows.
-        is_new: whether the span that tells of it is about its making, rather than passes it on.
-    """
+    """One call of a tool, its result, or both."""
 
     name: str | None
-    id: str | int | None = None
-    args: Any = None
+    id: str | int | None = None  # Text and integers are different ids, as in JSON-RPC.
+    args: Any = None  # JSON, or text that is no object; None of a result alone.
     output: Any = None
-    failed: bool | None = None
+    failed: bool | None = None  # None if the trace does not say.
     ended: bool = False
-    turn: int = 0
-    is_new: bool = False
+    turn: int = 0  # Number of the user's message that it follows.
+    is_new: bool = False  # Whether the span that tells of it is about its making, not passing it on.
 
     @property
     def label(self) -> str:
@@ -102,36 +92,23 @@ def call_of(name: Any, id: Any, args: Any = None) -> Call:  # noqa: A002  (as fo
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """Collects what is read, in the order of the trace.
-
-    Attributes:
-        calls: of the current turn or, with `turn` "all", of all.
-        question: the last text of the user.
-        answer: the last text of the agent that came without calls.
-        error: why the agent failed, if it did.
-        times: of the messages of the turns that count.
-        more: keys for the response as they are, such as the ids of the trace.
-        found: whether the history is of a known format, even if nothing else was read.
-        turns: how often the user spoke.
-        repeated: results of calls that have one.
-        early: results that came before their calls, by id.
-    """
+    """Collects what is read, in the order of the trace."""
 
     format: str
     turn: Literal["last", "all"] = "last"
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)  # Of the current turn, or of all turns.
     question: str | None = None
-    answer: str | None = None
+    answer: str | None = None  # The last text of the agent that came without calls.
     error: str | None = None
     tokens: Counter[str] = field(default_factory=Counter)
-    times: list[Any] = field(default_factory=list)
+    times: list[Any] = field(default_factory=list)  # Of messages.
     elapsed_sec: float | None = None
-    more: dict[str, Any] = field(default_factory=dict)
-    found: bool = False
+    more: dict[str, Any] = field(default_factory=dict)  # Keys for the response as they are.
+    found: bool = False  # Whether it is of a known format, even if empty.
     problems: Counter[str] = field(default_factory=Counter)
-    turns: int = 0
-    repeated: list[Call] = field(default_factory=list)
-    early: dict[Hashable, deque[Call]] = field(default_factory=dict)
+    turns: int = 0  # How often the user spoke.
+    repeated: list[Call] = field(default_factory=list)  # Results of calls that have one.
+    early: dict[Hashable, deque[Call]] = field(default_factory=dict)  # Results before their calls.
     _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)
 
     def problem(self, text: str) -> None:
