@@ -70,9 +70,9 @@ class LateSpans:
 class TraceGroup(Generic[P]):
     """The spans of one trace, in order of arrival.
 
-    It is complete because its root span came ("root"), no span came for a while ("idle"), too many traces were
-    open ("full"), the source ended ("end"), or it was returned before and has late spans ("late"). The reason
-    is None while it is open; whoever makes nothing of it sets it to None again.
+    It is complete because its root span came ("root"), no span came for a while ("idle"), too many were open
+    ("full"), the source ended ("end"), or it was returned before and has late spans ("late"). The reason is
+    None while it is open; whoever makes nothing of it sets it to None again.
     """
 
     trace_id: str

@@ -63,7 +63,7 @@ def role_of(message: dict[str, Any], default: str = "") -> str:
 def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new: bool = False) -> None:
     """Add what a message without an envelope says, calls and returns; its role is as given if it has none."""
     role, content, parts = role_of(value, role), value.get("content"), value.get("parts")
-    if role == "user" and parts is None and isinstance(content, str):  # As most are.
+    if role == "user" and parts is None and content and isinstance(content, str):  # As most are.
         trace.ask(content)
         return
     found: list[Call] = []
