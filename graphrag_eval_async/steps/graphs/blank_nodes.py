@@ -42,7 +42,6 @@ class BlankNodes:
     """The blank nodes of two graphs, numbered together: those of the right after those of the left.
 
     A statement of more than two blank nodes counts as a node itself, linked to each of them.
-
     """
 
     def __init__(self, left: Iterable[str], right: Iterable[str], budget: Budget) -> None:
@@ -97,7 +96,7 @@ class BlankNodes:
                 if any(moved[link] < count for link, count in left.items() if components[link[1]] == current):
                     continue
                 current = components[node]
-                pending.clear()  # Whatever corresponds to a component that is decided, the rest may be equal.
+                pending.clear()  # The last component is decided; another choice for it would not help.
             if node is not None:
                 pending.append(self._assumptions(colours, node))
         return False
@@ -105,8 +104,8 @@ class BlankNodes:
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
         """New labels for the left nodes and for the right ones: the same if they correspond.
 
-        Nodes with the same surroundings correspond, then those that share most statements. In between, those
-        may correspond of which the same is said apart from links, if more statements agree then.
+        Nodes with the same surroundings correspond, then those that share most statements. A second alignment
+        first pairs nodes that differ only in their links; the alignment with more equal statements counts.
         """
         refined = self._colours[:]
         self._refine(refined, range(len(refined)))
