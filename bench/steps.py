@@ -2,7 +2,7 @@
 
     python -m bench.steps
 
-Prints the figures as they are measured, in about a minute on an idle core: usual responses from a file,
+Prints the figures as they are measured, in one to two minutes on an idle core: usual responses from a file,
 tables of 10,000 rows, and graphs of up to 10,000 statements.
 """
 

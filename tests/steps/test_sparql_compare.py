@@ -109,15 +109,6 @@ def test_of_numbers_near_each_other_each_agrees_with_the_least() -> None:
     assert score(table([chain[1], chain[0]]), table([chain[2], chain[0]]), ordered=True) == 0.0
 
 
-def test_ordered_takes_precedence_over_duplicates() -> None:
-    rows = [["a"], ["a"], ["b"]]
-    for ignore_duplicates in (True, False):
-        how: How = {"ordered": True, "ignore_duplicates": ignore_duplicates}
-        assert score(table(rows), table(rows, "w"), **how) == 1.0
-        assert score(table(rows), table(rows[::-1], "w"), **how) == 0.0
-        assert score(table(rows), table(rows[1:], "w"), **how) == 0.0
-
-
 def test_required_columns() -> None:
     expected = table([["a", "b", "c"]])
     assert score(expected, table([["c"]], "w"), ["v2"]) == 1.0
