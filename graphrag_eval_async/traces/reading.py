@@ -120,7 +120,7 @@ class _Reader:
         read_message(item, trace)
         if "parts" in item:
             parts = [part for part in list_at(item, "parts") if isinstance(part, dict)]
-            trace.times += [each.get("timestamp") for each in (item, *parts)]
+            trace.times += [time for each in (item, *parts) if (time := each.get("timestamp")) is not None]
         trace.use(first(item, "usage", "usage_metadata"))
 
     def _read_event(self, event: dict[str, Any]) -> None:

@@ -32,11 +32,6 @@ ANSWERED = "Final result processed."
 MAX_PROBLEMS, MAX_CHARACTERS = 20, 200
 """How many problems a response lists, and how long the text of one is."""
 
-_TOKENS = {
-    "input_tokens": ("input_tokens", "prompt_tokens", "request_tokens"),
-    "output_tokens": ("output_tokens", "completion_tokens", "response_tokens"),
-}
-
 Failed = Callable[[str, str], bool] | Sequence[str]
 
 
@@ -204,15 +199,15 @@ class Trace:
 
     def use(self, usage: Any) -> None:
         """Add the tokens of one request, where they are numbers, as any of the formats has them."""
-        usage = usage if isinstance(usage, dict) else {}
-        for key, names in _TOKENS.items():
-            counts = [first(usage, *names)]
-            if key == "input_tokens":  # Those that Anthropic counts apart.
-                counts += [usage.get(f"cache_{how}_input_tokens") for how in ("creation", "read")]
-            for count in counts:
-                is_number = isinstance(count, int | float) and not isinstance(count, bool)
-                if is_number and 0 <= count < 2**53:
-                    self.tokens[key] += int(count)
+        if not isinstance(usage, dict):
+            return
+        # Anthropic counts some of those that it is given apart.
+        apart = (usage.get("cache_creation_input_tokens"), usage.get("cache_read_input_tokens"))
+        given = first(usage, "input_tokens", "prompt_tokens", "request_tokens")
+        made = first(usage, "output_tokens", "completion_tokens", "response_tokens")
+        for key, count in [("output_tokens", made), *(("input_tokens", each) for each in (given, *apart))]:
+            if isinstance(count, int | float) and not isinstance(count, bool) and 0 <= count < 2**53:
+                self.tokens[key] += int(count)
 
 
 def to_response(
