@@ -12,8 +12,8 @@ from graphrag_eval_async.steps.comparators import (
 )
 from graphrag_eval_async.steps.failure import Facts, failure_of, right_answer
 from graphrag_eval_async.steps.matching import StepsScore, score_steps, usable_names
-from graphrag_eval_async.steps.queries import compare_queries, sparql_of
 from graphrag_eval_async.steps.retrieval import average_precision, recall_at_k
+from graphrag_eval_async.steps.similarity import compare_queries, sparql_of
 
 __all__ = [
     "QUICK_STEPS",

@@ -3,50 +3,37 @@
 Elements are the predicates, classes, constants, filters and graphs of a query. Names of variables, prefixes,
 white space, comments and spellings of numbers make no difference. What a query selects, groups and sorts is
 no element, nor is how its patterns are nested.
-
-The similarity of an actual query and a `reference_query` is a secondary score: queries of other elements may
-return the same rows, and queries of the same elements other rows.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import chain
-from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urljoin
 
-from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.records.caching import remember
-from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.steps.formats.tsv import ESCAPES, XSD
+from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.tokens import (
     FORMS,
-    MAX_QUERY_CHARACTERS,
     UPDATES,
     Token,
-    form_of,
+    absolute,
+    is_iri,
+    number,
     tokens,
-    unescape,
+    typed,
+    unquoted,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from graphrag_eval_async.steps.comparators import PreparedStep
+    from collections.abc import Iterator, Mapping
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
 MAX_DEPTH = 16
 """Brackets within more brackets than this make no difference in conditions."""
 
-_NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
-_ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _ESCAPED_NAME = re.compile(r"\\(.)")
 _ANY = Token("any", "?")
 _COMPARISONS = {"=", "!=", "<", ">", "<=", ">="}
@@ -74,7 +61,7 @@ class Query(NamedTuple):
         keys = {"predicate": "predicates", "class": "classes", "constant": "iris", "graph": "iris"}
         for kind, text in self.elements:
             key = keys.get(kind.removeprefix("template "))
-            if key is not None and _is_iri(text):
+            if key is not None and is_iri(text):
                 found[key].add(text)
         return {key: sorted(texts) for key, texts in found.items() if texts}
 
@@ -103,13 +90,13 @@ def _with_literals(found: Iterator[Token]) -> Iterator[Token]:
                 continue
             continues = kind == "language" or (waits and kind == "iri")
             suffix = text.lower() if kind == "language" else ""
-            literal = _typed(value, text) if continues and not suffix else f'"{value}"{suffix}'
+            literal = typed(value, text) if continues and not suffix else f'"{value}"{suffix}'
             yield Token("literal", literal)
             value, waits = None, False
             if continues:
                 continue
         if kind == "string":
-            value = _unquoted(text)
+            value = unquoted(text)
         else:
             yield token
 
@@ -128,7 +115,7 @@ def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> 
                 namespace = declared.get(prefix, known.get(prefix, f"{prefix}:"))
                 yield Token("iri", namespace + _ESCAPED_NAME.sub(r"\1", local))
         elif kind == "iri":
-            iri = _absolute(spelled[1:-1], base)
+            iri = absolute(spelled[1:-1], base)
             if declaring == "BASE":
                 base = iri
             elif declaring:
@@ -180,7 +167,7 @@ class _Reader:
         elif kind == "symbol":
             self._symbol(frame, text)
         elif kind in {"any", "iri", "literal", "number"}:
-            self._term(frame, None if kind == "any" else _number(text) if kind == "number" else text)
+            self._term(frame, None if kind == "any" else number(text) if kind == "number" else text)
 
     def _add(self, kind: str, text: str) -> None:
         if self._template_depth or self._is_short:
@@ -195,7 +182,7 @@ class _Reader:
             frame.path += [] if text is None else [text]
             frame.place = "object" if text is None else "path"
         elif place in {"path", "object"}:
-            is_typed = RDF_TYPE in frame.path and text is not None and _is_iri(text)
+            is_typed = RDF_TYPE in frame.path and text is not None and is_iri(text)
             for predicate in frame.path:
                 if not is_typed or predicate != RDF_TYPE:
                     self._add("predicate", predicate)
@@ -278,7 +265,7 @@ class _Reader:
         if text == "a" and frame.place == "predicate":
             self._term(frame, RDF_TYPE)
         elif word in {"TRUE", "FALSE"}:
-            self._term(frame, _typed(word.lower(), f"{XSD}boolean"))
+            self._term(frame, typed(word.lower(), f"{XSD}boolean"))
         elif word in {"FILTER", "HAVING", "BIND"}:
             frame.place = "nothing" if frame.place == "nothing" else "subject"
             self._stack.append(_Frame("", label="bind" if word == "BIND" else "filter"))
@@ -312,7 +299,7 @@ class _Reader:
             if text[0] in "+-" and level and level[-1] not in _OPERATORS:  # It is no sign.
                 level.append(text[0])
                 text = text[1:]
-            level.append(_number(text))
+            level.append(number(text))
         else:
             level.append(text.upper() if kind == "word" else text)
 
@@ -373,141 +360,3 @@ def _operands(items: list[Any], operator: str) -> list[list[Any]]:
 
 def _flat(items: list[Any]) -> list[str]:
     return [token for item in items for token in (_flat(item) if isinstance(item, list) else [item])]
-
-
-def _is_iri(text: str) -> bool:
-    """Whether the text of a term is an IRI: strings begin with a quote, numbers with a digit or a sign."""
-    return text[:1] != '"' and text[:1] not in set("+-0123456789")
-
-
-def _number(text: str) -> str:
-    """One spelling of equal numbers, such as 1, 1.0 and 1e0; what is no finite number is quoted."""
-    try:
-        value = (Decimal(text) + 0).normalize()
-    except ArithmeticError:
-        return f'"{text}"'
-    return f"{value}" if value.is_finite() else f'"{text}"'
-
-
-def _typed(text: str, datatype: str) -> str:
-    """A literal of a datatype; of a numeric one, the number."""
-    if datatype in _NUMERIC:
-        return _number(text)
-    return f'"{text}"' if datatype == f"{XSD}string" else f'"{text}"^^{datatype}'
-
-
-def _absolute(iri: str, base: str) -> str:
-    """An IRI, made absolute by a base, if there is one."""
-    if not base or _ABSOLUTE(iri):
-        return iri
-    try:
-        return urljoin(base, iri)
-    except ValueError:  # The base is no address.
-        return base + iri
-
-
-def _unquoted(text: str) -> str:
-    """The text of a string, with its escapes replaced."""
-    quotes = 3 if text[:3] in {'"""', "'''"} and len(text) >= 6 else 1
-    return _ESCAPED.sub(
-        lambda found: unescape(found[0]) if len(found[1]) > 1 else ESCAPES.get(found[1], found[1]),
-        text[quotes:-quotes],
-    )
-
-
-def similarity(one: Query, other: Query) -> float:
-    """Return the F1 of the elements of two queries, each counted as often as it occurs; from 0 to 1."""
-    total = one.elements.total() + other.elements.total()
-    if not total:
-        return float(one.form == other.form)
-    return 2 * (one.elements & other.elements).total() / total
-
-
-def sparql_of(step: Mapping[str, Any]) -> str | None:
-    """Return the SPARQL query that a step carries; None if it has none, or one of another language."""
-    text = query_of(step)
-    return text if text is not None and form_of(text) in FORMS else None
-
-
-QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString")
-"""The arguments of a step that may hold its query; the first that holds text counts."""
-
-
-def query_of(step: Mapping[str, Any]) -> str | None:
-    """Return the query that a step carries in its arguments, or else itself; None if it has none."""
-    args = step.get("args")
-    for place in (args, step):
-        if isinstance(place, Mapping):
-            for key in QUERY_KEYS:
-                if isinstance(text := place.get(key), str) and text.strip():
-                    return text
-    return None
-
-
-QUICK_CHARACTERS = 10_000
-"""Maximum characters of queries that are compared on an event loop: about 5 ms."""
-
-TOO_LONG = f"a query of more than {MAX_QUERY_CHARACTERS:,} characters: its query_similarity is 0"
-
-
-class Similarities(NamedTuple):
-    """How similar the queries of a response are to the reference queries.
-
-    Attributes:
-        mean: over all reference steps that have a reference query, from 0 to 1.
-        each: by the indices of the group and of the step in it.
-        error: what could not be compared, and why; None if nothing.
-    """
-
-    mean: float
-    each: dict[tuple[int, int], float]
-    error: str | None = None
-
-
-def compare_queries(
-    groups: Sequence[Sequence[PreparedStep]],
-    actual_steps: Sequence[Mapping[str, Any]],
-    matches: Sequence[tuple[int, int, int]],
-    *,
-    quick: bool,
-) -> Similarities:
-    """Compare the queries of a response with the reference queries, of which there is at least one.
-
-    A reference step is compared with the query of the actual step that it took. If it took none, the most
-    similar one counts of those that have an accepted name and that no reference step took, failed or not. A
-    reference query to which the response has no query scores 0.
-
-    Raises:
-        ComparisonBudgetExceeded: only if `quick`: reading the queries would block an event loop.
-    """
-    asking = [
-        (group_index, index, step)
-        for group_index, group in enumerate(groups)
-        for index, step in enumerate(group)
-        if step.step.get(REFERENCE_QUERY) is not None
-    ]
-    texts = [query_of(step) for step in actual_steps]
-    if quick and sum(len(text) for text in texts if text is not None) > QUICK_CHARACTERS:
-        raise ComparisonBudgetExceeded("the queries are too long for an event loop")
-    taken = {(group, index): actual for group, index, actual in matches}
-    used = {*taken.values()}
-    each, error = {}, None
-    for group_index, index, step in asking:
-        place = group_index, index
-        names = step.names
-        candidates = (
-            [taken[place]]
-            if place in taken
-            else [i for i, actual in enumerate(actual_steps) if i not in used and actual.get("name") in names]
-        )
-        own = [text for i in candidates if (text := texts[i]) is not None]
-        short = [text for text in own if len(text) <= MAX_QUERY_CHARACTERS]
-        reference = _read_cached(step.step[REFERENCE_QUERY])
-        read = (read_query(text, reference.prefixes) for text in dict.fromkeys(short))
-        each[place] = max((similarity(reference, query) for query in read), default=0.0)
-        if len(short) < len(own):
-            error = TOO_LONG
-    return Similarities(fsum(each.values()) / len(each), each, error)
-
-
-_read_cached = remember(entries=256)(read_query)

@@ -22,7 +22,8 @@ from graphrag_eval_async import (
     load_reference,
     run_evaluation,
 )
-from graphrag_eval_async.steps.queries import RDF_TYPE, TOO_LONG, query_of, read_query, similarity
+from graphrag_eval_async.steps.queries import RDF_TYPE, read_query
+from graphrag_eval_async.steps.similarity import TOO_LONG, query_of, similarity
 from graphrag_eval_async.steps.tokens import Token, form_of, mentions, tokens
 from tests.cases import each
 
