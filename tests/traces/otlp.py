@@ -15,12 +15,8 @@ ARGS = [json.dumps(step["args"]) for step in STEPS]
 
 def value(of: Any) -> dict[str, Any]:
     """An `AnyValue`."""
-    if isinstance(of, bool):
-        return {"boolValue": of}
     if isinstance(of, int):
         return {"intValue": str(of)}
-    if isinstance(of, float):
-        return {"doubleValue": of}
     if isinstance(of, list):
         return {"arrayValue": {"values": [value(each) for each in of]}}
     if isinstance(of, dict):
@@ -56,11 +52,6 @@ def line(*spans: dict[str, Any], **resource: Any) -> dict[str, Any]:
     return {"resourceSpans": [{"resource": {"attributes": pairs(resource)}, "scopeSpans": [scope]}]}
 
 
-def raised(message: str) -> dict[str, Any]:
-    attributes = {"exception.type": "ConnectionError", "exception.message": message}
-    return {"events": [{"name": "exception", "attributes": pairs(attributes)}], "status": {"code": 2}}
-
-
 def root(**attributes: Any) -> dict[str, Any]:
     told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "q1", **attributes}
     return span(ROOT, "invoke_agent grid", told, start=0, end=7.5, parent=None)
@@ -76,7 +67,8 @@ def tool(number: int, **more: Any) -> dict[str, Any]:
     }
     if number:
         attributes["error.type"] = "ConnectionError"
-        more = raised(PROBLEM) | more
+        raised = {"exception.type": "ConnectionError", "exception.message": PROBLEM}
+        more |= {"events": [{"name": "exception", "attributes": pairs(raised)}], "status": {"code": 2}}
     else:
         attributes["gen_ai.tool.call.result"] = RESULTS
     return span(11 + number, f"execute_tool {step['name']}", attributes, start=3 - number, end=4, **more)

@@ -10,19 +10,9 @@ QUERY = "SELECT ?f WHERE { ?f grid:leaves grid:Harbour }"
 RESULTS = '{"head":{"vars":["f"]},"results":{"bindings":[]}}'
 PROBLEM = "the index is being rebuilt"
 
+CALLED = {"name": "sparql_query", "id": "call_1", "args": {"query": QUERY}}
+SEARCHED = {"name": "retrieval_search", "id": "call_2", "args": {"text": "feeders Harbour", "k": 3}}
 STEPS: list[dict[str, Any]] = [
-    {
-        "name": "sparql_query",
-        "id": "call_1",
-        "args": {"query": QUERY},
-        "status": "success",
-        "output": RESULTS,
-    },
-    {
-        "name": "retrieval_search",
-        "id": "call_2",
-        "args": {"text": "feeders Harbour", "k": 3},
-        "status": "error",
-        "output": PROBLEM,
-    },
+    CALLED | {"status": "success", "output": RESULTS},
+    SEARCHED | {"status": "error", "output": PROBLEM},
 ]

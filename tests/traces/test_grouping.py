@@ -27,12 +27,9 @@ def ids(groups: Iterable[TraceGroup[int]]) -> list[tuple[str, int, str | None]]:
 def test_a_trace_is_complete_a_grace_after_its_root() -> None:
     groups = TraceGroups[int]()
     assert not groups.add([child(), root()], 1, 10)
-    assert groups.next_due == 20
-    assert not groups.add([child()], 2, 19.9)
-    assert not groups.due(19.99)
+    assert not groups.add([child(), child("b")], 2, 19.9)
+    assert (groups.next_due, groups.due(19.99)) == (20, [])
     assert ids(groups.due(20)) == [("a", 3, "root")]
-    assert not len(groups)
-    assert groups.next_due is None
 
 
 def test_late_spans_open_their_trace_again() -> None:
@@ -67,14 +64,6 @@ def test_late_spans_of_forgotten_traces_are_dropped_and_counted() -> None:
     assert not groups.add([child("a"), child("b"), child("b")], 3, 3)
     assert groups.finish() == []
     assert (groups.late.spans, groups.late.traces, groups.late.dropped) == (3, 2, 3)
-
-
-def test_only_traces_whose_root_has_come_at_the_end() -> None:
-    groups = TraceGroups[int]()
-    groups.add([root("a")], 1, 0)
-    groups.add([child("b")], 2, 0)
-    assert ids(groups.finish(only_ended=True)) == [("a", 1, "end")]
-    assert len(groups) == 1
 
 
 # What comes: after how many seconds, of which trace, and whether it is the root.

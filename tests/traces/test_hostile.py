@@ -12,48 +12,32 @@ from graphrag_eval_async.traces.adapters import read_trace
 from tests.traces.otlp import line, span
 
 COUNT = 10_000
+CALLS = [{"id": f"c{n}", "function": {"name": "a", "arguments": "{}"}} for n in range(COUNT)]
+RESULTS = [{"role": "tool", "tool_call_id": f"c{n}", "content": "x"} for n in range(COUNT)]
+NAMES = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}
+HISTORIES: dict[str, list[Any]] = {
+    "openai": [{"role": "assistant", "tool_calls": CALLS}, *RESULTS],
+    "langchain": [  # All start before any ends, in the reverse order.
+        *(
+            {"event": "on_tool_start", "name": "a", "run_id": f"{n}", "data": {"input": {}}}
+            for n in range(COUNT)
+        ),
+        *({"event": "on_tool_end", "name": "a", "run_id": f"{n}", "data": {}} for n in range(COUNT)[::-1]),
+    ],
+    "otlp": [  # Each is below the last.
+        span(n, "t", NAMES | {"gen_ai.tool.call.id": f"c{n}"}, parent=f"{n - 1:016x}")
+        for n in range(1, COUNT + 1)
+    ],
+}
 
 
-def chat_calls(count: int) -> list[Any]:
-    return [{"id": f"c{n}", "function": {"name": "a", "arguments": "{}"}} for n in range(count)]
-
-
-def chat_results(count: int) -> list[Any]:
-    return [{"role": "tool", "tool_call_id": f"c{n}", "content": "x"} for n in range(count)]
-
-
-def chat(count: int) -> list[Any]:
-    return [{"role": "assistant", "tool_calls": chat_calls(count)}, *chat_results(count)]
-
-
-def tool_events(count: int) -> list[Any]:
-    """All start before any ends, in the reverse order."""
-    runs = [{"name": "a", "run_id": f"run {n}"} for n in range(count)]
-    outputs = [{"type": "tool", "tool_call_id": str(n), "content": "x"} for n in range(count)]
-    starts = [{"event": "on_tool_start", **run, "data": {"input": {}}} for run in runs]
-    ends = [
-        {"event": "on_tool_end", **run, "data": {"output": output}}
-        for run, output in zip(runs, outputs, strict=True)
-    ]
-    return [*starts, *ends[::-1]]
-
-
-def spans(count: int) -> list[Any]:
-    """Each is below the last."""
-    names = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}
-    return [
-        span(number, "t", names | {"gen_ai.tool.call.id": f"c{number}"}, parent=f"{number - 1:016x}")
-        for number in range(1, count + 1)
-    ]
-
-
-@pytest.mark.parametrize(("name", "history"), [("openai", chat), ("langchain", tool_events), ("otlp", spans)])
-def test_time_is_linear_in_the_calls(name: str, history: Any) -> None:
-    given = history(COUNT)
+@pytest.mark.parametrize("name", HISTORIES)
+def test_time_is_linear_in_the_calls(name: str) -> None:
+    given = HISTORIES[name]
     began = process_time()
+    is_otlp = name == "otlp"
     [response] = (
-        responses_from_otlp([line(*given)]) if name == "otlp" else [read_trace(given, name, question_id="q1")]
+        responses_from_otlp([line(*given)]) if is_otlp else [read_trace(given, name, question_id="q1")]
     )
-    took = process_time() - began
     assert len(response["actual_steps"]) == COUNT
-    assert took < 5, "ten times what it takes"
+    assert process_time() - began < 5, "ten times what it takes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from typing import Any
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.traces.otlp import responses_from_otlp
 from tests.traces.otlp import GEN_AI, OPENINFERENCE, line, model
 from tests.traces.scenario import ANSWER, STEPS
+from tests.traces.test_formats import JSON, replaced
 
 INNER = [
     each | {"spanId": f"b{at}", "parentSpanId": f"{11 + at:016x}"}
@@ -54,45 +54,16 @@ def test_the_order_of_spans_does_not_matter(name: str, data: st.DataObject) -> N
     assert response["elapsed_sec"] == 7.5
 
 
-def places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """All places in a JSON value, as containers and keys."""
-    keys = range(len(value)) if isinstance(value, list) else list(value) if isinstance(value, dict) else ()
-    for key in keys:
-        found.append((value, key))
-        places(value[key], found)
-    return found
-
-
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.just("{")
-    | st.just("[1]"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("group_by", ["trace", "conversation"])
 @QUICK
 @given(data=st.data())
 def test_anything_of_any_type(name: str, group_by: Any, data: st.DataObject) -> None:
-    lines = copy.deepcopy([line(each) for each in ALL[name]])
+    lines: Any = [line(each) for each in ALL[name]]
     for _ in range(data.draw(st.integers(1, 4))):
-        container, key = data.draw(st.sampled_from(places(lines, [])))
-        action = data.draw(st.sampled_from(["replace", "remove", "repeat"]))
-        if action == "replace":
-            container[key] = data.draw(JSON)
-        elif action == "remove":
-            del container[key]
-        elif isinstance(container, list):
-            container.append(container[key])
-        if not lines:
-            return
+        depth = data.draw(st.integers(1, 14))
+        path = data.draw(st.lists(st.integers(0, 20), min_size=depth, max_size=depth))
+        lines = replaced(lines, path, data.draw(JSON))
     for response in responses_from_otlp(lines, group_by=group_by, question_id="session.id"):
         assert isinstance(response["actual_steps"], list)
         for step in response["actual_steps"]:

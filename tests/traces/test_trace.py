@@ -10,17 +10,9 @@ from graphrag_eval_async import load_reference
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.traces.trace import QuestionTexts, Trace, to_response
 
-REFERENCE: list[dict[str, Any]] = [
-    {
-        "template_id": "t",
-        "questions": [
-            {"id": "q1", "question_text": "Which feeders leave Harbour?"},
-            {"id": "q2", "question_text": "Which feeders leave Lindau?"},
-            {"id": "q3", "question_text": "Twice"},
-            {"id": "q4", "question_text": "Twice"},
-        ],
-    }
-]
+TEXTS = ("Which feeders leave Harbour?", "Which feeders leave Lindau?", "Twice", "Twice")
+QUESTIONS = [{"id": f"q{number}", "question_text": text} for number, text in enumerate(TEXTS, 1)]
+REFERENCE: list[dict[str, Any]] = [{"template_id": "t", "questions": QUESTIONS}]
 
 
 def asked(text: str | None) -> dict[str, Any]:
@@ -91,7 +83,7 @@ def test_objects_of_frameworks_as_json() -> None:
         "n": [1, None],
         "t": "<class 'int'>",
     }
-    deep: Any = 1
+    deep: Any = []
     for _ in range(1000):
         deep = [deep]
     assert as_json(deep)
