@@ -12,12 +12,12 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.judge_server import JudgeServer, Never, completion, reply_to
+from tests.judge_server import NEVER, JudgeServer, completion, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.judge_server import Fault, Reply, Request
+    from tests.judge_server import Reply, Request
 
 CLAIMS = {
     "reference_claims": ["Varna is a substation.", "Burgas is a substation.", "Plovdiv is a substation."],
@@ -33,15 +33,15 @@ PINNED = {
 """By the name of the schema; other replies are the server's own."""
 
 
-def reply(request: Request) -> Reply | Fault:
+def reply(request: Request) -> Reply:
     """The script of the server."""
     described = request.body.get("response_format", {}).get("json_schema", {})
     return PINNED.get(described.get("name")) or reply_to(request)
 
 
-def never(_: Request) -> Fault:
+def never(_: Request) -> Reply:
     """The script of one that leaves all requests waiting."""
-    return Never()
+    return NEVER
 
 
 @contextmanager

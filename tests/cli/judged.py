@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.judge_server import Fault, Reply, Request, Script
+    from tests.judge_server import Reply, Request, Script
 
 KEY = "sk-secret-0123456789"
 MODEL = "gpt-4o-mini"
@@ -58,9 +58,9 @@ def honest(request: Request) -> Reply:
 def failing(word: str, fault: Any) -> Script:
     """A script by which requests that hold the word meet a fault."""
 
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         is_hit = word.encode() in request.raw
-        answer: Reply | Fault = (fault(request) if callable(fault) else fault) if is_hit else honest(request)
+        answer: Reply = (fault(request) if callable(fault) else fault) if is_hit else honest(request)
         return answer
 
     return script

@@ -6,6 +6,7 @@ import csv
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,14 +14,14 @@ import pytest
 from graphrag_eval_async.cli import answer_correctness
 from tests.cli.judged import KEY, MODEL, blocks, claims, config, failing, honest, serving
 from tests.cli.support import ROOT, finish, run, start, terminal_output, until
-from tests.judge_server import FAULTS, Never, Once, Reply, completion, error
+from tests.judge_server import FAULTS, NEVER, Reply, completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from tests.cli.support import Folder
-    from tests.judge_server import Fault, Request
+    from tests.judge_server import Request
 
 IN = ["Question", "Reference answer", "Actual answer"]
 OUT = ["#Reference", "#PTarget", "#Matching", "Reasoning", "Error"]
@@ -140,11 +141,10 @@ def test_columns_in_any_order_and_line_ends_of_any_kind(folder: Folder) -> None:
 
 
 def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         is_first = "riddle 0000" in blocks(request)["question"]  # Before it is answered, ten calls are made.
-        return (
-            honest(request) if is_first else Once(honest(request), lambda: server.counts.most_in_flight >= 20)
-        )
+        once = None if is_first else lambda: server.counts.most_in_flight >= 20
+        return replace(honest(request), once=once)
 
     write(folder.path / "in.tsv", numbered(40))
     with serving(script) as server:
@@ -155,9 +155,10 @@ def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
 
 
 def test_slow_rows_do_not_change_the_order(folder: Folder) -> None:
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         is_first = "riddle 0000" in blocks(request)["question"]
-        return Once(honest(request), lambda: server.counts.replies == 9) if is_first else honest(request)
+        once = (lambda: server.counts.replies == 9) if is_first else None
+        return replace(honest(request), once=once)
 
     write(folder.path / "in.tsv", numbered(10))
     with serving(script) as server:
@@ -227,7 +228,7 @@ def test_an_embedding_model_that_is_not_needed_needs_no_key(folder: Folder) -> N
 
 
 def test_rows_that_fail_say_why(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         question = blocks(request)["question"]
         if "0001" in question:
             return FAULTS["refusal"](request)
@@ -357,7 +358,7 @@ def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_does_the_work(
     rows = numbered(20)
     write(folder.path / "in.tsv", rows)
 
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         return FAULTS["401"](request) if fatal else honest(request)
 
     fatal = True
@@ -383,7 +384,7 @@ def is_begun(output: Path) -> bool:
 def test_ctrl_c_leaves_finished_rows(folder: Folder) -> None:
     rows = numbered(12)
     write(folder.path / "in.tsv", rows)
-    with serving(failing("riddle 0005", Never())) as server:
+    with serving(failing("riddle 0005", NEVER)) as server:
         command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
         process = start(*command)
         output = folder.path / "out.tsv"
@@ -407,7 +408,7 @@ def test_a_killed_process_can_be_followed_by_another(folder: Folder) -> None:
         assert run(*command, "-o", "undisturbed.tsv") == 0
         whole, output = (folder.path / "undisturbed.tsv").read_bytes(), folder.path / "out.tsv"
         enough = len(whole) // 3
-        server.script = failing("riddle 0299", Never())  # It must not end before it is killed.
+        server.script = failing("riddle 0299", NEVER)  # It must not end before it is killed.
         process = start(*command, "-o", "out.tsv")
         until(process, lambda: output.exists() and output.stat().st_size >= enough, "a third of the rows")
         process.kill()

@@ -20,8 +20,7 @@ from graphrag_eval_async.text import INVISIBLE, escape, escape_json, one_line
 from tests.cli.judged import claims, config, serving
 from tests.cli.support import REFERENCE, ROOT, Folder, response, run, terminal_output
 from tests.cli.watch.session import Session
-from tests.judge_server import error
-from tests.judge_server.replies import completion
+from tests.judge_server import completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -32,7 +33,7 @@ from tests.cli.support import (
     terminal_output,
     until,
 )
-from tests.judge_server import FAULTS, Never, Once, completion, error
+from tests.judge_server import FAULTS, NEVER, completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -364,7 +365,7 @@ def test_ctrl_c_with_a_journal_finishes_sent_calls_only(folder: Folder, names: l
     answers = [RESPONSES[0] | {"actual_answer": f"red word{i}"} for i in range(60)]
     lines = folder.lines(*answers, b"{")
     interrupted = False
-    with serving(lambda request: Once(honest(request), lambda: interrupted), latency=0.5) as server:
+    with serving(lambda request: replace(honest(request), once=lambda: interrupted), latency=0.5) as server:
         path = config(folder.path, server, llm={"limits": {"max_concurrency": 2}})
         command = ["evaluate", names[0], lines, "-c", path, "-o", folder.file("journal"), "--resume"]
         process = start(*command)
@@ -384,7 +385,7 @@ def test_ctrl_c_with_a_journal_finishes_sent_calls_only(folder: Folder, names: l
 
 
 def test_ctrl_c_keeps_judged_results(folder: Folder, names: list[str]) -> None:
-    with serving(failing("word1", Never())) as server:
+    with serving(failing("word1", NEVER)) as server:
         path = config(folder.path, server)
         process = start("evaluate", *names, "-c", path, "--aggregates", folder.file("a.json"))
         lines = [next_line(process, f"result {i}") for i in range(3)]

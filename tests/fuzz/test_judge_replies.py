@@ -16,6 +16,7 @@ from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import FAILURES
 from tests.cpu import affordable
 from tests.fuzz.seeds import naming, seeds, spoil
+from tests.judge.virtual_time import without_waiting
 from tests.judge_server import JudgeServer, Reply, completion, reply_to
 from tests.judged.support import (
     KEYS,
@@ -24,11 +25,9 @@ from tests.judged.support import (
     Call,
     call_of,
     config,
-    is_chat,
     response,
     templates,
     title_of,
-    without_waiting,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Spoiler:
         level = rng.choice(["none", "content", "content", "content", "body", "bytes", "status"])
         if level == "status":
             return failure(rng)
-        if not is_chat(request):
+        if not request.is_chat:
             reply = reply_to(request)
         else:
             content = text_of(REPLIES[title_of(request)], rng, level == "content")

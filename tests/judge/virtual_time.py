@@ -6,9 +6,11 @@ No real time counts: neither that of computing, nor that of a thread, during whi
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
+import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from unittest.mock import patch
 
 import anyio.to_thread
@@ -16,16 +18,33 @@ import anyio.to_thread
 from tests.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
+HARD_DEADLINE = 1e6
+"""In seconds of the loop."""
 
-class VirtualSelector(selectors.DefaultSelector):
-    """Pretends that all of the time until the next timer went by."""
+QUIET_SECONDS = 0.002
+HOPS = 4
+"""More than it takes to connect."""
+
+
+class Clock(selectors.DefaultSelector):
+    """Pretends that all of the time until the next timer went by.
+
+    With the `ends` of a connection, time stands still while anything is on its way through one. Both ends of
+    every connection are in this process, and what one sends is there for the other at once, or on a busy
+    machine, once what is sent later is there.
+    """
 
     now = 0.0
     threads = 0
+
+    def __init__(self, *ends: socket.socket) -> None:
+        super().__init__()
+        self._ends = ends
 
     def select(self, timeout: float | None = None) -> Any:
         if timeout is not None and timeout <= 0:
@@ -34,20 +53,22 @@ class VirtualSelector(selectors.DefaultSelector):
             events = super().select(WAIT_SECONDS)
             assert events, "every task waits for something that never comes"
             return events
-        if events := self.arriving(timeout):
+        for _ in range(HOPS // 2 if self._ends else 0):
+            for sender, receiver in (self._ends, self._ends[::-1]):
+                sender.sendall(b".")
+                receiver.recv(1)
+        is_hanging = timeout > HARD_DEADLINE / 2
+        quiet = (WAIT_SECONDS if is_hanging else QUIET_SECONDS) if self._ends else 0
+        if events := super().select(quiet):
             return events
         self.now += timeout
-        return super().select(0)
-
-    def arriving(self, timeout: float) -> Any:  # noqa: ARG002
-        """What comes without a timer, though it is not there yet."""
         return super().select(0)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Counts the threads that it starts, and gives them all the time they need at its end."""
 
-    def __init__(self, clock: VirtualSelector) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         super().__init__(clock)
         self._clock_resolution = 1e-6
@@ -58,11 +79,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         future = super().run_in_executor(executor, func, *args)
         self._clock.threads += 1
-        future.add_done_callback(self._thread_is_done)
+        future.add_done_callback(lambda _: setattr(self._clock, "threads", self._clock.threads - 1))
         return future
-
-    def _thread_is_done(self, _: object) -> None:
-        self._clock.threads -= 1
 
     @contextmanager
     def counting_threads(self) -> Iterator[None]:
@@ -83,11 +101,27 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         await super().shutdown_default_executor()
 
 
-def run(main: Coroutine[Any, Any, T], clock: VirtualSelector | None = None) -> T:
-    """Run to the end without waiting."""
-    loop = VirtualLoop(clock or VirtualSelector())
+def run(main: Coroutine[Any, Any, T], *ends: socket.socket) -> T:
+    """Run to the end without waiting; what hangs fails."""
+    loop = VirtualLoop(Clock(*ends))
     with loop.counting_threads(), asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(main)
+        return runner.run(asyncio.wait_for(main, HARD_DEADLINE))
+
+
+def without_waiting(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """An asynchronous test with servers, on a loop that skips all waiting."""
+
+    @functools.wraps(test)
+    def skipping(*args: P.args, **kwargs: P.kwargs) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ends = socket.create_connection(server.getsockname()), server.accept()[0]
+        with ends[0], ends[1]:
+            for end in ends:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                end.settimeout(WAIT_SECONDS)
+            run(test(*args, **kwargs), *ends)
+
+    return skipping
 
 
 def now() -> float:

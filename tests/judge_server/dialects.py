@@ -6,16 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tests.judge_server.replies import chat, completion, error, json_reply
+from tests.judge_server.faults import INVALID
+from tests.judge_server.replies import Reply, Request, chat, completion, error, json_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from tests.judge_server.messages import Fault, Reply, Request
-
-    Maker = Callable[[Request], Reply | Fault]
-
-INVALID = "invalid_request_error"
+    from tests.judge_server.faults import Maker
 
 REFUSALS: Mapping[str, Reply] = {
     "by name": error(400, "Invalid 'response_format': this type is not supported.", type=INVALID),
@@ -49,22 +46,14 @@ def knowing(formats: Collection[str], refusal: Reply, otherwise: Maker) -> Maker
     return lambda request: otherwise(request) if format_of(request.body) in formats else refusal
 
 
-def without(
-    parameters: Collection[str],
-    otherwise: Maker,
-    *,
-    words: str = "Unsupported parameter: '{}' is not supported with this model.",
-) -> Maker:
-    """Refuses parameters by name, as the API of OpenAI does; with other `words`, in these only."""
+def without(parameters: Collection[str], otherwise: Maker) -> Maker:
+    """Refuses parameters by name, as the API of OpenAI does."""
 
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         for name in parameters:
-            if name in request.body and "'" not in words:
-                return error(400, words.format(name), type=INVALID)
             if name in request.body:
-                text = words.format(name)
-                body = {"error": {"message": text, "type": INVALID, "param": name, "code": "unsupported"}}
-                return json_reply(body, status=400)
+                text = f"Unsupported parameter: '{name}' is not supported with this model."
+                return error(400, text, type=INVALID, param=name, code="unsupported")
         return otherwise(request)
 
     return script
@@ -73,7 +62,7 @@ def without(
 def capped_at(tokens: int, otherwise: Maker) -> Maker:
     """Refuses a larger limit on the tokens of a reply, whatever its name, by the name `max_tokens`."""
 
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         names = {"max_tokens", "max_completion_tokens"} & request.body.keys()
         if any(request.body[name] > tokens for name in names):
             text = f"max_tokens is too large: this model supports at most {tokens} completion tokens"
@@ -86,7 +75,7 @@ def capped_at(tokens: int, otherwise: Maker) -> Maker:
 def limited_to(tokens: int, otherwise: Maker) -> Maker:
     """Refuses requests whose prompt and `max_tokens` together are too long, as vLLM does."""
 
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         prompt = sum(len(message["content"]) for message in request.body["messages"]) // 4
         if prompt + request.body.get("max_tokens", 0) > tokens:
             text = f"'max_tokens' is too large: this model's maximum context length is {tokens} tokens"
@@ -96,23 +85,13 @@ def limited_to(tokens: int, otherwise: Maker) -> Maker:
     return script
 
 
-def _parts(text: str) -> Reply:
-    parts = [{"type": "thinking", "thinking": "hm {}"}, {"type": "text", "text": text}]
-    return chat([{"message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}])
+def _message(reason: str = "stop", **message: Any) -> Reply:
+    return chat([{"message": {"role": "assistant", **message}, "finish_reason": reason}])
 
 
-def _tool_call(text: Any) -> Reply:
-    calls = [{"id": "1", "type": "function", "function": {"name": "reply", "arguments": text}}]
-    message = {"role": "assistant", "content": None, "tool_calls": calls}
-    return chat([{"message": message, "finish_reason": "tool_calls"}])
-
-
-def _reasoned(name: str, content: str | None) -> Callable[[str], Reply]:
-    def reply(text: str) -> Reply:
-        message = {"role": "assistant", "content": content, name: f"\n{text}\n"}
-        return chat([{"message": message, "finish_reason": "stop"}])
-
-    return reply
+def _tool_call(arguments: Any) -> Reply:
+    calls = [{"id": "1", "type": "function", "function": {"name": "reply", "arguments": arguments}}]
+    return _message("tool_calls", content=None, tool_calls=calls)
 
 
 def with_trailing_commas(text: str) -> str:
@@ -131,9 +110,11 @@ WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
     "trailing commas": lambda text: completion(with_trailing_commas(text)),
     "trailing commas in prose": lambda text: completion(f'The 5" one: {with_trailing_commas(text)} It fits.'),
     "line breaks in texts": lambda text: completion(re.sub(r"(?<=\w) (?=\w)", "\n\t", text)),
-    "reasoning_content": _reasoned("reasoning_content", None),
-    "reasoning alone": _reasoned("reasoning", " "),
-    "parts": _parts,
+    "reasoning_content": lambda text: _message(content=None, reasoning_content=f"\n{text}\n"),
+    "reasoning alone": lambda text: _message(content=" ", reasoning=f"\n{text}\n"),
+    "parts": lambda text: _message(
+        content=[{"type": "thinking", "thinking": "hm {}"}, {"type": "text", "text": text}]
+    ),
     "tool call": _tool_call,
     "tool call with an object": lambda text: _tool_call(json.loads(text)),
 }

@@ -1,43 +1,74 @@
-"""Everything that goes wrong with servers, by name."""
+"""Everything that goes wrong with servers, by name, and what becomes of a call that meets it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
-from tests.judge_server.messages import CutOff, Drip, Never, Reply, Reset
-from tests.judge_server.replies import chat, completion, embeddings, error, json_reply, reply_to, vector
+from tests.judge_server.replies import (
+    NEVER,
+    Reply,
+    Request,
+    chat,
+    completion,
+    embeddings,
+    error,
+    json_reply,
+    reply_to,
+    vector,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tests.judge_server.messages import Fault, Request
+Maker: TypeAlias = Callable[[Request], Reply]
 
-Maker: TypeAlias = "Callable[[Request], Reply | Fault]"
-
-HTML = b"<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>It works!</body></html>"
+ATTEMPTS = 3
 INVALID = "invalid_request_error"
+HTML = b"<!DOCTYPE html>\n<html><body>It works!</body></html>"
 
 
-def _always(answer: Reply | Fault) -> Maker:
-    return lambda _: answer
+@dataclass(frozen=True)
+class Fault:
+    """What a server does, and what becomes of a call of at most `ATTEMPTS` attempts.
+
+    Attributes:
+        kind: of the call's error, if it meets the fault always.
+        once: requests of a call that meets it once; more than one if it then succeeds.
+        always: requests of a call that meets it always.
+    """
+
+    answer: Reply | Maker
+    kind: str
+    once: int
+    always: int
+
+    def __call__(self, request: Request) -> Reply:
+        return self.answer if isinstance(self.answer, Reply) else self.answer(request)
 
 
-def _html(status: int) -> Maker:
-    return _always(Reply(HTML, status, content_type="text/html; charset=utf-8"))
-
-
-def rate_limited(**headers: str) -> Reply:
+def limited(**headers: str) -> Fault:
     """A 429 that may say when to come back."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    message = "Rate limit reached for requests"
-    return error(429, message, code="rate_limit_exceeded", type="requests", headers=named)
+    return again(error(429, "Rate limit reached", code="rate_limit_exceeded", headers=named), "rate_limited")
 
 
-def _in_a_while(_: Request) -> Reply:
-    return rate_limited(Retry_After=format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True))
+def again(answer: Reply | Maker, kind: str = "unavailable", always: int = ATTEMPTS) -> Fault:
+    """It is sent again as long as there are attempts."""
+    return Fault(answer, kind, 2, always)
+
+
+def unusable(answer: Reply | Maker) -> Fault:
+    """The judge is asked once for a better reply."""
+    return Fault(answer, "invalid_reply", 2, 2)
+
+
+def final(answer: Reply | Maker, kind: str = "invalid_request") -> Fault:
+    return Fault(answer, kind, 1, 1)
 
 
 def _unauthorised(request: Request) -> Reply:
@@ -46,137 +77,129 @@ def _unauthorised(request: Request) -> Reply:
     return error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key", type=INVALID)
 
 
-def _schema_refused(request: Request) -> Reply | Fault:
-    """What servers do that know JSON mode only."""
-    if (request.body.get("response_format") or {}).get("type") != "json_schema":
-        return reply_to(request)
-    message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
-    return error(400, message, type=INVALID)
-
-
-def _cut_json(request: Request) -> Reply:
-    body = reply_to(request).body
-    return Reply(body[: len(body) // 2])
-
-
-def _without_usage(request: Request) -> Reply:
-    return (
-        completion('{"value": 1}', usage=None)
-        if _is_chat(request)
-        else embeddings(_vectors(request), usage=None)
+def _in_two_seconds(request: Request) -> Reply:
+    return limited(Retry_After=format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True))(
+        request
     )
 
 
-def _is_chat(request: Request) -> bool:
-    return request.path.endswith("/chat/completions")
+def _html(status: int) -> Reply:
+    return Reply(HTML, status, content_type="text/html; charset=utf-8")
+
+
+def _part(how: str) -> Maker:
+    """The body of a sensible reply, which comes so."""
+    return lambda request: Reply(reply_to(request).body, how=how, usage=reply_to(request).usage)
+
+
+def _truncated(request: Request) -> Reply:
+    body = reply_to(request).body
+    return Reply(body[: len(body) // 2])
 
 
 def _vectors(request: Request) -> list[list[float]]:
     return [vector(text) for text in request.body["input"]]
 
 
-def _with_number(request: Request, number: str) -> Reply:
-    """A number of the first vector is something else."""
-    reply = embeddings([[12345.5, 1.0], *([1.0, 1.0] for _ in request.body["input"][1:])])
-    return Reply(
-        reply.body.replace(b"12345.5", number.encode()), usage=reply.usage if number == "null" else None
-    )
+def _number(text: bytes) -> Maker:
+    """The first number of the first vector is something else."""
+
+    def script(request: Request) -> Reply:
+        reply = embeddings([[12345.5, 1.0], *([1.0, 1.0] for _ in request.body["input"][1:])])
+        return Reply(reply.body.replace(b"12345.5", text), usage=reply.usage if text == b"null" else None)
+
+    return script
 
 
-HTTP_FAULTS: Mapping[str, Maker] = {
-    "429": _always(rate_limited()),
-    "429 seconds": _always(rate_limited(Retry_After="2")),
-    "429 fraction": _always(rate_limited(Retry_After="0.25")),
-    "429 milliseconds": _always(rate_limited(Retry_After_ms="1500", Retry_After="2")),
-    "429 date": _in_a_while,
-    "429 past date": _always(rate_limited(Retry_After="Fri, 31 Dec 1999 23:59:59 GMT")),
-    "429 nonsense": _always(rate_limited(Retry_After="soon")),
-    "429 long": _always(rate_limited(Retry_After="300")),
-    "500": _always(error(500, "The server had an error", type="server_error")),
-    "502": _always(error(502, "Bad gateway")),
-    "503": _always(error(503, "The engine is overloaded", headers={"Retry-After": "3"})),
-    "408": _always(error(408, "Request timeout")),
-    "409": _always(error(409, "Conflict")),
-    "reset": _always(Reset()),
-    "reset mid-body": lambda request: CutOff(reply_to(request)),
-    "never": _always(Never()),
-    "drip": lambda request: Drip(reply_to(request)),
-    "html": _html(200),
-    "html 502": _html(502),
-    "truncated": _cut_json,
-    "400": _always(error(400, "Unrecognised parameter", type=INVALID)),
-    "413": _always(error(413, "Payload too large", type=INVALID)),
-    "422": _always(json_reply({"detail": [{"loc": ["body", "seed"], "msg": "not a number"}]}, status=422)),
-    "401": _unauthorised,
-    "402": _always(error(402, "Insufficient credits", code=402)),
-    "403": _always(error(403, "Country, region, or territory not supported", code="unsupported_country")),
-    "404": _always(error(404, "The model `x` does not exist", code="model_not_found", type=INVALID)),
-    "quota": _always(
-        error(429, "You exceeded your quota", code="insufficient_quota", type="insufficient_quota")
-    ),
-    "redirect": _always(Reply(b"", 308, (("Location", "/elsewhere"),))),
-    "no usage": _without_usage,
+DENIED: Mapping[str, Fault] = {
+    "401": final(_unauthorised),
+    "403": final(error(403, "Country, region, or territory not supported", code="unsupported_country")),
+    "404": final(error(404, "The model `x` does not exist", code="model_not_found", type=INVALID)),
 }
-"""Those of any request."""
+"""They end a run only if they come ten times in a row, or no request succeeds."""
 
-CHAT_FAULTS: Mapping[str, Maker] = {
-    "truncated content": _always(completion('{"value": ')),
-    "wrong schema": _always(completion({"unexpected": [None]})),
-    "out of range": _always(completion({"value": 1e6})),
-    "nan": _always(completion('{"value": NaN}')),
-    "null content": _always(completion(None)),
-    "no choices": _always(chat([])),
-    "refusal": _always(completion(None, refusal="I cannot help with that.")),
-    "content filter": _always(completion(None, finish_reason="content_filter")),
-    "length": _always(completion('{"value": ', finish_reason="length")),
-    "400 content filter": _always(error(400, "The prompt was filtered", code="content_filter")),
-    "schema refused": _schema_refused,
+FATAL: Mapping[str, Fault] = {
+    **DENIED,
+    "402": final(error(402, "Insufficient credits", code=402), "unavailable"),
+    "quota": final(error(429, "You exceeded your quota", code="insufficient_quota"), "unavailable"),
+}
+HTTP_FAULTS: Mapping[str, Fault] = {
+    "429": limited(),
+    "429 seconds": limited(Retry_After="2"),
+    "429 fraction": limited(Retry_After="0.25"),
+    "429 milliseconds": limited(Retry_After_ms="1500", Retry_After="2"),
+    "429 date": again(_in_two_seconds, "rate_limited"),
+    "429 past date": limited(Retry_After="Fri, 31 Dec 1999 23:59:59 GMT"),
+    "429 nonsense": limited(Retry_After="soon"),
+    "500": again(error(500, "The server had an error", type="server_error")),
+    "502": again(error(502, "Bad gateway")),
+    "503": again(error(503, "The engine is overloaded", headers={"Retry-After": "3"})),
+    "408": again(error(408, "Request timeout"), "timeout"),
+    "409": again(error(409, "Conflict")),
+    "reset": again(Reply(how="reset"), always=ATTEMPTS + 1),
+    "reset mid-body": again(_part("cut")),
+    "never": again(NEVER, "timeout"),
+    "drip": again(_part("drip"), "timeout"),
+    "html": unusable(_html(200)),
+    "html 502": again(_html(502)),
+    "truncated": unusable(_truncated),
+    "400": final(error(400, "Unrecognised parameter", type=INVALID)),
+    "413": final(error(413, "Payload too large", type=INVALID)),
+    "422": final(json_reply({"detail": [{"loc": ["body", "seed"], "msg": "not a number"}]}, status=422)),
+    "redirect": final(Reply(b"", 308, (("Location", "/elsewhere"),))),
+}
+"""Those of any request, but for those that are `FATAL`."""
+
+CHAT_FAULTS: Mapping[str, Fault] = {
+    "truncated content": unusable(completion('{"value": ')),
+    "wrong schema": unusable(completion({"unexpected": [None]})),
+    "out of range": unusable(completion({"value": 1e6})),
+    "nan": unusable(completion('{"value": NaN}')),
+    "null content": unusable(completion(None)),
+    "no choices": unusable(chat([])),
+    "refusal": final(completion(None, refusal="I cannot help with that."), "refused"),
+    "content filter": final(completion(None, finish_reason="content_filter"), "refused"),
+    "length": final(completion('{"value": ', finish_reason="length"), "invalid_reply"),
+    "400 content filter": final(error(400, "The prompt was filtered", code="content_filter"), "refused"),
 }
 """Those of completions."""
 
-EMBEDDING_FAULTS: Mapping[str, Maker] = {
-    "count": lambda request: embeddings(_vectors(request)[1:]),
-    "null number": lambda request: _with_number(request, "null"),
-    "nan number": lambda request: _with_number(request, "NaN"),
-    "infinite number": lambda request: _with_number(request, "1e999"),
-    "lengths": lambda request: embeddings([v[: i + 1] for i, v in enumerate(_vectors(request))]),
-    "unordered": lambda request: embeddings(
-        reversed(_vectors(request)), indexes=range(len(request.body["input"]) - 1, -1, -1)
+EMBEDDING_FAULTS: Mapping[str, Fault] = {
+    "count": unusable(lambda request: embeddings(_vectors(request)[1:])),
+    "null number": unusable(_number(b"null")),
+    "nan number": unusable(_number(b"NaN")),
+    "infinite number": unusable(_number(b"1e999")),
+    "lengths": unusable(lambda request: embeddings([v[: i + 1] for i, v in enumerate(_vectors(request))])),
+    "index twice": unusable(
+        lambda request: embeddings(_vectors(request), indexes=[0] * len(request.body["input"]))
     ),
-    "index twice": lambda request: embeddings(_vectors(request), indexes=[0] * len(request.body["input"])),
-    "no numbers": lambda request: embeddings([[] for _ in request.body["input"]]),
+    "no numbers": unusable(lambda request: embeddings([[] for _ in request.body["input"]])),
 }
 """Those of embeddings."""
 
-FAULTS: Mapping[str, Maker] = {**HTTP_FAULTS, **CHAT_FAULTS, **EMBEDDING_FAULTS}
+LONG_PAUSE = limited(Retry_After="300")
+FAULTS: Mapping[str, Fault] = {
+    **FATAL,
+    **HTTP_FAULTS,
+    **CHAT_FAULTS,
+    **EMBEDDING_FAULTS,
+    "429 long": LONG_PAUSE,
+}
 
-FATAL = {"401", "402", "403", "404", "quota"}
-SLOW = {"429 seconds", "429 date", "429 milliseconds", "429 long", "503", "never", "drip"}
-"""Those that make a client wait for seconds, or for ever."""
 
-
-def random_faults(
-    share: float,
-    *,
-    seed: int = 0,
-    names: Sequence[str] | None = None,
-    otherwise: Maker = reply_to,
-) -> Maker:
+def random_faults(share: float, names: Sequence[str], otherwise: Maker) -> Maker:
     """A script in which that share of the requests meets one of the named faults.
 
-    Which request meets which follows from `seed`, its body and how often it was seen. Without names, it is
-    any fault that is neither fatal nor slow.
+    Which request meets which follows from its body and how often it was seen.
     """
-    chosen = [name for name in FAULTS if name not in FATAL | SLOW] if names is None else names
-    of_both = [name for name in chosen if name in HTTP_FAULTS]
-    of_chat = of_both + [name for name in chosen if name in CHAT_FAULTS]
-    of_embeddings = of_both + [name for name in chosen if name in EMBEDDING_FAULTS]
+    of_chat = [name for name in names if name not in EMBEDDING_FAULTS]
+    of_embeddings = [name for name in names if name not in CHAT_FAULTS]
 
     def script(request: Request) -> Any:
-        number = crc32(b"%d %d " % (seed, request.attempt) + request.raw)
+        number = crc32(b"%d " % request.attempt + request.raw)
         if number % 10_000 >= share * 10_000:
             return otherwise(request)
-        possible = of_chat if _is_chat(request) else of_embeddings
+        possible = of_chat if request.is_chat else of_embeddings
         return FAULTS[possible[number // 10_000 % len(possible)]](request)
 
     return script

@@ -1,102 +1,128 @@
-"""Replies that are as they should be, and the parts of others."""
+"""What the server reads, and replies that are as they should be."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from array import array
+from dataclasses import dataclass
+from http import HTTPStatus
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tests.judge_server.messages import Reply
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from tests.judge_server.messages import Request
-
+REASONS = {status.value: status.phrase for status in HTTPStatus}
 DIMENSIONS = 16
-SAMPLES: dict[str, Any] = {
-    "string": "text",
-    "integer": 0,
-    "number": 0.5,
-    "boolean": True,
-    "null": None,
-}
+SAMPLES: dict[str, Any] = {"string": "text", "integer": 0, "number": 0.5, "boolean": True, "null": None}
+USED = (100, 20)
+"""Tokens of the prompt and of the completion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; `attempt` counts those with the same body before it."""
+
+    path: str
+    query: str
+    head: bytes
+    raw: bytes
+    body: Any
+    number: int
+    attempt: int
+    time: float
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """By name in lower case."""
+        pairs = (line.partition(":") for line in self.head.decode("latin-1").split("\r\n")[1:])
+        return {name.lower(): value.strip() for name, _, value in pairs}
+
+    @property
+    def is_chat(self) -> bool:
+        return self.path.endswith("/chat/completions")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An HTTP response, whatever it says, and how it comes.
+
+    Attributes:
+        usage: tokens of the prompt and of the completion, as the body tells them.
+        latency: in seconds, in place of the server's.
+        how: "never"; "reset" before the first byte, "cut" after half of the body; "drip", a byte a second.
+        once: it comes when this is true, or after `WAIT_SECONDS`: it is for the test to check it.
+    """
+
+    body: bytes = b""
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = "application/json"
+    usage: tuple[int, int] | None = None
+    latency: float | None = None
+    how: str = ""
+    once: Callable[[], bool] | None = None
+
+    @property
+    def head(self) -> bytes:
+        """Status line and headers."""
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers)
+        return (
+            f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Unknown')}\r\n{more}"
+            f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n\r\n"
+        ).encode("latin-1")
+
+
+NEVER = Reply(how="never")
 
 
 def reply_to(request: Request) -> Reply:
     """A sensible reply to a request of either kind; the script of a server that has no other."""
-    if request.method != "POST":
-        return error(405, "use POST")
-    if request.path.endswith("/chat/completions"):
-        return completion(sample(_schema(request.body)), usage=(len(request.raw) // 4, 20))
-    if request.path.endswith("/embeddings"):
-        given = request.body["input"]
-        texts = [given] if isinstance(given, str) else given
-        return embeddings(map(vector, texts), usage=len(request.raw) // 4)
-    return error(404, f"Invalid URL (POST {request.path})", type="invalid_request_error")
+    if not request.is_chat:
+        return embeddings(map(vector, request.body["input"]), usage=len(request.raw) // 4)
+    described = request.body.get("response_format", {}).get("json_schema", {})
+    return completion(sample(described.get("schema")), usage=(len(request.raw) // 4, 20))
 
 
-def json_reply(
-    value: Any, *, status: int = 200, headers: tuple[tuple[str, str], ...] = (), **more: Any
-) -> Reply:
+def json_reply(value: Any, *, status: int = 200, **more: Any) -> Reply:
     """Any JSON."""
-    return Reply(orjson.dumps(value), status, headers, **more)
+    return Reply(orjson.dumps(value), status, **more)
 
 
 def completion(
     content: Any,
     *,
-    usage: tuple[int, int] | None = (100, 20),
-    finish_reason: str | None = "stop",
+    usage: tuple[int, int] | None = USED,
+    finish_reason: str = "stop",
     refusal: str | None = None,
-    latency: float | None = None,
 ) -> Reply:
     """A chat completion; `content` is JSON unless it is a text or None already."""
     if not isinstance(content, str | None):
         content = orjson.dumps(content).decode()
     message = {"role": "assistant", "content": content, "refusal": refusal}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
-    return chat([choice], usage=usage, latency=latency)
+    return chat([{"index": 0, "message": message, "finish_reason": finish_reason}], usage=usage)
 
 
-def chat(choices: Any, *, usage: tuple[int, int] | None = (100, 20), latency: float | None = None) -> Reply:
+def chat(choices: Any, *, usage: tuple[int, int] | None = USED) -> Reply:
     """A chat completion of any choices; without usage, it does not tell what it used."""
-    body = {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "scripted",
-        "choices": choices,
-    }
+    body = {"id": "chatcmpl-1", "object": "chat.completion", "model": "scripted", "choices": choices}
     if usage is not None:
-        counts = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
-        body["usage"] = counts
-    return json_reply(body, usage=usage, latency=latency)
+        body["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+    return json_reply(body, usage=usage)
 
 
-def embeddings(
-    vectors: Any,
-    *,
-    usage: int | None = 10,
-    indexes: Sequence[int] | None = None,
-    latency: float | None = None,
-) -> Reply:
+def embeddings(vectors: Any, *, usage: int | None = 10, indexes: Sequence[int] | None = None) -> Reply:
     """A list of embeddings; `indexes` stand in it in place of 0, 1, ..."""
     vectors = list(vectors)
-    indexes = range(len(vectors)) if indexes is None else indexes
-    data = [
-        {"object": "embedding", "index": index, "embedding": vector}
-        for index, vector in zip(indexes, vectors, strict=True)
-    ]
+    pairs = zip(range(len(vectors)) if indexes is None else indexes, vectors, strict=True)
+    data = [{"object": "embedding", "index": index, "embedding": each} for index, each in pairs]
     body: dict[str, Any] = {"object": "list", "model": "scripted", "data": data}
     if usage is None:
-        return json_reply(body, latency=latency)
+        return json_reply(body)
     body["usage"] = {"prompt_tokens": usage, "total_tokens": usage}
-    return json_reply(body, usage=(usage, 0), latency=latency)
+    return json_reply(body, usage=(usage, 0))
 
 
 def error(
@@ -105,54 +131,34 @@ def error(
     *,
     code: Any = None,
     type: str | None = None,  # noqa: A002
+    param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """An error as OpenAI words it."""
-    body = {"error": {"message": message, "type": type, "param": None, "code": code}}
+    body = {"error": {"message": message, "type": type, "param": param, "code": code}}
     return json_reply(body, status=status, headers=tuple((headers or {}).items()))
 
 
-def vector(text: str, dimensions: int = DIMENSIONS) -> list[float]:
+def vector(text: str) -> list[float]:
     """A vector of length 1 that depends on the text only."""
-    digest = hashlib.shake_128(text.encode()).digest(2 * dimensions)
-    values = [value + 0.5 for value in array("h", digest)]
+    values = [each + 0.5 for each in array("h", hashlib.shake_128(text.encode()).digest(2 * DIMENSIONS))]
     length = hypot(*values)
     return [value / length for value in values]
 
 
 def sample(schema: Any, definitions: Mapping[str, Any] | None = None) -> Any:
     """A value that fits a JSON schema: one item in each array, 0 for a whole number."""
+    schema = schema or {}
     definitions = schema.get("$defs", {}) if definitions is None else definitions
     match schema:
         case {"$ref": str(reference)}:
             return sample(definitions[reference.rpartition("/")[2]], definitions)
         case {"const": value} | {"enum": [value, *_]}:
             return value
-        case {"anyOf": [first, *_]} | {"oneOf": [first, *_]} | {"allOf": [first, *_]}:
+        case {"anyOf": [first, *_]}:
             return sample(first, definitions)
         case {"properties": dict(properties)}:
             return {name: sample(value, definitions) for name, value in properties.items()}
         case {"type": "array", **more}:
-            return [sample(more.get("items", {}), definitions)]
-        case {"type": [str(kind), *_]} | {"type": str(kind)}:
-            return SAMPLES.get(kind, {})
-    return {}
-
-
-def _schema(body: Any) -> Any:
-    """The schema of the reply, or where JSON is asked for without one, what a system message says."""
-    match body.get("response_format"):
-        case {"json_schema": {"schema": schema}}:
-            return schema
-        case {"type": "json_object"}:
-            system = [message["content"] for message in body["messages"] if message["role"] == "system"]
-            return next(filter(None, map(_first_object, system)), {})
-    return {}
-
-
-def _first_object(text: str) -> Any:
-    start = text.find("{")
-    try:
-        return json.JSONDecoder().raw_decode(text, start)[0] if start >= 0 else None
-    except ValueError:
-        return None
+            return [sample(more.get("items"), definitions)]
+    return SAMPLES.get(schema.get("type"), {})

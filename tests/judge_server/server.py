@@ -7,23 +7,19 @@ import re
 import socket
 import struct
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import orjson
 
 from tests.deadlines import WAIT_SECONDS
-from tests.judge_server.messages import CutOff, Drip, Never, Once, Reply, Request, Reset
-from tests.judge_server.replies import error, json_reply, reply_to
+from tests.judge_server.replies import Reply, Request, error, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Self
 
-    from tests.judge_server.messages import Fault
-
-Script: TypeAlias = "Callable[[Request], Reply | Fault]"
+Script: TypeAlias = "Callable[[Request], Reply]"
 
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 AT_ONCE = struct.pack("ii", 1, 0)
@@ -38,15 +34,12 @@ LOOK_SECONDS = 0.005
 
 @dataclass(slots=True)
 class Counts:
-    """What a server saw."""
+    """What a server saw; the tokens are those of replies that were sent whole."""
 
     requests: int = 0
     replies: int = 0
-    statuses: Counter[int] = field(default_factory=Counter)
-    completions: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    embeddings: int = 0
     embedding_tokens: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
@@ -61,18 +54,15 @@ class JudgeServer:
         self, script: Script = reply_to, *, latency: float = 0.0, keep_requests: bool = True
     ) -> None:
         """Does not serve yet."""
-        self.script = script
-        self.latency = latency
+        self.script, self.latency = script, latency
         self.counts = Counts()
         self.requests: list[Request] = []
+        self.origin = self.base_url = ""
         self._keep_requests = keep_requests
         self._connections: set[_Connection] = set()
         self._times_seen: Counter[int] = Counter()
         self._changed = asyncio.Event()
         self._script_error: Exception | None = None
-        self._server: asyncio.Server
-        self.origin = ""
-        self.base_url = ""
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -81,9 +71,7 @@ class JudgeServer:
         self.base_url = f"{self.origin}/v1"
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
         self._server.close()
         for connection in self._connections:
             connection.transport.abort()
@@ -98,59 +86,46 @@ class JudgeServer:
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
-        except asyncio.CancelledError as error:  # Such as by the deadline of the test.
-            error.add_note(f"The server has {self.counts}.")
+        except asyncio.CancelledError as problem:  # Such as by the deadline of the test.
+            problem.add_note(f"The server has {self.counts}.")
             raise
 
-    def opened(self, connection: _Connection) -> None:
-        self._connections.add(connection)
-        self.counts.connections += 1
+    def connected(self, connection: _Connection) -> None:
+        """A connection was opened or closed."""
+        self._connections ^= {connection}
+        self.counts.connections = len(self._connections)
         self.counts.most_connections = max(self.counts.most_connections, self.counts.connections)
         self._changed.set()
 
-    def closed(self, connection: _Connection) -> None:
-        self._connections.discard(connection)
-        self.counts.connections -= 1
-        self._changed.set()
-
-    def answer(self, head: bytes, raw: bytes) -> Reply | Fault:
-        """What to do about a request; one for /stats leaves no trace in them."""
-        method, target, _ = head[: head.index(b"\r\n")].decode("latin-1").split(" ", 2)
-        path, _, query = target.partition("?")
-        if path == "/stats":
-            return json_reply(asdict(self.counts) | {"statuses": _texts(self.counts.statuses)}, latency=0.0)
-        counts = self.counts
-        seen = hash(raw)
+    def answer(self, head: bytes, raw: bytes) -> Reply:
+        """What the script says to a request."""
+        path, _, query = head.split(b" ", 2)[1].decode("latin-1").partition("?")
+        counts, seen = self.counts, hash(raw)
         attempt, self._times_seen[seen] = self._times_seen[seen], self._times_seen[seen] + 1
-        now = asyncio.get_running_loop().time()
-        body = orjson.loads(raw) if raw else None
-        request = Request(method, path, query, head, raw, body, counts.requests, attempt, now)
-        counts.requests += 1
+        now, body = asyncio.get_running_loop().time(), orjson.loads(raw) if raw else None
+        request = Request(path, query, head, raw, body, counts.requests, attempt, now)
         if self._keep_requests:
             self.requests.append(request)
+        counts.requests += 1
         try:
             return self.script(request)
         except Exception as problem:  # noqa: BLE001  (raised when the server is left)
             self._script_error = problem
             return error(500, f"the script raised {problem!r}")
+        finally:
+            counts.in_flight += 1
+            counts.most_in_flight = max(counts.most_in_flight, counts.in_flight)
+            self._changed.set()
 
-    def started(self) -> None:
-        self.counts.in_flight += 1
-        self.counts.most_in_flight = max(self.counts.most_in_flight, self.counts.in_flight)
-        self._changed.set()
-
-    def finished(self, reply: Reply | None, *, is_embedding: bool) -> None:
+    def finished(self, reply: Reply | None) -> None:
         """A request has had its reply, or its connection is gone."""
         counts = self.counts
         counts.in_flight -= 1
         if reply is not None:
             counts.replies += 1
-            counts.statuses[reply.status] += 1
-            if reply.usage is not None and is_embedding:
-                counts.embeddings += 1
+            if reply.usage is not None and b'"embedding"' in reply.body:
                 counts.embedding_tokens += reply.usage[0]
             elif reply.usage is not None:
-                counts.completions += 1
                 counts.input_tokens += reply.usage[0]
                 counts.output_tokens += reply.usage[1]
         self._changed.set()
@@ -160,34 +135,28 @@ class _Connection(asyncio.Protocol):
     """One connection: a request at a time."""
 
     transport: asyncio.Transport
+    _timer: asyncio.TimerHandle | None = None
+    _is_answering = False
 
     def __init__(self, server: JudgeServer) -> None:
         self._server = server
         self._buffer = bytearray()
-        self._answering = False
-        self._counted = False
-        self._is_embedding = False
-        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self._server.opened(self)
+        self._server.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         if self._timer is not None:
             self._timer.cancel()
-        self._finish(None)
-        self._server.closed(self)
+        if self._is_answering:
+            self._server.finished(None)
+        self._server.connected(self)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        if not self._answering:
-            self._next()
-
-    def _next(self) -> None:
-        """Answer the request in the buffer, if it is whole."""
         end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
+        if self._is_answering or end < 0:
             return
         length = CONTENT_LENGTH.search(self._buffer, 0, end)
         whole = end + 4 + (int(length[1]) if length else 0)
@@ -195,68 +164,52 @@ class _Connection(asyncio.Protocol):
             return
         head, raw = bytes(self._buffer[:end]), bytes(self._buffer[end + 4 : whole])
         del self._buffer[:whole]
-        self._answering = True
-        self._answer(head, raw)
+        self._is_answering = True
+        self._answer(self._server.answer(head, raw))
 
-    def _answer(self, head: bytes, raw: bytes) -> None:
-        server = self._server
-        answer = server.answer(head, raw)
-        self._counted = not head.startswith(b"GET /stats")
-        if self._counted:
-            self._is_embedding = b"/embeddings" in head[: head.index(b"\r\n")]
-            server.started()
-        match answer:
-            case Reply(latency=own):
-                self._after(server.latency if own is None else own, self._send, answer)
-            case Reset():
+    def _answer(self, reply: Reply) -> None:
+        latency = self._server.latency if reply.latency is None else reply.latency
+        match reply.how:
+            case "reset":
                 self._reset()
-            case CutOff(reply):
+            case "cut":
                 self.transport.write(reply.head + reply.body[: len(reply.body) // 2])
                 self._after(MID_BODY_PAUSE, self._reset)
-            case Drip(reply):
+            case "drip":
                 self.transport.write(reply.head)
-                self._drip(answer, 0)
-            case Once():
-                self._send_once(answer, asyncio.get_running_loop().time() + WAIT_SECONDS)
-            case Never():
-                pass
+                self._drip(reply, 0)
+            case "" if reply.once is not None:
+                self._look(reply, asyncio.get_running_loop().time() + WAIT_SECONDS)
+            case "" if latency > 0:
+                self._after(latency, self._send, reply)
+            case "":
+                self._send(reply)
 
     def _after(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
-        if seconds > 0:
-            self._timer = asyncio.get_running_loop().call_later(seconds, call, *arguments)
-        else:
-            call(*arguments)
+        self._timer = asyncio.get_running_loop().call_later(seconds, call, *arguments)
 
     def _send(self, reply: Reply) -> None:
         self.transport.write(reply.head + reply.body)
         self._finish(reply)
-        self._answering = False
-        if self._buffer:
-            self._next()
 
-    def _send_once(self, answer: Once, end: float) -> None:
-        if answer.condition() or asyncio.get_running_loop().time() > end:
-            self._send(answer.reply)
-        else:
-            self._after(LOOK_SECONDS, self._send_once, answer, end)
+    def _finish(self, reply: Reply) -> None:
+        self._server.finished(reply)
+        self._is_answering = False
 
-    def _drip(self, drip: Drip, sent: int) -> None:
-        self.transport.write(drip.reply.body[sent : sent + 1])
-        if sent + 1 < len(drip.reply.body):
-            self._after(drip.interval, self._drip, drip, sent + 1)
+    def _look(self, reply: Reply, end: float) -> None:
+        assert reply.once is not None
+        if reply.once() or asyncio.get_running_loop().time() > end:
+            self._send(reply)
         else:
-            self._finish(drip.reply)
-            self._answering = False
+            self._after(LOOK_SECONDS, self._look, reply, end)
+
+    def _drip(self, reply: Reply, sent: int) -> None:
+        self.transport.write(reply.body[sent : sent + 1])
+        if sent + 1 < len(reply.body):
+            self._after(1.0, self._drip, reply, sent + 1)
+        else:
+            self._finish(reply)
 
     def _reset(self) -> None:
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
         self.transport.abort()
-
-    def _finish(self, reply: Reply | None) -> None:
-        if self._counted:
-            self._counted = False
-            self._server.finished(reply, is_embedding=self._is_embedding)
-
-
-def _texts(statuses: Counter[int]) -> dict[str, int]:
-    return {str(status): count for status, count in statuses.items()}

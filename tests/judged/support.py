@@ -1,31 +1,22 @@
-"""A judged set of records whose every call a test can tell apart, and a loop that does not wait."""
+"""A judged set of records whose every call a test can tell apart."""
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import json
 import os
 import re
-import selectors
-import socket
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async import evaluate_stream
 from tests.conftest import leaving_nothing
-from tests.deadlines import WAIT_SECONDS
-from tests.judge import virtual_time
-from tests.judge.virtual_time import VirtualSelector
 from tests.judge_server import JudgeServer, Reply, completion, reply_to
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
     from graphrag_eval_async import EvaluationStream
-    from tests.judge_server import Fault, Request, Script
-
-P = ParamSpec("P")
+    from tests.judge_server import Request, Script
 
 KEY = "sk-secret-0123456789"
 PRICING = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0, "embedding_usd_per_million": 0.5}
@@ -150,18 +141,11 @@ PURPOSES = {
 MARK = re.compile(r"(riddle|known answer|given answer|known text|found text) (\d+)(?:\.(\d+))?")
 
 
+CLAIMS = ["answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"]
 KEYS = {
     "answer_correctness": (
         "answer_eval_error",
-        [
-            "answer_reference_claims_count",
-            "answer_actual_claims_count",
-            "answer_matching_claims_count",
-            "answer_correctness_reason",
-            "answer_recall",
-            "answer_precision",
-            "answer_f1",
-        ],
+        [*CLAIMS, "answer_correctness_reason", "answer_recall", "answer_precision", "answer_f1"],
     ),
     "answer_relevance": ("answer_relevance_error", ["answer_relevance"]),
     "ragas_answer_correctness": (
@@ -190,10 +174,6 @@ METRIC_OF = {
 """The metric of a call that is for a part of it."""
 
 
-def is_chat(request: Request) -> bool:
-    return request.path.endswith("/chat/completions")
-
-
 def title_of(request: Request) -> str:
     """Of the schema that a completion is to fit, even if it only stands in a message."""
     match request.body:
@@ -206,7 +186,7 @@ def title_of(request: Request) -> str:
 
 
 def call_of(request: Request) -> Call:
-    if not is_chat(request):
+    if not request.is_chat:
         marks = [MARK.match(text) for text in request.body["input"]]
         first = next(filter(None, marks))
         purpose = "similarity" if first[1].endswith("answer") else "relevance_vectors"
@@ -228,16 +208,16 @@ def call_of(request: Request) -> Call:
 
 def sensible(request: Request) -> Reply:
     """A reply that fits: 100 tokens in and 20 out."""
-    return completion(REPLIES[title_of(request)]) if is_chat(request) else reply_to(request)
+    return completion(REPLIES[title_of(request)]) if request.is_chat else reply_to(request)
 
 
 def aimed(
-    fault: Callable[[Request], Reply | Fault], *targets: Call, times: float = float("inf")
-) -> Callable[[Request], Reply | Fault]:
+    fault: Callable[[Request], Reply], *targets: Call, times: float = float("inf")
+) -> Callable[[Request], Reply]:
     """A script in which only these calls meet a fault, each so many times."""
     met = dict.fromkeys(targets, 0)
 
-    def script(request: Request) -> Reply | Fault:
+    def script(request: Request) -> Reply:
         call = call_of(request)
         if met.get(call, times) >= times:
             return sensible(request)
@@ -279,16 +259,12 @@ def open_files() -> int:
 
     0 on systems that do not tell.
     """
-    if not os.path.isdir("/proc/self/fd"):
-        return 0
-    links = map(_target, os.listdir("/proc/self/fd"))
+    links = []
+    with suppress(FileNotFoundError):
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # That by which the directory was read.
+                links.append(os.readlink(f"/proc/self/fd/{name}"))
     return sum(link.startswith(("/", "socket:")) and not link.startswith("/dev/") for link in links)
-
-
-def _target(name: str) -> str:
-    with suppress(FileNotFoundError):  # That by which the directory was read.
-        return os.readlink(f"/proc/self/fd/{name}")
-    return ""
 
 
 def stream_of(
@@ -316,56 +292,3 @@ def dollars(server: JudgeServer) -> float:
     counts = server.counts
     tokens = counts.input_tokens * 1.0 + counts.output_tokens * 10.0 + counts.embedding_tokens * 0.5
     return tokens / 1e6
-
-
-# The loop
-
-QUIET_SECONDS = 0.002
-HOPS = 4
-"""More than it takes to connect."""
-
-HARD_DEADLINE = 1e6
-"""In seconds of the loop that does not wait."""
-
-
-class _Clock(VirtualSelector):
-    """Time stands still while anything is on its way from one end of a connection to the other.
-
-    Both ends of every connection are in this process, and what one sends is there for the other at once; on a
-    busy machine, once what is sent later is there.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            self._ends = [socket.create_connection(server.getsockname()), server.accept()[0]]
-        for end in self._ends:
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            end.settimeout(WAIT_SECONDS)
-
-    def arriving(self, timeout: float) -> Any:
-        for _ in range(HOPS):
-            self._ends[0].sendall(b".")
-            self._ends[1].recv(1)
-            self._ends.reverse()
-        is_hanging = timeout > HARD_DEADLINE / 2
-        return selectors.DefaultSelector.select(self, WAIT_SECONDS if is_hanging else QUIET_SECONDS)
-
-    def close(self) -> None:
-        for end in self._ends:
-            end.close()
-        super().close()
-
-
-def without_waiting(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """An asynchronous test, on a loop that skips all waiting; one that hangs fails."""
-
-    @functools.wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        async def main() -> None:
-            async with asyncio.timeout(HARD_DEADLINE):
-                await test(*args, **kwargs)
-
-        virtual_time.run(main(), _Clock())
-
-    return run

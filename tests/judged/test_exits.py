@@ -1,7 +1,4 @@
-"""The ugly ways to leave a judged stream with hundreds of calls in flight: each leaves nothing behind.
-
-Run as a script, it does so without pytest.
-"""
+"""The ugly ways to leave a judged stream with hundreds of calls in flight: each leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ import uvloop
 
 from graphrag_eval_async import EvaluationStream, Evaluator, evaluate_stream, load_reference
 from graphrag_eval_async.judge import endpoint, session
-from tests.conftest import leaving_nothing, settle
+from tests.conftest import settle
 from tests.deadlines import TEST_SECONDS, wait
-from tests.judge_server import JudgeServer, Never
-from tests.judged.support import config, open_files, response, sensible, steps_only, templates
+from tests.judge_server import NEVER, JudgeServer
+from tests.judged.support import config, response, sensible, serving, steps_only, templates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from tests.judge_server import Fault, Reply, Request
+    from tests.judge_server import Reply, Request
 
 FEW, MANY = 20, 256
 """Calls in flight."""
@@ -35,30 +32,20 @@ WAITING = 40
 """Calls that wait for their turn."""
 
 REFERENCE = load_reference(templates(1 + MANY + WAITING))
-SCENARIOS: dict[str, Callable[[int], Awaitable[None]]] = {}
-LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
-def scenario(function: Callable[[int], Awaitable[None]]) -> Callable[[int], Awaitable[None]]:
-    SCENARIOS[function.__name__] = function
-    return function
-
-
-def silent(request: Request) -> Reply | Fault:
+def silent(request: Request) -> Reply:
     """Answers the first record only."""
-    return sensible(request) if b"riddle 0\\n" in request.raw else Never()
+    return sensible(request) if b"riddle 0\\n" in request.raw else NEVER
 
 
 @asynccontextmanager
 async def holding() -> AsyncGenerator[JudgeServer]:
     """A server that does not answer; afterwards all sockets are closed, on both sides, and all tasks done."""
-    async with leaving_nothing():
-        files = open_files()
-        async with JudgeServer(silent) as server:
-            yield server
-            await server.until(lambda: server.counts.connections == 0)
+    async with serving(silent) as server:
+        yield server
+        await server.until(lambda: server.counts.connections == 0)
         gc.collect()
-        assert open_files() == files
 
 
 async def finished() -> None:
@@ -67,7 +54,7 @@ async def finished() -> None:
         await asyncio.wait(others)
 
 
-def stream_of(server: JudgeServer, calls: int, **more: Any) -> EvaluationStream:
+def stream_of(server: JudgeServer, calls: int) -> EvaluationStream:
     """One call for each record; the first result is there at once, and the second when it is judged."""
 
     async def responses() -> AsyncGenerator[dict[str, Any]]:
@@ -77,17 +64,8 @@ def stream_of(server: JudgeServer, calls: int, **more: Any) -> EvaluationStream:
         for i in range(1, 1 + calls + WAITING):
             yield response(i)
 
-    settings = config(server, answer_correctness={}, limits={"max_concurrency": calls}, **more)
+    settings = config(server, answer_correctness={}, limits={"max_concurrency": calls})
     return evaluate_stream(REFERENCE, responses(), config=settings, max_in_flight=1000)
-
-
-async def full(server: JudgeServer, calls: int, **more: Any) -> EvaluationStream:
-    """A stream of which two results are taken, and whose slots are all in use."""
-    stream = stream_of(server, calls, **more)
-    assert "judge" not in await anext(stream)
-    assert (await anext(stream))["answer_recall"] == 0.5
-    await server.until(lambda: server.counts.in_flight == calls)
-    return stream
 
 
 async def expect_cancelled(task: asyncio.Task[Any]) -> None:
@@ -96,7 +74,6 @@ async def expect_cancelled(task: asyncio.Task[Any]) -> None:
     assert task.cancelled()
 
 
-@scenario
 async def break_within_the_context(calls: int) -> None:
     async with holding() as server, stream_of(server, calls) as stream:
         async for result in stream:
@@ -105,26 +82,16 @@ async def break_within_the_context(calls: int) -> None:
         await server.until(lambda: server.counts.in_flight == calls)
 
 
-@scenario
 async def dropped_in_full_flight(calls: int) -> None:
     async with holding() as server:
-        stream = await full(server, calls)
+        stream = stream_of(server, calls)
+        assert "judge" not in await anext(stream)
+        assert (await anext(stream))["answer_recall"] == 0.5
+        await server.until(lambda: server.counts.in_flight == calls)
         del stream
         await finished()
 
 
-@scenario
-async def closed_from_another_task(calls: int) -> None:
-    async with holding() as server:
-        stream = await full(server, calls)
-        consumer = asyncio.ensure_future(anext(stream, None))
-        await settle()
-        assert not consumer.done()
-        await stream.aclose()
-        assert await consumer is None
-
-
-@scenario
 async def cancelled(calls: int) -> None:
     async with holding() as server:
 
@@ -143,20 +110,6 @@ async def cancelled(calls: int) -> None:
             await server.until(lambda: server.counts.connections == 0)
 
 
-@scenario
-async def a_source_that_raises(calls: int) -> None:
-    def source() -> Iterator[dict[str, Any]]:
-        yield from map(response, range(calls + 1))
-        raise ConnectionError("lost")
-
-    async with holding() as server:
-        settings = config(server, answer_correctness={}, limits={"max_concurrency": calls + 1})
-        async with evaluate_stream(REFERENCE, source(), config=settings) as stream:
-            assert (await anext(stream))["answer_recall"] == 0.5
-            await server.until(lambda: server.counts.in_flight == calls)
-
-
-@scenario
 async def while_the_judge_is_being_opened(calls: int) -> None:
     opening, go_on = threading.Event(), threading.Event()
     open_it = endpoint.Client
@@ -200,7 +153,6 @@ async def while_the_judge_is_being_opened(calls: int) -> None:
             assert server.counts.requests == 0
 
 
-@scenario
 async def a_single_evaluation(calls: int) -> None:
     async with holding() as server:
         settings = config(server, answer_correctness={}, limits={"max_concurrency": calls})
@@ -214,39 +166,30 @@ async def a_single_evaluation(calls: int) -> None:
         await evaluator.aclose()
 
 
-async def guarded(name: str, calls: int) -> None:
-    """A scenario by its name; whatever the loop complains of is an error."""
+async def guarded(scenario: Callable[[int], Awaitable[None]], calls: int) -> None:
+    """Whatever the loop complains of is an error."""
     complaints: list[Any] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: complaints.append(context))
     loop.slow_callback_duration = inf  # Else a debugging loop complains of a slow machine.
     async with asyncio.timeout(TEST_SECONDS):
-        await SCENARIOS[name](calls)
+        await scenario(calls)
     gc.collect()
     await settle()
     assert complaints == []
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_leaving(name: str) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(guarded(name, FEW))
-
-
-@pytest.mark.parametrize("new_loop", LOOPS, ids=["asyncio", "uvloop"])
-@pytest.mark.parametrize("name", ["break_within_the_context", "dropped_in_full_flight", "cancelled"])
-def test_leaving_hundreds_of_calls(name: str, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "calls", "new_loop"),
+    [
+        (break_within_the_context, MANY, asyncio.new_event_loop),
+        (dropped_in_full_flight, MANY, uvloop.new_event_loop),
+        (cancelled, MANY, asyncio.new_event_loop),
+        (cancelled, FEW, uvloop.new_event_loop),
+        (while_the_judge_is_being_opened, FEW, uvloop.new_event_loop),
+        (a_single_evaluation, FEW, uvloop.new_event_loop),
+    ],
+)
+def test_leaving(scenario: Any, calls: int, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(guarded(name, MANY))
-
-
-# Ends of the event loop
-
-
-# A task of anyio that is cancelled before its first step leaves its coroutine as it is.
-
-
-if __name__ == "__main__":
-    for _name in SCENARIOS:
-        gc.freeze()  # What was imported is not to be looked through each time.
-        asyncio.run(guarded(_name, FEW // 4))
+        runner.run(guarded(scenario, calls))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import compute_aggregates, evaluate_stream
-from tests.judge_server import FAULTS, Reply, random_faults
-from tests.judge_server.faults import FATAL
+from tests.judge.virtual_time import without_waiting
+from tests.judge_server.faults import CHAT_FAULTS, EMBEDDING_FAULTS, HTTP_FAULTS, random_faults
 from tests.judged.support import (
     KEYS,
     METRIC_OF,
@@ -17,24 +17,21 @@ from tests.judged.support import (
     config,
     costs_of,
     dollars,
-    is_chat,
     response,
     sensible,
     serving,
     templates,
-    without_waiting,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tests.judge_server import Fault, Request
+    from tests.judge_server import Reply, Request
 
 pytestmark = pytest.mark.ragas
 
-ELSEWHERE = {*FATAL, "429 long", "schema refused", "no usage"}
-RATE_LIMITED = sorted(name for name in {*FAULTS} - ELSEWHERE if name.startswith("429"))
-OTHERS = sorted({*FAULTS} - ELSEWHERE - {*RATE_LIMITED})
+RATE_LIMITED = [name for name in HTTP_FAULTS if name.startswith("429")]
+OTHERS = [*sorted({*HTTP_FAULTS} - {*RATE_LIMITED}), *CHAT_FAULTS, *EMBEDDING_FAULTS]
 
 KINDS = {"timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "unavailable"}
 LIMITS = {"call_timeout_sec": 5, "result_timeout_sec": 1e5, "max_concurrency": 64, "max_attempts": 3}
@@ -44,15 +41,15 @@ class Ledger:
     """What each metric of each record was sent: the price of all replies that came whole."""
 
     def __init__(self, faults: Sequence[str]) -> None:
-        self._faults = random_faults(0.3, names=faults, otherwise=sensible)
+        self._faults = random_faults(0.3, faults, sensible)
         self.costs: defaultdict[tuple[int, str], float] = defaultdict(float)
 
-    def __call__(self, request: Request) -> Reply | Fault:
+    def __call__(self, request: Request) -> Reply:
         answer = self._faults(request)
-        if isinstance(answer, Reply) and answer.usage is not None:
+        if answer.usage is not None and answer.how == "":
             call = call_of(request)
             read, written = answer.usage
-            price = read + written * 10 if is_chat(request) else read * 0.5
+            price = read + written * 10 if request.is_chat else read * 0.5
             self.costs[call.record, METRIC_OF.get(call.purpose, call.purpose)] += price / 1e6
         return answer
 
