@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -11,14 +10,11 @@ from urllib.parse import parse_qs
 
 import pyoxigraph
 
-from tests.deadlines import WAIT_SECONDS, wait
+from tests.deadlines import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
     from typing import Self
-
-    from tests.execution.support import Clock
 
     Script = Callable[["Handler", str], bool]
 
@@ -29,50 +25,42 @@ PROBE = "ASK {}"
 class Handler(BaseHTTPRequestHandler):
     """Answers queries as the protocol says."""
 
-    endpoint: EndpointServer
+    server: EndpointServer
     protocol_version = "HTTP/1.1"
+    wbufsize = -1
 
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
         [query] = form["query"]
-        server = self.endpoint
-        with server.lock:
-            server.queries.append(query)
-            server.headers.append({key.lower(): value for key, value in self.headers.items()})
-            server.in_flight += 1
-            server.most_in_flight = max(server.most_in_flight, server.in_flight)
+        self.server.queries.append(query)
+        self.server.headers.append({key.lower(): value for key, value in self.headers.items()})
         try:
-            if not any(script(self, query) for script in server.scripts):
+            if not any(script(self, query) for script in self.server.scripts):
                 self.answer(query)
+            self.wfile.flush()
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
-        finally:
-            with server.lock:
-                server.in_flight -= 1
 
     def answer(
         self, query: str, status: int = 200, mark: bytes = b"", headers: Mapping[str, str] = {}
     ) -> None:
         """Answer a query; `mark` comes before the body."""
         try:
-            results = self.endpoint.store.query(query)
+            results = self.server.store.query(query)
         except SyntaxError as error:
-            self.reply(400, f"Malformed query: {error}".encode(), "text/plain")
+            self.reply(400, f"Malformed query: {error}".encode())
             return
         if isinstance(results, pyoxigraph.QueryTriples):
             data, kind = results.serialize(format=pyoxigraph.RdfFormat.N_TRIPLES), "application/n-triples"
         else:
-            data, kind = (
-                results.serialize(format=pyoxigraph.QueryResultsFormat.JSON),
-                f"{JSON}; charset=utf-8",
-            )
+            data = results.serialize(format=pyoxigraph.QueryResultsFormat.JSON)
+            kind = f"{JSON}; charset=utf-8"
         self.reply(status, mark + (data or b""), kind, **headers)
 
     def reply(self, status: int, body: bytes = b"", kind: str = "text/plain", **headers: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in headers.items():
+        all_headers = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
+        for name, value in all_headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
@@ -81,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class EndpointServer:
+class EndpointServer(ThreadingHTTPServer):
     """Serves from entering to leaving.
 
     Attributes:
@@ -91,23 +79,18 @@ class EndpointServer:
         released: set when the server is left, for scripts that wait.
     """
 
+    daemon_threads = False
+
     def __init__(self, turtle: str, *scripts: Script) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         self.store = pyoxigraph.Store()
         self.store.load(turtle, format=pyoxigraph.RdfFormat.TURTLE)
         self.scripts = [*scripts]
         self.queries: list[str] = []
         self.headers: list[dict[str, str]] = []
-        self.lock = threading.Lock()
         self.released = threading.Event()
-        self.in_flight = self.most_in_flight = 0
-        handler = type("_Handler", (Handler,), {"endpoint": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = False
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/sparql"
+        self.url = f"http://127.0.0.1:{self.server_port}/sparql"
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,))
 
     @property
     def asked(self) -> Counter[str]:
@@ -118,13 +101,11 @@ class EndpointServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.released.set()
-        self._server.shutdown()
+        self.shutdown()
         self._thread.join()
-        self._server.server_close()
+        self.server_close()
 
 
 def on(part: str, act: Callable[[Handler], object], *, times: int = 10**9) -> Script:
@@ -147,33 +128,6 @@ def replying(
     return lambda handler: handler.reply(status, body, kind, **headers)
 
 
-def slow(seconds: float) -> Script:
-    """Take long over all queries."""
-
-    def script(_: Handler, query: str) -> bool:
-        time.sleep(seconds if query != PROBE else 0)
-        return False
-
-    return script
-
-
-def together(count: int, part: str) -> Script:
-    """Answer queries that contain `part` when so many of them are there."""
-    barrier = threading.Barrier(count)
-
-    def script(_: Handler, query: str) -> bool:
-        if part in query:
-            barrier.wait(WAIT_SECONDS)
-        return False
-
-    return script
-
-
-def never(part: str, clock: Clock) -> Script:
-    """Never answer queries that contain `part`, for which half a minute passes at once."""
-
-    def act(handler: Handler) -> None:
-        clock.skip(31)
-        wait(handler.endpoint.released)
-
-    return on(part, act)
+def hang(handler: Handler) -> None:
+    """Never answer."""
+    wait(handler.server.released)

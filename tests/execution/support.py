@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from time import monotonic
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import evaluate_stream
-from graphrag_eval_async.execution import processes
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
     from collections.abc import Iterable
     from pathlib import Path
-
-    import pytest
-
 
 TURTLE = """\
 @prefix cim: <urn:cim#> .
@@ -30,51 +24,21 @@ STEP: dict[str, Any] = {"name": "sparql_query", "reference_query": NAMES}
 RIGHT = PREFIX + "SELECT ?n { ?x cim:name ?n . ?x a cim:Transformer }"
 WRONG = PREFIX + "SELECT ?n { ?x cim:name ?n . ?x a cim:Station }"
 
+JOIN = " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20))
+PATHS = " ".join(f"?a{i} (<urn:cim#next>|!<urn:x>)* ?b{i} ." for i in range(9))
+TENFOLD = " ".join(f"BIND(CONCAT({', '.join([f'?{a}'] * 10)}) AS ?{b})" for a, b in pairwise("abcdefghij"))
 HOSTILE = {
-    "cross join": "SELECT (COUNT(*) AS ?n) { " + " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20)) + " }",
-    "many rows": "SELECT * { " + " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20)) + " }",
+    "cross join": f"SELECT (COUNT(*) AS ?n) {{ {JOIN} }}",
+    "many rows": f"SELECT * {{ {JOIN} }}",
     "join order": "SELECT * { " + " ".join(f"?a{i} ?b ?c{i} ." for i in range(400)) + " }",
     "nesting": "SELECT * { " + "{" * 5000 + "?s ?p ?o" + "}" * 5000 + " }",
     "brackets": "SELECT * { FILTER(" + "(" * 5000 + "1" + ")" * 5000 + ") }",
     "chain": "SELECT * { FILTER(" + "+".join(["?a"] * 20000) + ") }",
-    "path": "SELECT (COUNT(*) AS ?n) { "
-    + " ".join(f"?a{i} (<urn:cim#next>|!<urn:x>)* ?b{i} ." for i in range(9))
-    + " }",
-    "text": "SELECT (STRLEN(?j) AS ?n) { BIND('xxxxxxxxxx' AS ?a) "
-    + " ".join(f"BIND(CONCAT({', '.join([f'?{chr(97 + i)}'] * 10)}) AS ?{chr(98 + i)})" for i in range(9))
-    + " }",
-    "group": "SELECT (GROUP_CONCAT(?c0) AS ?g) { "
-    + " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20))
-    + " }",
+    "path": f"SELECT (COUNT(*) AS ?n) {{ {PATHS} }}",
+    "text": f"SELECT (STRLEN(?j) AS ?n) {{ BIND('xxxxxxxxxx' AS ?a) {TENFOLD} }}",
+    "group": f"SELECT (GROUP_CONCAT(?c0) AS ?g) {{ {JOIN} }}",
 }
 """Queries that take all time, memory or stack there is."""
-
-
-class Clock:
-    """Makes the running event loop believe that more time went by."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._skipped = 0.0
-        self._loop.time = lambda: monotonic() + self._skipped  # type: ignore[method-assign]
-
-    def skip(self, seconds: float) -> None:
-        """May be called in any thread."""
-        self._loop.call_soon_threadsafe(self._skip, seconds)
-
-    def _skip(self, seconds: float) -> None:
-        self._skipped += seconds
-
-
-def hurry(monkeypatch: pytest.MonkeyPatch, seconds: float, *queries: str) -> None:
-    """Give only queries that begin like one of these so little time; others get what they need."""
-    exchange = processes.exchange
-
-    async def timed(process: Process, message: Any, limit: float) -> Any:
-        text = message[0] if isinstance(message, tuple) else ""
-        return await exchange(process, message, seconds if text and text.startswith(queries) else limit)
-
-    monkeypatch.setattr(processes, "exchange", timed)
 
 
 def templates(*steps: dict[str, Any], count: int = 1) -> list[dict[str, Any]]:
