@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
+    Act = Callable[["Handler"], object]
     Script = Callable[["Handler", str], bool]
 
 JSON = "application/sparql-results+json"
@@ -70,14 +71,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class EndpointServer(ThreadingHTTPServer):
-    """Serves from entering to leaving.
-
-    Attributes:
-        scripts: called with each request; the first that returns True has answered it.
-        queries: all that came.
-        headers: of all requests.
-        released: set when the server is left, for scripts that wait.
-    """
+    """Serves from entering to leaving; the first of `scripts` that returns True has answered a request."""
 
     daemon_threads = False
 
@@ -88,7 +82,7 @@ class EndpointServer(ThreadingHTTPServer):
         self.scripts = [*scripts]
         self.queries: list[str] = []
         self.headers: list[dict[str, str]] = []
-        self.released = threading.Event()
+        self.released = threading.Event()  # Set when the server is left, for scripts that wait.
         self.url = f"http://127.0.0.1:{self.server_port}/sparql"
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,))
 
@@ -108,7 +102,7 @@ class EndpointServer(ThreadingHTTPServer):
         self.server_close()
 
 
-def on(part: str, act: Callable[[Handler], object], *, times: int = 10**9) -> Script:
+def on(part: str, act: Act, *, times: int = 10**9) -> Script:
     """Act on the first requests whose query contains `part`; not on those that only look if it answers."""
     left = [times]
 
@@ -122,9 +116,7 @@ def on(part: str, act: Callable[[Handler], object], *, times: int = 10**9) -> Sc
     return script
 
 
-def replying(
-    status: int, body: bytes = b"no such luck", kind: str = "text/plain", headers: Mapping[str, str] = {}
-) -> Callable[[Handler], object]:
+def replying(status: int, body: bytes = b"no such luck", kind: str = "text/plain", **headers: str) -> Act:
     return lambda handler: handler.reply(status, body, kind, **headers)
 
 

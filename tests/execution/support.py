@@ -25,16 +25,13 @@ RIGHT = PREFIX + "SELECT ?n { ?x cim:name ?n . ?x a cim:Transformer }"
 WRONG = PREFIX + "SELECT ?n { ?x cim:name ?n . ?x a cim:Station }"
 
 JOIN = " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20))
-PATHS = " ".join(f"?a{i} (<urn:cim#next>|!<urn:x>)* ?b{i} ." for i in range(9))
 TENFOLD = " ".join(f"BIND(CONCAT({', '.join([f'?{a}'] * 10)}) AS ?{b})" for a, b in pairwise("abcdefghij"))
 HOSTILE = {
     "cross join": f"SELECT (COUNT(*) AS ?n) {{ {JOIN} }}",
     "many rows": f"SELECT * {{ {JOIN} }}",
     "join order": "SELECT * { " + " ".join(f"?a{i} ?b ?c{i} ." for i in range(400)) + " }",
     "nesting": "SELECT * { " + "{" * 5000 + "?s ?p ?o" + "}" * 5000 + " }",
-    "brackets": "SELECT * { FILTER(" + "(" * 5000 + "1" + ")" * 5000 + ") }",
     "chain": "SELECT * { FILTER(" + "+".join(["?a"] * 20000) + ") }",
-    "path": f"SELECT (COUNT(*) AS ?n) {{ {PATHS} }}",
     "text": f"SELECT (STRLEN(?j) AS ?n) {{ BIND('xxxxxxxxxx' AS ?a) {TENFOLD} }}",
     "group": f"SELECT (GROUP_CONCAT(?c0) AS ?g) {{ {JOIN} }}",
 }
