@@ -6,7 +6,7 @@ import asyncio
 from base64 import b64encode
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
 import orjson
 
@@ -84,12 +84,10 @@ class Endpoint:
         import httpx
 
         config = self._config
-        auth = None
-        if config.username is not None:
-            auth = httpx.BasicAuth(str(config.username), str(config.password))
+        user = None if config.username is None else (str(config.username), str(config.password))
         connect = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)  # Else the query would be to blame.
         return httpx.AsyncClient(
-            auth=auth,
+            auth=user,
             headers={
                 "User-Agent": f"graphrag-eval-async/{version()}",
                 **{name: str(value) for name, value in config.headers.items()},
@@ -261,15 +259,10 @@ def shown_address(config: ExecuteConfig) -> str:
 
 def _redirected(url: str, location: str) -> str:
     """The address to go to; only to the same host, as the request may hold secrets."""
-    try:
-        new = urljoin(url, location)
-        here, there = urlsplit(url), urlsplit(new)
-        is_upgrade = (here.scheme, there.scheme) == ("http", "https") and there.port in {None, 443}
-        is_same = here.hostname == there.hostname and (
-            is_upgrade or (here.scheme, here.port) == (there.scheme, there.port)
-        )
-    except ValueError:
-        is_same = False
-    if not is_same:
+    import httpx
+
+    old, new = httpx.URL(url), httpx.URL(url).join(location)
+    places = {(old.scheme, old.host, old.port), ("https", old.host, None)}
+    if (new.scheme, new.host, new.port) not in places:
         raise QueryFailed("unavailable", "it redirects to another host, which is not followed")
-    return new
+    return str(new)

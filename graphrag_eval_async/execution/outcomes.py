@@ -10,9 +10,8 @@ import msgspec
 from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, TABLES
-from graphrag_eval_async.steps.queries import read_query
 from graphrag_eval_async.steps.similarity import query_of
-from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of, mentions, tokens
+from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
 
 MAX_QUERIES = 50
 """Maximum queries of one response that are run or parsed: the last ones."""
-
-MAX_LISTED = 50
-"""Maximum predicates, classes and other IRIs listed in `query_facts`, of each."""
 
 MAX_MESSAGE = 500
 """Maximum characters kept of an error's text, which may quote the query."""
@@ -128,19 +124,6 @@ def check_query(query: str, *, allow_from: bool) -> None:
         raise QueryFailed("refused", "SERVICE is not allowed: it makes the server fetch addresses")
     if not allow_from and mentions(query, "FROM"):
         raise QueryFailed("refused", "FROM is not allowed: it may make the server fetch addresses")
-
-
-def facts_of(query: str) -> dict[str, Any]:
-    """Return the form of a query, and its predicates, classes and other IRIs."""
-    read = read_query(query)
-    listed = {key: iris[:MAX_LISTED] for key, iris in read.vocabulary().items()}
-    return {"form": read.form, **listed}
-
-
-def prefixes_in(query: str) -> dict[str, str]:
-    """Return an IRI for each prefix in a query. Many servers know some, so a query need not declare them."""
-    prefixes = {token.text.partition(":")[0] for token in tokens(query) if token.kind == "name"}
-    return {prefix: f"urn:prefix:{prefix}:" for prefix in prefixes}
 
 
 class Executed(msgspec.Struct, frozen=True):

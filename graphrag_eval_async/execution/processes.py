@@ -16,7 +16,7 @@ from graphrag_eval_async.execution import engine
 from graphrag_eval_async.execution.engine import LENGTH, Reply, Setup, frame
 from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
-from graphrag_eval_async.steps.tokens import form_of
+from graphrag_eval_async.steps.tokens import form_of, tokens
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -55,8 +55,13 @@ class Processes:
             raise QueryFailed(cast("Kind", kind), text)
         return Answer(text, N_TRIPLES if form_of(query) in GRAPH_FORMS else SPARQL_RESULTS, at)
 
-    async def parse(self, query: str, prefixes: dict[str, str]) -> str | None:
-        """Return why a query does not parse; None if it does, or if that is not known in time."""
+    async def parse(self, query: str) -> str | None:
+        """Return why a query does not parse; None if it does, or if that is not known in time.
+
+        Many servers know some prefixes, so a query need not declare them.
+        """
+        names = {token.text.partition(":")[0] for token in tokens(query) if token.kind == "name"}
+        prefixes = {name: f"urn:prefix:{name}:" for name in names}
         try:
             kind, problem = await self._call(query, prefixes)
         except (QueryFailed, ExecutionUnavailable):
@@ -87,7 +92,7 @@ class Processes:
 
     async def _load(self, process: Process) -> None:
         try:
-            kind, problem = await exchange(process, self._setup, LOADING_SECONDS)
+            kind, problem = await _exchange(process, self._setup, LOADING_SECONDS)
         except (TimeoutError, EOFError):
             kind, problem = "unavailable", "the process that loads it died, or took too long"
         if kind is not None:
@@ -96,7 +101,7 @@ class Processes:
     async def _answer(self, process: Process, request: Any) -> Reply:
         seconds = self._setup.seconds
         try:
-            return await exchange(process, request, seconds)
+            return await _exchange(process, request, seconds)
         except TimeoutError:
             raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
         except EOFError:
@@ -111,7 +116,7 @@ class Processes:
                 await _kill(process)
 
 
-async def exchange(process: Process, message: Any, seconds: float) -> Reply:
+async def _exchange(process: Process, message: Any, seconds: float) -> Reply:
     """Send a message and return the reply; raises `EOFError` if the process died."""
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101
     async with asyncio.timeout(seconds):
@@ -119,25 +124,24 @@ async def exchange(process: Process, message: Any, seconds: float) -> Reply:
             process.stdin.write(frame(message))
             await process.stdin.drain()
             [size] = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-            reply: Reply = msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply)
-            return reply
+            return cast("Reply", msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply))
         except (ConnectionError, asyncio.IncompleteReadError):
             raise EOFError from None
 
 
 async def _kill(process: Process) -> None:
     """Kill a process, and wait until it has ended, even if this is cancelled."""
+
+    async def end() -> None:
+        assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101
+        process.stdin.close()
+        while await process.stdout.read(1 << 20):
+            pass  # Its pipe closes once all of it is read.
+        await process.wait()
+
     with suppress(ProcessLookupError):
         process.kill()
-    await asyncio.shield(_ended(process))
-
-
-async def _ended(process: Process) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
-    while process.stdout is not None and await process.stdout.read(1 << 20):
-        pass  # Its pipe closes once all of it is read.
-    await process.wait()
+    await asyncio.shield(end())
 
 
 def _environment() -> dict[str, str]:

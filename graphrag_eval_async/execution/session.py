@@ -16,11 +16,10 @@ from graphrag_eval_async.execution.outcomes import (
     actual_queries,
     check_query,
     error_of,
-    facts_of,
-    prefixes_in,
     reference_queries,
 )
 from graphrag_eval_async.execution.processes import Processes
+from graphrag_eval_async.steps.queries import read_query
 from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS
 
 if TYPE_CHECKING:
@@ -37,6 +36,9 @@ PARSE_SECONDS = 5.0
 PARSE_MEMORY_BYTES = 512 << 20
 PARSERS = 2
 """Limits of the processes that parse queries."""
+
+MAX_LISTED = 50
+"""Maximum predicates, classes and other IRIs listed in `query_facts`, of each."""
 
 MAX_SLOW = 4
 """After so many queries of one response that took all their time, its others are not run, or not parsed."""
@@ -84,21 +86,16 @@ class ExecutionSession:
             self._engine = Endpoint(config)
             self._source = {"endpoint": shown_address(config)}
         elif config is not None:
-            setup = Setup(
-                str(config.graph),
-                {prefix: str(iri) for prefix, iri in config.prefixes.items()},
-                config.timeout_sec,
-                config.max_rows,
-                config.max_bytes,
-                config.max_memory_bytes,
-            )
+            graph, prefixes = str(config.graph), {name: str(iri) for name, iri in config.prefixes.items()}
+            limits = config.timeout_sec, config.max_rows, config.max_bytes, config.max_memory_bytes
+            setup = Setup(graph, prefixes, *limits)
             self._engine = Processes(setup, config.max_in_flight, f"execute.graph: {config.graph}")
-            self._source = {"graph": str(config.graph)}
+            self._source = {"graph": graph}
         parsing = Setup(None, {}, PARSE_SECONDS, 1, 1, PARSE_MEMORY_BYTES)
         self._parsers = Processes(parsing, PARSERS, "steps.check_queries") if checks else None
         self._opening: asyncio.Task[None] | None = None
-        self._expected: dict[str, asyncio.Task[Answer]] = {}
-        self._running: dict[str, asyncio.Task[Answer | QueryFailed]] = {}
+        self._running: dict[tuple[str, bool], asyncio.Task[Answer | QueryFailed]] = {}
+        self._expected: dict[str, Answer | QueryFailed] = {}  # Of reference queries, for the whole stream.
         self._cache: dict[str, Answer | QueryFailed] = {}
         self._cached_bytes = 0
 
@@ -131,25 +128,13 @@ class ExecutionSession:
                 await engine.open()
 
     async def _fetch(self, queries: Mapping[Place, str]) -> tuple[dict[Place, Answer], str | None]:
-        """Return what the reference queries return, and why one of them has no answer.
-
-        Each runs once, unless it was the endpoint that failed.
-        """
+        """Return what the reference queries return, and why one of them has no answer."""
         expected: dict[Place, Answer] = {}
-        for (group, index), query in queries.items():
-            if self._engine is None:
-                break
-            task = self._expected.get(query)
-            if task is None:
-                running = self._engine.run(query)
-                task = asyncio.create_task(running, name="graphrag-eval-async reference query")
-                self._expected[query] = task
-            try:
-                expected[group, index] = await asyncio.shield(task)
-            except QueryFailed as failed:
-                if failed.kind == "unavailable" and self._expected.get(query) is task:
-                    del self._expected[query]
-                return {}, error_of(f"reference_steps[{group}][{index}]", failed)
+        for (group, index), query in queries.items() if self._engine is not None else ():
+            outcome = await self._outcome(query, of_agent=False)
+            if isinstance(outcome, QueryFailed):
+                return {}, error_of(f"reference_steps[{group}][{index}]", outcome)
+            expected[group, index] = outcome
         return expected, None
 
     async def _outcomes(self, queries: Mapping[int, str]) -> dict[int, Answer | QueryFailed]:
@@ -161,7 +146,7 @@ class ExecutionSession:
             async with at_once:
                 if slow >= MAX_SLOW:
                     return QueryFailed("failed", f"not run, as {slow} queries of the response took too long")
-                found = await self._outcome(text)
+                found = await self._outcome(text, of_agent=True)
                 slow += isinstance(found, QueryFailed) and found.is_slow
                 return found
 
@@ -169,27 +154,31 @@ class ExecutionSession:
             running = {text: tasks.create_task(outcome(text)) for text in dict.fromkeys(queries.values())}
         return {index: running[text].result() for index, text in queries.items()}
 
-    async def _outcome(self, query: str) -> Answer | QueryFailed:
-        """The answer to an agent's query, or why it has none; a query that is running is not run again."""
-        if (known := self._cache.get(query)) is not None:
+    async def _outcome(self, query: str, *, of_agent: bool) -> Answer | QueryFailed:
+        """The answer to a query, or why it has none; a query that is running is not run again."""
+        if (known := (self._cache if of_agent else self._expected).get(query)) is not None:
             return known
-        task = self._running.get(query)
+        key = query, of_agent
+        task = self._running.get(key)
         if task is None:
-            task = asyncio.create_task(self._ask(query), name="graphrag-eval-async query")
-            self._running[query] = task
-            task.add_done_callback(lambda _: self._running.pop(query, None))
+            task = asyncio.create_task(self._ask(query, of_agent), name="graphrag-eval-async query")
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key, None))
         return await asyncio.shield(task)
 
-    async def _ask(self, query: str) -> Answer | QueryFailed:
+    async def _ask(self, query: str, of_agent: bool) -> Answer | QueryFailed:
         assert self._engine is not None and self._config is not None  # noqa: PT018, S101
         outcome: Answer | QueryFailed
         try:
-            allow_from = self._config.allow_from or self._config.graph is not None
-            await asyncio.to_thread(check_query, query, allow_from=allow_from)
-            outcome = await self._engine.run(query, of_agent=True)
+            if of_agent:
+                allow_from = self._config.allow_from or self._config.graph is not None
+                await asyncio.to_thread(check_query, query, allow_from=allow_from)
+            outcome = await self._engine.run(query, of_agent=of_agent)
         except QueryFailed as failed:
             outcome = failed.with_traceback(None)
-        if isinstance(outcome, Answer) or outcome.kind == "invalid":
+        if not of_agent and not (isinstance(outcome, QueryFailed) and outcome.kind == "unavailable"):
+            self._expected[query] = outcome
+        elif of_agent and (isinstance(outcome, Answer) or outcome.kind == "invalid"):
             self._cache[query] = outcome
             self._cached_bytes += _size(query, outcome)
             while self._cached_bytes > CACHE_BYTES:
@@ -207,13 +196,13 @@ class ExecutionSession:
         for index, query in queries.items():
             if self._parsers is None or len(query) > MAX_QUERY_CHARACTERS:
                 continue
-            facts[index] = await asyncio.to_thread(facts_of, query)
+            facts[index] = await asyncio.to_thread(_facts_of, query)
             if slow >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
                 continue
             problem: str | None = "an update, not a query"
             if facts[index]["form"] != "UPDATE":
                 began = time()
-                problem = await self._parsers.parse(query, prefixes_in(query))
+                problem = await self._parsers.parse(query)
                 slow += time() - began >= PARSE_SECONDS
                 if problem is not None and facts[index]["form"] is None:
                     problem = f"not a query: expected {', '.join(sorted(FORMS))}"
@@ -224,7 +213,7 @@ class ExecutionSession:
 
     async def aclose(self) -> None:
         """Stop all queries, and close connections and processes."""
-        tasks = [*self._expected.values(), *self._running.values(), *filter(None, [self._opening])]
+        tasks = [*self._running.values(), *filter(None, [self._opening])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)  # They were seen by those who waited for them.
@@ -235,3 +224,9 @@ class ExecutionSession:
 
 def _size(query: str, outcome: Answer | QueryFailed) -> int:
     return 500 + 4 * len(query) + (len(outcome.output) if isinstance(outcome, Answer) else 0)
+
+
+def _facts_of(query: str) -> dict[str, Any]:
+    """The form of a query, and its predicates, classes and other IRIs."""
+    read = read_query(query)
+    return {"form": read.form} | {key: iris[:MAX_LISTED] for key, iris in read.vocabulary().items()}
