@@ -16,11 +16,8 @@ from graphrag_eval_async.config import (
 )
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge.usage import (
-    MESSAGE_TOKENS,
     Prices,
     check_budget,
-    estimate_prompt,
-    estimate_reply,
     estimate_tokens,
     prices_of,
 )
@@ -57,18 +54,14 @@ def test_the_price_of_a_listed_model(model: str, expected: tuple[float, float, f
     assert (found.input, found.output, found.cached) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("model", ["llama3.1:8b", "my-judge", "openai/", "/", "openai"])
-def test_other_names_have_no_price(model: str) -> None:
-    assert prices_of(llm(model)) == (None, None, None, None)
-
-
 def test_a_price_that_is_given_takes_the_place_of_its_own_only() -> None:
     assert prices_of(llm("gpt-4o", SMALL, input=0.0)) == pytest.approx((0.0, 10.0, 0.02, None))
     assert prices_of(llm("gpt-4o", SMALL, output=1.0, embedding=0.0)) == pytest.approx((2.5, 1.0, 0.0, 1.25))
     assert prices_of(llm("gpt-4o", cached=2.0)).cached == 2.0
     assert prices_of(llm("llama", output=1.0)) == (None, 1.0, None, None)
     assert prices_of(llm(input=1.0, output=2.0, embedding=3.0)) == (1.0, 2.0, 3.0, None)
-    assert prices_of(llm()) == (None, None, None, None)
+    for model in ("llama3.1:8b", "openai/", "openai", None):
+        assert prices_of(llm(model)) == (None, None, None, None)
 
 
 PRICE = st.floats(0, 1000)
@@ -93,9 +86,7 @@ INPUT, OUTPUT, EMBEDDING = (
 @pytest.mark.parametrize(
     ("unpriced", "problems"),
     [
-        (llm("llama", budget=1.0), [f"{PREFIX} 'llama' is unknown; set {INPUT} and {OUTPUT}"]),
-        (llm("llama", budget=0.0, input=1.0), [f"{PREFIX} 'llama' is unknown; set {OUTPUT}"]),
-        (llm("gpt-4o", "bge", 1.0), [f"{PREFIX} 'bge' is unknown; set {EMBEDDING}"]),
+        (llm("llama", budget=0.0), [f"{PREFIX} 'llama' is unknown; set {INPUT} and {OUTPUT}"]),
         (
             llm("bge", "bge", 1.0, output=1.0),
             [f"{PREFIX} 'bge' is unknown; set {INPUT}", f"{PREFIX} 'bge' is unknown; set {EMBEDDING}"],
@@ -114,13 +105,3 @@ def test_estimates_follow_their_rule(text: str) -> None:
     weights = [3, 8, 12, 16]
     total = sum(weights[len(character.encode()) - 1] for character in text)
     assert estimate_tokens(text) == -(-total // 12)
-
-
-def test_estimates_of_what_is_sent_and_replied() -> None:
-    messages = [{"role": "system", "content": "x" * 40}, {"role": "user", "content": "y" * 8}]
-    schema = {"type": "null"}
-    assert estimate_prompt(messages, schema) == 10 + 2 + 2 * MESSAGE_TOKENS + estimate_tokens(
-        '{"type":"null"}'
-    )
-    assert estimate_reply({"a": "b\u00e9"}) == estimate_tokens('{"a":"b\u00e9"}')
-    assert estimate_reply({1, 2}) == estimate_reply("\ud800") == 0

@@ -67,24 +67,15 @@ def judged(reply: Reply) -> JudgeError:
         (error(403, "no", code="content_filter"), "refused", False),
         (error(400, "no", type="content_policy_violation"), "refused", False),
         (error(400, "no", code="model_not_found"), "invalid_request", True),
-        (error(403, "no", type="insufficient_quota"), "unavailable", True),
         (error(400, "no", code="billing_hard_limit_reached"), "unavailable", True),
         (error(429, "You exceeded your current quota: insufficient_quota"), "rate_limited", False),
         (error(500, "no", code="insufficient_quota"), "unavailable", False),
-        (error(401, "no"), "invalid_request", True),
-        (error(404, "no"), "invalid_request", True),
         (error(418, "no"), "invalid_request", False),
-        (error(501, "no"), "unavailable", False),
         (error(529, "no"), "unavailable", False),
-        (error(429, "no", code=429), "rate_limited", False),
         (error(429, "no", code={"insufficient_quota": 1}), "rate_limited", False),
         (json_reply([{"error": {"code": "insufficient_quota"}}], status=429), "unavailable", True),
         (json_reply({"message": "no", "code": "model_not_found"}, status=400), "invalid_request", True),
-        (json_reply({"error": "no"}, status=400), "invalid_request", False),
         (json_reply({"error": None}, status=400), "invalid_request", False),
-        (json_reply([], status=400), "invalid_request", False),
-        (json_reply("no", status=400), "invalid_request", False),
-        (Reply(b"", 400), "invalid_request", False),
         (Reply(b"\xff\xfe", 503), "unavailable", False),
         (Reply(b"[" * 100_000, 500), "unavailable", False),
         (Reply(b"", 304), "invalid_request", False),
@@ -116,21 +107,14 @@ def test_a_secret_at_the_end_of_an_excerpt_is_not_half_shown() -> None:
     ("headers", "seconds"),
     [
         ({}, None),
-        ({"retry-after": "7"}, 7.0),
         ({"retry-after": " 0.5 "}, 0.5),
         ({"retry-after": "-3"}, 0.0),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
         ({"retry-after": "1e999"}, None),
-        ({"retry-after": ""}, None),
-        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0.0),
         ({"retry-after": "Fri, 31 Dec 1999 23:59:59 -0000"}, 0.0),
         ({"retry-after": "Fri, 31 Dec 99999 23:59:59 GMT"}, None),
-        ({"retry-after": "Fri, 32 Dec 1999"}, None),
         ({"retry-after-ms": "1500"}, 1.5),
-        ({"retry-after-ms": "-1"}, 0.0),
         ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
-        ({"retry-after-ms": "nan", "retry-after": "soon"}, None),
     ],
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
@@ -149,21 +133,13 @@ def read_vectors(body: bytes) -> tuple[list[list[float]], TokenUsage | None]:
 
 USAGES: list[tuple[Any, TokenUsage | None]] = [
     ({"prompt_tokens": 3, "completion_tokens": 4}, TokenUsage(3, 4)),
-    ({"prompt_tokens": 3, "completion_tokens": None, "total_tokens": 3}, TokenUsage(3, 0)),
-    ({"prompt_tokens": 3}, TokenUsage(3, 0)),
     ({"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}, TokenUsage(3, 0, 2)),
-    ({"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": "2"}}, TokenUsage(3)),
     ({"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2},
       "total_tokens": 7}, TokenUsage(3, 4)),
     ({"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2},
       "total_tokens": 9}, TokenUsage(3, 6)),
-    ({"prompt_tokens": True}, None),
-    ({"prompt_tokens": -1, "completion_tokens": 4}, None),
+    *(({"prompt_tokens": count}, None) for count in (True, -1, 3.5, "3", 2**60)),
     ({"prompt_tokens": 3, "completion_tokens": -4}, None),
-    ({"prompt_tokens": 3.5, "completion_tokens": 4}, None),
-    ({"prompt_tokens": "3"}, None),
-    ({"prompt_tokens": 2**60}, None),
-    ({}, None),
     ([], None),
     (None, None),
 ]  # fmt: skip
@@ -175,13 +151,7 @@ def test_usage(usage: Any, expected: TokenUsage | None) -> None:
     assert read(body) == (1, expected)
 
 
-@each(
-    "content",
-    [
-        *("text", "[NaN]", "Infinity", "-Infinity", "1e999", "9" * 400, '{"a": 1', "'a'"),
-        *("[" * 9999, "[" * 300 + "]" * 300, '"\\ud800"'),
-    ],
-)
+@each("content", ["text", "[NaN]", "-Infinity", "1e999", "9" * 400, "'a'", "[" * 9999, '"\\ud800"'])
 def test_content_that_is_no_json(content: str) -> None:
     with pytest.raises(JudgeError, match="invalid_reply: the content is not JSON") as caught:
         read(completion(content).body)
@@ -232,12 +202,9 @@ def test_a_part_of_a_broken_object_is_never_the_reply(value: dict[str, Any], dat
         ({"reasoning": ' {"value": 1}\n'}, "stop", {"value": 1}),
         ({"content": '{"value": 2}', "reasoning_content": '{"value": 1}'}, "stop", {"value": 2}),
         ({"content": "", "reasoning_content": '{"value": 1}'}, "length", None),
-        ({"content": "", "reasoning_content": '{"value": 1}'}, None, None),
         ({"content": "", "reasoning_content": 'It is {"value": 1}'}, "stop", None),
-        ({"content": "", "reasoning_content": '{"value": 1,}'}, "stop", None),
         ({"content": "", "reasoning_content": '{"value": 1, "value": 2}'}, "stop", None),
         ({"content": "", "reasoning_content": "[1]"}, "stop", None),
-        ({"content": "", "reasoning_content": {"value": 1}}, "stop", None),
     ],
 )
 def test_a_reply_among_the_reasoning(message: dict[str, Any], reason: str | None, found: Any) -> None:
@@ -247,15 +214,6 @@ def test_a_reply_among_the_reasoning(message: dict[str, Any], reason: str | None
             read(body)
     else:
         assert read(body) == (found, None)
-
-
-@given(st.binary() | st.text().map(str.encode))
-def test_any_body_can_be_read(body: bytes) -> None:
-    with pytest.raises(JudgeError, match="invalid_reply"):
-        read(body)
-    with pytest.raises(JudgeError, match="invalid_reply"):
-        read_vectors(body)
-    assert judged(Reply(body, 400)).kind == "invalid_request"
 
 
 @given(st.permutations(range(6)))
@@ -268,16 +226,11 @@ def test_embeddings_come_in_the_order_of_the_texts(order: list[int]) -> None:
     "data",
     [
         None,
-        {},
-        [None],
         [{"embedding": [1]}, {}],
-        [{"embedding": [1]}, {"embedding": None}],
-        [{"embedding": [1]}, {"embedding": ["1"]}],
         [{"embedding": [1]}, {"embedding": [True]}],
         [{"embedding": [1]}, {"embedding": "AACAPw=="}],
         [{"embedding": [1], "index": 0}, {"embedding": [1]}],
         [{"embedding": [1], "index": 1}, {"embedding": [1], "index": 2}],
-        [{"embedding": [1], "index": "0"}, {"embedding": [1], "index": "1"}],
     ],
 )
 def test_no_embeddings(data: Any) -> None:

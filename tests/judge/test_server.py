@@ -55,15 +55,6 @@ async def asked(judge: Opened) -> Any:
     return (await judge.complete(MESSAGES, SCHEMA))[0]
 
 
-async def body_of(**changes: Any) -> Any:
-    """What is sent by a configuration."""
-    async with JudgeServer() as server:
-        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
-        await asked(judge)
-        await judge.aclose()
-        return server.requests[0].body
-
-
 async def test_a_completion() -> None:
     async with JudgeServer() as server, leaving_nothing():
         judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
@@ -92,8 +83,6 @@ async def test_a_completion() -> None:
         ({}, {"temperature": 0.0, "max_tokens": 4096}),
         ({"temperature": None, "max_tokens": None}, {}),
         ({"temperature": 0.5}, {"temperature": 0.5, "max_tokens": 4096}),
-        ({"model": "o3-mini"}, {"temperature": 0.0, "max_tokens": 4096}),
-        ({"max_tokens": 9}, {"temperature": 0.0, "max_tokens": 9}),
         ({"parameters": {"max_completion_tokens": 9}}, {"temperature": 0.0, "max_completion_tokens": 9}),
         ({"parameters": {"max_tokens": 9}}, {"temperature": 0.0, "max_tokens": 9}),
         (
@@ -103,10 +92,13 @@ async def test_a_completion() -> None:
     ],
 )
 async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str, Any]) -> None:
-    body = await body_of(**changes)
-    for name in ("model", "messages", "response_format"):
-        del body[name]
-    assert body == sent
+    async with JudgeServer() as server:
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
+        await asked(judge)
+        await judge.aclose()
+        body = server.requests[0].body
+    assert {*body} - {*sent} == {"model", "messages", "response_format"}
+    assert {name: body.get(name, "missing") for name in sent} == sent
 
 
 @pytest.mark.parametrize(
@@ -115,7 +107,6 @@ async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str
         ({}, [(0.0, None), (0.3, 1), (0.3, 2)]),
         ({"temperature": 0.5}, [(0.5, None), (0.5, 1), (0.5, 2)]),
         ({"temperature": None, "parameters": {"seed": 7}}, [(None, 7), (None, 8), (None, 9)]),
-        ({"temperature": 0.0, "parameters": {"seed": None}}, [(0.0, None)] * 3),
     ],
 )
 async def test_variations_differ_unless_configured(changes: dict[str, Any], sent: list[Any]) -> None:
@@ -137,44 +128,25 @@ async def test_a_request_that_cannot_be_written_is_not_sent() -> None:
         assert server.counts.requests == 0
 
 
-async def test_embeddings() -> None:
-    async with JudgeServer() as server, leaving_nothing():
-        llm = LLMConfig(
-            generation=generation(base_url=server.base_url),
-            embedding=embedding(parameters={"dimensions": 16, "user": None}),
-        )
-        judge = Opened(llm)
-        vectors, usage = await judge.embed(("a", "b", "a"))
-        await judge.aclose()
-        (request,) = server.requests
-        assert request.path == "/v1/embeddings"
-        assert request.headers["authorization"] == f"Bearer {KEY}"
-        assert request.body == {
-            "model": "text-embedding-3-small",
-            "input": ["a", "b", "a"],
-            "encoding_format": "float",
-            "dimensions": 16,
-            "user": None,
-        }
-    assert vectors[0] == vectors[2] != vectors[1]
-    assert usage == TokenUsage(server.counts.embedding_tokens)
-
-
 async def test_azure() -> None:
     async with JudgeServer() as server, leaving_nothing():
         llm = LLMConfig(
             generation=generation(
                 provider="azure", model="my-gpt", base_url=server.origin, api_version="2024-10-21"
             ),
-            embedding=embedding(provider="azure", model="my-ada"),
+            embedding=embedding(provider="azure", model="my-ada", parameters={"dimensions": 16}),
         )
         judge = Opened(llm)
         assert await asked(judge) == VERDICT
-        await judge.embed(["a"])
+        vectors, usage = await judge.embed(("a", "b", "a"))
         await judge.aclose()
         first, second = server.requests
     assert first.path == "/openai/deployments/my-gpt/chat/completions"
     assert second.path == "/openai/deployments/my-ada/embeddings"
+    assert vectors[0] == vectors[2] != vectors[1]
+    assert usage == TokenUsage(server.counts.embedding_tokens)
+    sent = {"model": "my-ada", "input": ["a", "b", "a"], "encoding_format": "float", "dimensions": 16}
+    assert second.body == sent
     for request in (first, second):
         assert request.query == "api-version=2024-10-21"
         assert request.headers["api-key"] == KEY
@@ -196,7 +168,6 @@ async def test_azure() -> None:
             ],
         ),
         (LLMConfig(embedding=embedding(base_url="localhost:80")), ["llm.embedding.base_url: expected"]),
-        (LLMConfig(generation=generation(api_key="sk\n")), ["llm.generation.api_key: expected ASCII"]),
         (LLMConfig(generation=generation(api_key="sk-é")), ["llm.generation.api_key: expected ASCII"]),
     ],
 )
@@ -234,31 +205,21 @@ async def test_the_default_transport(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("openai.DefaultAioHttpClient", missing)
     async with JudgeServer(FAULTS["never"]) as server, leaving_nothing():
-        llm = LLMConfig(
-            generation=generation(base_url=server.base_url), limits=LimitsConfig(max_concurrency=20)
-        )
-        judge = Opened(llm)
-        await cancelled_in_flight(server, judge, 20)
-        assert server.counts.most_in_flight == 20
+        limits = LimitsConfig(max_concurrency=20)
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url), limits=limits))
+        calls = [asyncio.create_task(asked(judge)) for _ in range(20)]
+        await server.until(lambda: server.counts.in_flight == 20)
+        for call in calls:
+            call.cancel()
+        assert all(call.cancelled() for call in (await asyncio.wait(calls))[0])
+        await server.until(lambda: server.counts.in_flight == 0)
         server.script = reply_to
         assert await asyncio.gather(*(asked(judge) for _ in range(20))) == [VERDICT] * 20
         server.script = FAULTS["reset mid-body"]
         with pytest.raises(JudgeError, match="unavailable"):
             await asked(judge)
-        server.script = FAULTS["never"]
-        await cancelled_in_flight(server, judge, 3)
         await judge.aclose()
         await server.until(lambda: server.counts.connections == 0)
-
-
-async def cancelled_in_flight(server: JudgeServer, judge: Opened, count: int) -> None:
-    calls = [asyncio.create_task(asked(judge)) for _ in range(count)]
-    await server.until(lambda: server.counts.in_flight == count)
-    for call in calls:
-        call.cancel()
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(result) for result in results] == [asyncio.CancelledError] * count
-    await server.until(lambda: server.counts.in_flight == 0)
 
 
 def test_a_key_goes_to_its_own_server_only() -> None:

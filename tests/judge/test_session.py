@@ -47,59 +47,15 @@ def refused(kind: Any = "rate_limited", **more: Any) -> JudgeError:
     return JudgeError(kind, "no", **more)
 
 
-# One call
-
-
-def test_a_call() -> None:
-    judge = ScriptedJudge()
-
-    async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
-        assert calls.cost == 0.0
-        assert await calls.ask(partial(message, "Why?"), VERDICT) == Verdict(1)
-        assert calls.cost == COST
-        assert one.usage.as_dict() == {
-            "calls": 1,
-            "attempts": 1,
-            "input_tokens": 100,
-            "output_tokens": 10,
-            "cached_tokens": 0,
-            "embedding_tokens": 0,
-            "unmetered": 0,
-            "cache_hits": 0,
-            "cache_errors": 0,
-            "shared_calls": 0,
-            "repaired": 0,
-            "retries": {},
-            "outcomes": {},
-            "asked": {},
-            "examples": {},
-            "errors": {},
-            "in_flight": 0,
-            "waiting": 0,
-            "concurrency": 32,
-            "restored_dollars": 0.0,
-            "timed_out_dollars": 0.0,
-            "tokens": 110,
-            "dollars": COST,
-            "paused_sec": 0.0,
-        }
-
-    asked(judge, use)
-    assert judge.requests == [message("Why?")]
-    assert judge.schemas[0]["additionalProperties"] is False
-
-
-# Replies that do not fit
-
-
 def test_a_reply_that_does_not_fit_is_answered_once() -> None:
     judge = ScriptedJudge(lambda n: {"value": "one"} if n == 0 else {"value": 1})
 
     async def use(one: JudgeSession) -> None:
         calls = MetricCalls(ResultCalls(one))
+        assert calls.cost == 0
         assert await outcome(calls) == 1
         assert calls.cost == 2 * COST
+        assert one.usage.tokens == 220
         assert (one.usage.calls, one.usage.attempts, dict(one.usage.retries)) == (1, 2, {"invalid_reply": 1})
 
     asked(judge, use)
@@ -111,21 +67,14 @@ def test_a_reply_that_does_not_fit_is_answered_once() -> None:
     assert "Expected `int`, got `str` - at `$.value`" in again[2]["content"]
 
 
-# Retries
-
-
 @each(
     ("error", "requests", "kind"),
     [
         (refused("timeout"), 5, "timeout"),
-        (refused("rate_limited"), 5, "rate_limited"),
-        (refused("unavailable"), 5, "unavailable"),
+        (refused(), 5, "rate_limited"),
         (refused("unavailable", final=True), 1, "unavailable"),
-        (refused("refused"), 1, "refused"),
-        (refused("invalid_request"), 1, "invalid_request"),
         (JudgeUnavailable("wrong key"), 1, "unavailable"),
         (ConnectionResetError("reset"), 5, "unavailable"),
-        (TimeoutError(), 5, "timeout"),
         (KeyError("bug"), 1, "unavailable"),
     ],
 )
@@ -157,21 +106,6 @@ def test_a_budget_counts_requests_that_timed_out() -> None:
     assert len(judge.requests) == 1
 
 
-@pytest.mark.parametrize("kind", ["unavailable", "timeout", "rate_limited"])
-def test_a_pause_longer_than_the_cap_is_no_error_whatever_the_status(kind: Any) -> None:
-    judge = ScriptedJudge(lambda n: refused(kind, retry_after=500.0) if n == 0 else {"value": n})
-
-    async def use(one: JudgeSession) -> None:
-        first = asyncio.ensure_future(outcome(MetricCalls(ResultCalls(one)), "a"))
-        await asyncio.sleep(1)
-        assert one.usage.paused_sec > 400
-        assert one.usage.concurrency == (2 if kind == "rate_limited" else 4)
-        assert await outcome(MetricCalls(ResultCalls(one)), "b") + await first == 3
-
-    asked(judge, use, max_attempts=1, max_concurrency=4)
-    assert judge.times == [0, 500, 500]
-
-
 @pytest.mark.parametrize("end", ["fatal", "budget"])
 def test_one_that_waits_for_another_try_hears_that_there_is_none(end: str) -> None:
     def script(number: int) -> Any:
@@ -189,16 +123,8 @@ def test_one_that_waits_for_another_try_hears_that_there_is_none(end: str) -> No
     asked(ScriptedJudge(script), use, budget_usd=COST)
 
 
-@pytest.mark.parametrize("how", ["raised", "inner task"])
-def test_a_judge_that_cancels_itself_cancels_nobody_else(how: str) -> None:
-    async def inner() -> None:
-        task = asyncio.ensure_future(asyncio.sleep(10))
-        asyncio.get_running_loop().call_soon(task.cancel)
-        await task
-
-    judge = ScriptedJudge(
-        lambda n: {"value": n} if n else asyncio.CancelledError() if how == "raised" else inner()
-    )
+def test_a_judge_that_cancels_itself_cancels_nobody_else() -> None:
+    judge = ScriptedJudge(lambda n: {"value": n} if n else asyncio.CancelledError())
 
     async def use(one: JudgeSession) -> None:
         replies = await asyncio.gather(*(outcome(MetricCalls(ResultCalls(one)), text) for text in "ab"))
@@ -226,15 +152,6 @@ def test_a_cancellation_is_never_lost(turns: int) -> None:
     asked(judge, use)
 
 
-# Deadlines
-
-
-# Budget and fatal errors
-
-
-# Equal calls
-
-
 @pytest.mark.parametrize("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: refused("refused")])
 def test_equal_calls_of_a_result_are_one(script: Any) -> None:
     judge = ScriptedJudge(script)
@@ -253,34 +170,6 @@ def test_equal_calls_of_a_result_are_one(script: Any) -> None:
     asked(judge, use)
 
 
-# The cache
-
-
-def test_a_finished_call_costs_nothing_the_second_time(tmp_path: Path) -> None:
-    cache = str(tmp_path / "calls.sqlite")
-
-    async def use(one: JudgeSession) -> list[Any]:
-        calls = MetricCalls(ResultCalls(one))
-        replies = [
-            await outcome(MetricCalls(ResultCalls(one)), "a"),
-            await outcome(calls, "a"),
-            await outcome(calls, "a", repeat=1),
-            await outcome(calls, "b"),
-            await calls.embed(["a"]),
-        ]
-        return [*replies, calls.cost, one.usage.cache_hits]
-
-    first = ScriptedJudge(lambda n: {"value": n} if n < 3 else [[0.1 + 0.2, 1e-300]])
-    replies = asked(first, use, cache=cache)
-    assert replies == [0, 0, 1, 2, [[0.1 + 0.2, 1e-300]], pytest.approx(2 * COST + 50e-6), 1]
-    second = ScriptedJudge(lambda _: refused())
-    assert asked(second, use, cache=cache) == [*replies[:5], 0.0, 5]
-    assert second.requests == []
-
-
-# Opening and closing
-
-
 async def test_a_judge_that_cannot_be_opened() -> None:
     tries = []
 
@@ -297,7 +186,7 @@ async def test_a_judge_that_cannot_be_opened() -> None:
     await one.aclose()
 
 
-@pytest.mark.parametrize("value", [b"", b"{", b"\xff", b"NaN", b"[" * 100_000, b"3", b"null"])
+@pytest.mark.parametrize("value", [b"", b"{", b"NaN", b"[" * 100_000, b"null"])
 @pytest.mark.parametrize("embed", [False, True])
 def test_a_damaged_value_in_the_cache_is_asked_for_again(tmp_path: Path, value: bytes, embed: bool) -> None:
     path = tmp_path / "calls.sqlite"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -141,25 +140,6 @@ async def test_a_format_that_is_refused_later_is_left_for_good() -> None:
     assert len(prompts_of(results)) > 1
 
 
-@pytest.mark.ragas
-@pytest.mark.parametrize("refusal", ["by name", "400"])
-@without_waiting
-async def test_the_prompts_do_not_depend_on_when_a_format_is_found_out(refusal: str, tmp_path: Path) -> None:
-    script = without(["temperature"], knowing(["json_object"], REFUSALS[refusal], sensible))
-    async with serving(script) as server:
-        settings = config(server, limits={"max_concurrency": 1}, cache=str(tmp_path / "calls.sqlite"))
-        first = [response(i) | {"actual_steps": []} for i in range(3)]
-        found = []
-        for _ in range(2):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GraphragEvalWarning)
-                responses = [*first, *map(response, range(3, 6))]
-                async with evaluate_stream(templates(6), responses, config=settings) as stream:
-                    found.append(prompts_of(await collect(stream)))
-    assert len(found[0]) == 1
-    assert found[0] == found[1]
-
-
 @without_waiting
 async def test_the_prompts_are_those_that_the_replies_of_the_result_answered(tmp_path: Path) -> None:
     """An accident moves one request to another format; neither others nor the cache take part in that."""
@@ -236,9 +216,6 @@ async def test_a_server_that_ignores_formats_is_told_the_layout_in_words() -> No
             async with judged(server) as stream:
                 await collect(stream)
         assert stream.usage.outcomes == OK
-
-
-# A judge that does not work
 
 
 def after(good: int, name: str) -> Any:
