@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.config import config_for, load_config
+from graphrag_eval_async.config.load import check_config, read_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
@@ -40,22 +40,18 @@ def judge_config(
         raise UsageError("--llm cannot be combined with --config, which names the models")
     if embedding is not None and llm is None:
         raise UsageError("--embedding needs --llm; with --config, set llm.embedding")
-    if llm is not None:
-        return config_for(llm, embedding)
-    if path is None:
-        return None
-    from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file
-
-    try:
-        given = read_file(path)
-        if isinstance(given, str):  # `load_config` would take it for a path.
-            raise ConfigError(["expected a mapping, got a string"])
+    if path is not None:
+        given = read_config(path)
         prepare(given)
-        return load_config(given)
-    except UnreadableFile as error:
-        raise ConfigError([str(error)], path) from None
-    except ConfigError as error:
-        raise ConfigError(error.problems, path) from None
+        return check_config(given, path)
+    models = {}
+    for option, section, text in (("--llm", "generation", llm), ("--embedding", "embedding", embedding)):
+        if text is not None:
+            provider, _, model = text.partition("/")
+            if provider not in {"openai", "azure"} or not model:
+                raise ConfigError([f'{option}: expected "openai/" or "azure/" and a model, got {text!r}'])
+            models[section] = {"provider": provider, "model": model}
+    return check_config({"llm": models}, None) if models else None
 
 
 def forget_keys(given: Any) -> None:

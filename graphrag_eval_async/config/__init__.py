@@ -7,7 +7,7 @@ from graphrag_eval_async.config.llm import (
     LLMConfig,
     PricingConfig,
 )
-from graphrag_eval_async.config.load import config_for, load_config
+from graphrag_eval_async.config.load import load_config
 from graphrag_eval_async.config.model import (
     AnswerCorrectnessConfig,
     AnswerRelevanceConfig,
@@ -44,7 +44,6 @@ __all__ = [
     "RetrievalContextConfig",
     "SparqlGroundednessConfig",
     "StepsConfig",
-    "config_for",
     "load_config",
     "secrets",
 ]

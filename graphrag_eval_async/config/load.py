@@ -73,7 +73,11 @@ def load_config(
         ConfigError: it cannot be read, or is invalid; lists the problems, each with its key.
     """
     source = os.fsdecode(config) if isinstance(config, str | os.PathLike) else None
-    given = config if source is None else _read(source)
+    return check_config(config if source is None else read_config(source), source, judge=judge)
+
+
+def check_config(given: Any, source: str | None, *, judge: bool = False) -> Config:
+    """Do what `load_config` does, with what was read from the file `source`."""
     reader = Reader()
     if isinstance(given, Mapping):
         for name in METRICS:
@@ -111,39 +115,14 @@ def load_part(path: str, *keys: str) -> Config:
     Raises:
         ConfigError: it cannot be read, or one of the keys is invalid.
     """
-    given = _read(path)
+    given = read_config(path)
     if isinstance(given, Mapping):
         given = {key: given[key] for key in keys if key in given}
-    try:
-        return load_config(given, judge=True)
-    except ConfigError as error:
-        raise ConfigError(error.problems, path) from None
+    return check_config(given, path, judge=True)
 
 
-def config_for(llm: str, embedding: str | None = None) -> Config:
-    """The configuration for models named on a command line, such as ``openai/gpt-4o-mini``.
-
-    Args:
-        llm: the provider and, after the first slash, the model that judges.
-        embedding: the same for the embedding model.
-
-    Raises:
-        ConfigError: a name has another form, or the model is not configured as its provider needs.
-    """
-    problems = []
-    models = {}
-    for option, section, text in [("--llm", "generation", llm), ("--embedding", "embedding", embedding)]:
-        provider, _, model = (text or "").partition("/")
-        if provider in {"openai", "azure"} and model:
-            models[section] = {"provider": provider, "model": model}
-        elif text is not None:
-            problems.append(f'{option}: expected "openai/" or "azure/" and a model, got {text!r}')
-    if problems:
-        raise ConfigError(problems)
-    return load_config({"llm": models})
-
-
-def _read(source: str) -> Any:
+def read_config(source: str) -> Any:
+    """Read a configuration file; raises `ConfigError` if it cannot be read."""
     from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file  # YAML takes long to import
 
     try:

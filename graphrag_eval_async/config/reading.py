@@ -133,7 +133,7 @@ def _as_published(known: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[An
 
 def _may_be_secret(key: str) -> bool:
     """Whether strings at the key read the environment, and may be secrets."""
-    return key in {"llm", "execute"} or key.startswith(("llm.", "execute."))
+    return key in {"", "llm", "execute"} or key.startswith(("llm.", "execute."))
 
 
 def join(key: str, name: object) -> str:

@@ -17,7 +17,6 @@ from graphrag_eval_async.config import (
     GenerationConfig,
     LLMConfig,
     OutputConfig,
-    config_for,
     load_config,
 )
 from graphrag_eval_async.config.model import METRICS
@@ -261,19 +260,6 @@ def test_turning_metrics_on_and_off() -> None:
         loaded = load_config({"llm": LLM, "answer_correctness": {"enabled": False}})
     assert (on(loaded), loaded.llm) == ([], None)
     assert problems({"llm": LLM, "metrics": "some"}) == ["metrics: expected \"all\", got 'some'"]
-
-
-def test_the_models_of_a_command_line() -> None:
-    assert config_for("openai/gpt-4o-mini", None) == load_config({"llm": {"generation": GENERATION}})
-    assert config_for("openai/gpt-4o-mini", "openai/text-embedding-3-small") == load_config({"llm": LLM})
-    config = config_for("azure/my/model")
-    assert config.llm is not None
-    assert config.llm.generation == GenerationConfig(provider="azure", model="my/model")
-    for text in ("", "gpt-4o-mini", "openai/", "/gpt", "anthropic/claude"):
-        with pytest.raises(ConfigError) as caught:
-            config_for(text, text)
-        expected = f'expected "openai/" or "azure/" and a model, got {text!r}'
-        assert caught.value.problems == [f"--llm: {expected}", f"--embedding: {expected}"]
 
 
 def test_configurations_of_the_published_library() -> None:
