@@ -144,22 +144,6 @@ def claims(content: str) -> dict[str, Any] | None:
     return scores | ({"answer_precision": hits / actual} if actual else {})
 
 
-def outputs(content: str) -> dict[str, Any] | None:
-    """The outputs of the custom evaluation, or None if the reply does not fit."""
-    value = value_of(content)
-    if not isinstance(value, dict) or not {*value} >= {"custom_score", "custom_reason"}:
-        return None
-    value = {name: value[name] for name in ("custom_score", "custom_reason")}  # Other keys are ignored.
-    score, reason = value["custom_score"], value["custom_reason"]
-    if type(score) not in {int, float} or not 0 <= score <= 1 or type(reason) not in {int, float, str}:
-        return None
-    is_exact = isinstance(reason, str) or -(2**63) <= reason < 2**64  # Larger integers are read as floats.
-    return value if is_exact else value | {"custom_reason": float(reason)}
-
-
-ORACLES = {"answer_correctness": claims, "custom": outputs}
-
-
 def check(result: Mapping[str, Any], contents: Mapping[Call, str | None]) -> None:
     keys = {**result, **result["actual_steps"][0]}
     for metric, (error_key, names) in KEYS.items():
@@ -167,8 +151,8 @@ def check(result: Mapping[str, Any], contents: Mapping[Call, str | None]) -> Non
         assert (error is None) is (value is not None), metric
         assert error is None or (error.partition(": ")[0] in FAILURES and len(error) < 2100)
         content = contents.get(Call(metric, 0))
-        if content is not None and metric in ORACLES:
-            expected = ORACLES[metric](content)
+        if content is not None and metric == "answer_correctness":
+            expected = claims(content)
             if expected is None:
                 assert str(error).startswith(("invalid_reply", "unavailable: gpt-4o-mini at ")), content
             else:

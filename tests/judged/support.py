@@ -31,7 +31,7 @@ METRICS: dict[str, Any] = {
         {
             "name": "custom",
             "inputs": ["question", "actual_answer"],
-            "instructions": "Judge the answer.",
+            "instructions": "Judge.",
             "outputs": {"custom_score": "fraction 0-1: how good it is", "custom_reason": "why"},
         }
     ],
@@ -123,8 +123,8 @@ REPLIES: dict[str, Any] = {
     },
     "ContextRecallOutput": {
         "classifications": [
-            {"statement": "one", "reason": "there", "attributed": 1},
-            {"statement": "two", "reason": "missing", "attributed": 0},
+            {"statement": text, "reason": "there", "attributed": found}
+            for text, found in (("one", 1), ("two", 0))
         ]
     },
     "ContextPrecisionOutput": {"reason": "useful", "verdict": 1},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +23,6 @@ from tests.judged.support import (
     costs_of,
     dollars,
     response,
-    sensible,
     serving,
     steps_only,
     stream_of,
@@ -64,26 +62,6 @@ async def test_prompts_are_not_all_written_in_one_turn_of_the_loop(monkeypatch: 
     clock.stop()
     assert written.total() == 3 * 100
     assert max(written.values()) <= 16
-
-
-@without_waiting
-async def test_a_refusal_halves_the_concurrency_once_and_successes_raise_it_again() -> None:
-    seen: list[int] = []
-
-    def script(request: Request) -> Reply:
-        seen.append(stream.usage.concurrency)
-        assert server.counts.in_flight < stream.usage.concurrency
-        return FAULTS["429"](request) if request.number in {0, 5, 6} else sensible(request)
-
-    async with serving(script, latency=1) as server:
-        stream = claims_of(server, 60, limits={"max_concurrency": 8})
-        async with stream:
-            assert len(await collect(stream)) == 60
-        assert seen[:9] == [8] * 8 + [4]
-        assert seen[-1] == 8
-        assert all(0 <= later - earlier <= 1 for earlier, later in pairwise(seen[8:]))
-        assert stream.usage.retries == {"rate_limited": 3}
-        assert len(seen) == 63
 
 
 @pytest.mark.ragas

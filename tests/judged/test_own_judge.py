@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import ConfigError, JudgeError, UsageError, evaluate_stream
+from graphrag_eval_async import JudgeError, UsageError, evaluate_stream
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judge.virtual_time import without_waiting
 from tests.judged.support import METRICS, PRICING, REPLIES, collect, response, templates
@@ -94,10 +94,3 @@ async def test_what_a_failure_without_a_reply_cost_is_not_known(kind: Any) -> No
 def test_what_is_no_judge(judge: Any) -> None:
     with pytest.raises(UsageError, match="judge: expected an object with a method complete"):
         evaluate_stream(templates(1), [], judge=judge)
-
-
-def test_a_budget_needs_the_prices_of_all_that_is_called() -> None:
-    prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
-    settings = {"llm": {"pricing": prices, "limits": {"budget_usd": 0.01}}, "answer_relevance": {}}
-    with pytest.raises(ConfigError, match=r"set llm\.pricing\.embedding_usd_per_million"):
-        evaluate_stream(templates(1), [], config=settings, judge=Judge())

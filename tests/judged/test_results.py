@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -28,9 +28,6 @@ from tests.judged.support import (
     stream_of,
     templates,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REFERENCE = EXAMPLES / "reference.yaml"
@@ -122,13 +119,12 @@ async def test_all_ways_lead_to_the_same_results() -> None:
         settings = examples(server)
         stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True, config=settings)
         results = [without_costs(result) async for result in stream]
-        finished = await run_evaluation(REFERENCE, RESPONSES, config=settings)
-        lines = zip(RESPONSES.read_bytes().splitlines(), results, strict=True)
+        finished = map(without_costs, await run_evaluation(REFERENCE, RESPONSES, config=settings))
         async with Evaluator(REFERENCE, config=settings) as evaluator:
-            single = [await evaluator.evaluate(line, sample=result["sample"]) for line, result in lines]
-        assert [without_costs(result) for result in single] == results
-        assert sorted(map(without_costs, finished), key=identity) == sorted(results, key=identity)
-        assert evaluator.usage is None
+            for line, result in zip(RESPONSES.read_bytes().splitlines(), results, strict=True):
+                single = await evaluator.evaluate(line, sample=result["sample"])
+                assert without_costs(single) == result
+        assert sorted(finished, key=str) == sorted(results, key=str)
 
 
 def without_costs(value: Any) -> Any:
@@ -139,30 +135,22 @@ def without_costs(value: Any) -> Any:
     return value
 
 
-def identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
-    return result["question_id"], result["sample"]
-
-
 @pytest.mark.ragas
-@pytest.mark.parametrize("name", ["401", "html", "404"])
+@pytest.mark.parametrize("name", ["401", "404"])
 @without_waiting
 async def test_secrets_are_shown_nowhere(name: str) -> None:
     async with serving(FAULTS[name]) as server:
-        settings = config(server)
         async with stream_of(server, on_fatal="continue") as stream:
             results = await collect(stream)
         shown = [results, stream.usage.as_dict(), stream.aggregates.snapshot(), vars(stream), stream]
-        evaluator = Evaluator(templates(1), config=settings)
-        shown += [evaluator, vars(evaluator), vars(vars(evaluator)["_judging"])]
-        if name != "html":
-            error: BaseException | None
-            async with evaluator:
-                with pytest.raises(JudgeUnavailable) as caught:
-                    await evaluator.evaluate(response(0))
-            error = caught.value
-            while error is not None:
-                shown += [error, vars(error)]
-                error = error.__cause__ or error.__context__
+        async with Evaluator(templates(1), config=config(server)) as evaluator:
+            with pytest.raises(JudgeUnavailable) as caught:
+                await evaluator.evaluate(response(0))
+        shown += [evaluator, vars(evaluator)]
+        error: BaseException | None = caught.value
+        while error is not None:
+            shown += [error, vars(error)]
+            error = error.__cause__ or error.__context__
         assert all(KEY in request.headers["authorization"] for request in server.requests)
         assert KEY not in repr(shown)
 
@@ -196,11 +184,6 @@ def test_provenance_tells_models_apart() -> None:
         assert judging is not None
         return judging.provenance()["prompts"]
 
-    changes: list[Any] = [
-        {},
-        {"temperature": 1},
-        {"parameters": {"reasoning_effort": "low"}},
-        {"max_tokens": 5},
-    ]
+    changes: list[Any] = [{}, {"temperature": 1}, {"parameters": {"effort": "low"}}, {"max_tokens": 5}]
     assert len({hashes(**more) for more in changes}) == len(changes)
     assert hashes(base_url="http://localhost/v1", api_key="other") == hashes()

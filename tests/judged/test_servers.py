@@ -125,22 +125,6 @@ async def test_a_request_that_is_too_long_does_not_change_the_others() -> None:
 
 
 @without_waiting
-async def test_a_format_that_is_refused_later_is_left_for_good() -> None:
-    def script(request: Request) -> Any:
-        if request.number > 8 and format_of(request.body) != "text":
-            return REFUSALS["by name"]
-        return sensible(request)
-
-    async with serving(script) as server:
-        with pytest.warns(GraphragEvalWarning, match=r"requested as text, with .* \(HTTP 400"):
-            async with judged(server, 20, max_concurrency=1) as stream:
-                results = await collect(stream)
-    assert stream.usage.outcomes == {"ok": 40, "skipped": 0}
-    assert stream.usage.attempts <= 40 + 3 * 2 * 4
-    assert len(prompts_of(results)) > 1
-
-
-@without_waiting
 async def test_the_prompts_are_those_that_the_replies_of_the_result_answered(tmp_path: Path) -> None:
     """An accident moves one request to another format; neither others nor the cache take part in that."""
 
