@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.budget import QUICK_STEPS, Budget
-from graphrag_eval_async.steps.formats.results import results_of
 from graphrag_eval_async.steps.tables.comparison import prepare_reference
 from graphrag_eval_async.steps.tables.partial import compare_in_part
 from tests.steps.results import read_results
@@ -66,12 +65,10 @@ PARTS: list[tuple[Table, Table, dict[str, Any], float]] = [
     (rows("ax", "by"), rows("qya", "qxb"), {}, 0.5),
     (rows("ax", "by"), rows("a", "b"), {}, 0.5),
     (rows("ax", "by"), rows("xqa", "yqb"), {"required_columns": ["a"]}, 1.0),
-    # Duplicates.
     (rows("a", "b", "c"), rows("a", "a", "a", "b"), {"ignore_duplicates": True}, 0.8),
     # Unbound agrees only with unbound.
     (rows("a.", "b."), rows("ax", "b."), {}, 0.75),
     (rows("a.", "b."), rows("a", "b"), {}, 0.5),
-    # Nothing in common.
     (rows("a"), rows("b"), {}, 0.0),
     ([], rows("a"), {}, 0.0),
     # In order.
@@ -138,13 +135,3 @@ def test_scores_on_an_event_loop_are_those_of_a_thread() -> None:
             assert found == in_part(*tables, other=ABC)
             seen.append(True)
     assert min(seen.count(True), seen.count(False)) > 5
-
-
-def test_ask_results_are_right_or_wrong() -> None:
-    how: dict[str, Any] = {"required_columns": None, "ordered": False, "ignore_duplicates": True}
-    reference = prepare_reference(results_of({"head": {}, "boolean": True}), **how)
-    for value, wanted in ((True, 1.0), (False, 0.0)):
-        assert (
-            compare_in_part(reference, results_of({"head": {}, "boolean": value}), Budget()).score == wanted
-        )
-    assert compare_in_part(reference, read_results(encode(rows("a"), "a")), Budget()).score == 0

@@ -18,12 +18,10 @@ from graphrag_eval_async import (
     Evaluator,
     ReferenceDataError,
     compute_aggregates,
-    evaluate_stream,
     load_reference,
-    run_evaluation,
 )
 from graphrag_eval_async.steps.queries import RDF_TYPE, read_query
-from graphrag_eval_async.steps.similarity import TOO_LONG, query_of, similarity
+from graphrag_eval_async.steps.similarity import TOO_LONG, similarity
 from graphrag_eval_async.steps.tokens import Token, form_of, mentions, tokens
 from tests.cases import each
 
@@ -178,7 +176,6 @@ def test_time_is_linear(part: str) -> None:
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 SAME = [
-    ("{ ?s <urn:p> 1.0 }", "{ ?s <urn:p> 01 . }"),
     ("{ ?s <urn:p> <urn:o> }", "{ BIND(<urn:o> AS ?o) ?s <urn:p> ?o }"),
     ("{ ?s <urn:p> <urn:o> }", "{ VALUES ?o { <urn:o> } ?s <urn:p> ?o }"),
     ("{ ?s <urn:p> '5' }", f'{{ ?s <urn:p> "5"^^<{XSD}string> }}'),
@@ -186,17 +183,14 @@ SAME = [
     ("{ ?s <urn:p> 'x'@EN }", '{ ?s <urn:p> "\\u0078"@en }'),
     ("{ ?s a <urn:C> }", f"{{ ?s <{RDF_TYPE}> <urn:C> }}"),
     ("{ ?a ?b ?c FILTER(?a > 1 && ?b < 2) }", "{ ?x ?y ?z FILTER(?x>1.0) FILTER ((?y < 2)) }"),
-    ("{ ?a ?b ?c FILTER(?a+1 = 2) }", "{ ?a ?b ?c FILTER(1 +?a = 2) }"),
     ("{ ?a ?b ?c FILTER regex(?a, 'x') }", '{ ?a ?b ?c FILTER (REGEX(?a, "x")) }'),
     ("{ FILTER(?o >= 5 && ?o != 7) }", "{ FILTER(7 != ?o) FILTER((5 <= ?o)) }"),
-    ("{ FILTER(2 * ?o + 1 = 7 || !?o) }", "{ FILTER(!?o || (7 = 1 + (?o * 2))) }"),
-    ("{ FILTER(!(?o > 1)) }", "{ FILTER(!(1 < ?o)) }"),
-    ("{ FILTER(?o IN (1, 2)) }", "{ FILTER(?o IN (2, 1)) }"),
     ("{ FILTER NOT EXISTS { ?s <urn:p> 1 } }", "{ FILTER (not exists { ?s <urn:p> 1.0 . }) }"),
 ]
 FULL = [
     ("BASE <http://e/> ASK { <s> <p> <o> }", "PREFIX e: <http://e/> ASK { e:s e:p e:o }"),
     ("CONSTRUCT WHERE { ?s a <urn:C> }", "CONSTRUCT { ?s a <urn:C> } WHERE { ?x a <urn:C> }"),
+    ("DESCRIBE <urn:x> LIMIT 5", "DESCRIBE * { VALUES ?x { <urn:x> } } LIMIT 6"),
     ("ASK { ?s a <urn:C> }", "SELECT ?s { { SELECT * { ?s a <urn:C> } LIMIT 1 } } ORDER BY ?s LIMIT 5"),
 ]
 
@@ -236,12 +230,6 @@ def test_prefixes_of_the_reference_are_known() -> None:
         assert similarity(reference, other) == expected
 
 
-@each("text", ["<urn:x>", "<urn:x> LIMIT 5", "* { ?s <urn:p> <urn:x> } LIMIT 5"])
-def test_what_is_described_is_a_constant(text: str) -> None:
-    assert read_query(f"DESCRIBE {text}").elements["constant", "urn:x"] == 1
-    assert ("constant", "5") not in read_query(f"DESCRIBE {text}").elements
-
-
 def test_vocabulary() -> None:
     where = "GRAPH e:g { ?s a e:C ; e:p/e:q* e:o, 'text', 5, ?o }"
     query = read_query(f"PREFIX e: <urn:e:> CONSTRUCT {{ ?s e:made ?o }} WHERE {{ {where} }}")
@@ -250,22 +238,6 @@ def test_vocabulary() -> None:
         "classes": ["urn:e:C"],
         "iris": ["urn:e:g", "urn:e:o"],
     }
-
-
-@each(
-    ("text", "form"),
-    [
-        ("prefix a: <urn:b> # SELECT\n base <urn:c> ask {}", "ASK"),
-        ("describe <urn:x>", "DESCRIBE"),
-        (r"PREFIX a: <http://x/#\u0041\U00000042> ASK {}", "ASK"),
-        ("PREFIX a: <urn:b> DELETE WHERE { ?s ?p ?o }", "UPDATE"),
-        ("LOAD <http://x/>", "UPDATE"),
-        ("Bergheim", None),
-        ("", None),
-    ],
-)
-def test_form(text: str, form: str | None) -> None:
-    assert read_query(text).form == form_of(text) == form
 
 
 @each(
@@ -287,12 +259,6 @@ def test_service_is_seen(text: str) -> None:
 def test_service_as_data_is_none() -> None:
     for text in ("?service ?p 'SERVICE' # SERVICE\n", "?s <http://e.org/SERVICE> ?o", "?s ex:service ?o"):
         assert not mentions(f"SELECT * {{ {text} }}", "SERVICE")
-
-
-def test_the_first_argument_with_text_holds_the_query() -> None:
-    assert query_of({"args": {"sparql": "ASK {}", "query": 5}}) == "ASK {}"
-    assert query_of({"sparql_query": "ASK {}"}) == "ASK {}"
-    assert query_of({"args": {"query": "  "}}) is query_of({"args": "ASK {}"}) is query_of({}) is None
 
 
 REFERENCE_QUERY = (
@@ -356,27 +322,6 @@ async def test_a_result_has_the_mean_over_all_groups() -> None:
     assert "query_similarity" not in compute_aggregates([without])["micro"]
 
 
-async def test_it_is_a_metric_like_others() -> None:
-    responses: list[dict[str, Any]] = [
-        {"question_id": "q", "actual_steps": [ran(SAME_QUERY)]},
-        {"question_id": "q", "actual_steps": [ran(HALF)]},
-        {"question_id": "q", "error": "down"},
-        {"question_id": "q"},
-    ]
-    aggregates = compute_aggregates(await run_evaluation(templates([STEP]), responses), detail=True)
-    failed = {"no_steps": 1, "response_error": 1}
-    assert aggregates["micro"]["query_similarity"]["mean"] == 0.75
-    assert aggregates["micro"]["query_similarity"]["coverage"] == {
-        "applied": 4,
-        "values": 2,
-        "failed": failed,
-        "pending": 0,
-    }
-    stream = evaluate_stream(templates([STEP]), responses, until="query_similarity >= 0.1")
-    results = [result async for result in stream]
-    assert stream.aggregates.snapshot(detail=True) == compute_aggregates(results, detail=True)
-
-
 async def test_queries_in_arguments_are_compared_on_demand() -> None:
     step = {"name": "sparql_query", "output": "T1", "args": {"query": REFERENCE_QUERY}}
     response = {"question_id": "q", "actual_steps": [ran(SAME_QUERY)]}
@@ -388,12 +333,6 @@ async def test_queries_in_arguments_are_compared_on_demand() -> None:
 async def test_a_query_that_is_too_long_scores_0_and_says_so() -> None:
     result = await evaluate([[STEP]], [ran(SAME_QUERY + " " * 200_000)])
     assert (result["query_similarity"], result["steps_score_error"]) == (0, TOO_LONG)
-
-
-async def test_results_may_be_reference_data_again() -> None:
-    result = await evaluate([[STEP]], [ran(SAME_QUERY)])
-    reference = load_reference(templates(*result["reference_steps"]), strict=True)
-    assert reference.questions["q"].reference_steps == [[STEP]]
 
 
 @each("query", [5, "", "hello", "DELETE WHERE { ?s ?p ?o }"])

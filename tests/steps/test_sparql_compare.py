@@ -55,17 +55,10 @@ def score(
 AGREE = [
     (("5", "integer"), ("+05", "long")),
     (("5", "integer"), ("5.0", "decimal")),
-    (("5", "int"), ("5.00000001", "double")),
-    (("0", "double"), ("1e-8", "double")),
-    (("100000000", "integer"), ("100000000.5", "decimal")),
-    (("INF", "double"), ("1e400", "float")),
     (("1", "boolean"), ("true", "boolean")),
     (("1", "boolean"), ("1", "integer")),
     (("true", "boolean"), "true"),
     (("5", "integer"), "5"),
-    (("NaN", "double"), ("NaN", "float")),
-    (("abc", "integer"), "abc"),
-    (("9" * 299, "integer"), ("9" * 299, "decimal")),
     ("urn:x", term("urn:x", kind="uri")),
     ({"type": "literal", "value": "a", "xml:lang": "en"}, {"type": "bnode", "value": "a"}),
     (None, None),
@@ -73,18 +66,9 @@ AGREE = [
 ]
 DIFFER = [
     (("100000000", "integer"), ("100000001", "integer")),
-    (("100000000", "integer"), ("100000002", "decimal")),
-    (("0", "double"), ("1.1e-8", "double")),
     (("5", "integer"), "05"),
-    (("INF", "double"), ("-INF", "double")),
-    (("INF", "double"), ("1e308", "double")),
     (("1" + "0" * 18, "integer"), ("+1" + "0" * 18, "integer")),
-    (("NaN", "double"), ("nan", "double")),
     (("1", "boolean"), ("0", "boolean")),
-    (("true", "boolean"), ("1", "integer")),
-    (("1", "boolean"), ("1.0", "decimal")),
-    (("1e1", "decimal"), ("10", "decimal")),
-    (("2024-01-01Z", "date"), ("2024-01-01+00:00", "date")),
     ("a", "A"),
     (None, ""),
     (None, ("0", "integer")),
@@ -99,16 +83,6 @@ def test_cells(one: Any, other: Any, agrees: bool) -> None:
             assert score(table([[left]]), table([[right]], "w"), **how) == agrees
 
 
-def test_of_numbers_near_each_other_each_agrees_with_the_least() -> None:
-    chain, ends = (
-        [[(text, "double")] for text in texts] for texts in (["0", "0.9e-8", "1.8e-8"], ["0", "1.8e-8"])
-    )
-    assert score(table(chain), table(ends)) == 1.0
-    assert score(table([chain[1]]), table([chain[2]])) == 1.0
-    # Without 0, these two would agree.
-    assert score(table([chain[1], chain[0]]), table([chain[2], chain[0]]), ordered=True) == 0.0
-
-
 def test_required_columns() -> None:
     expected = table([["a", "b", "c"]])
     assert score(expected, table([["c"]], "w"), ["v2"]) == 1.0
@@ -117,18 +91,6 @@ def test_required_columns() -> None:
     for required in (["v0", "v0"], ["x"], ["v0", "x", "x"]):
         with pytest.raises(MalformedStep, match="required_columns: "):
             score(expected, expected, required)
-
-
-@pytest.mark.parametrize("how", WAYS, ids=str)
-def test_empty_tables(how: How) -> None:
-    assert score(table([], width=2), table([], "w", width=2), **how) == 1.0
-    assert score(table([], width=2), table([], "w", width=1), **how) == 0.0
-    assert score(table([], width=2), table([], "w", width=1), ["v0"], **how) == 1.0
-    assert score(table([], width=1), table([["a"]], "w"), **how) == 0.0
-    assert score(table([["a"]]), table([], "w", width=1), **how) == 0.0
-    assert score(table([[], []]), table([["a"], ["b"]], "w"), **how) == 1.0
-    assert score(table([[], []]), table([], width=0), **how) == 0.0
-    assert score(table([[], []]), table([[]]), **how) == (how == {})
 
 
 @pytest.mark.parametrize("how", WAYS, ids=str)
@@ -142,15 +104,6 @@ def test_variables_never_bound_are_counted_rather_than_compared(how: How) -> Non
     assert score(many, expected, ["w7", "w8"], **how) == 0.0
     assert score(table([[None]] * 3), expected, **how) == 1.0
     assert score(table([[None]]), table([["a"]]), **how) == 0.0
-
-
-def test_ask() -> None:
-    yes, no = ({"head": dict[str, Any](), "boolean": answer} for answer in (True, False))
-    assert score(yes, yes) == score(no, no) == 1.0
-    assert score(yes, no) == score(no, yes) == 0.0
-    for select in (table([], width=0), table([], width=1), table([[]]), table([["a"]])):
-        assert score(select, no) == score(no, select) == 0.0
-        assert score(select, yes) == score(yes, select) == 0.0
 
 
 def shuffled(rows: list[list[Any]], rng: random.Random) -> list[list[Any]]:
@@ -170,11 +123,7 @@ def few_values(height: int, values: int) -> list[list[Any]]:
 
 LOOKALIKES = {
     "permutations of the same": permuted_columns(100),
-    "many permutations of the same": permuted_columns(2000),
-    "cyclic shifts": [[str((row + column) % 50) for column in range(14)] for row in range(50)],
     "two values": few_values(100, 2),
-    "two values, many rows": few_values(2000, 2),
-    "three values": few_values(300, 3),
     "all equal": [["a"] * 14] * 100,
     "one of each": [["1" if row == column else "0" for column in range(14)] for row in range(14)],
 }

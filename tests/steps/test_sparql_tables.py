@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Evaluator
-from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps import QUICK_STEPS, Budget, failure_of, prepare_step, score_steps
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps import Budget, failure_of, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
 from tests.cases import each
 from tests.steps.test_sparql_oracle import encode, literal, number, oracle
@@ -127,46 +126,17 @@ def test_the_same_table_agrees_and_another_does_not(write: Callable[..., str]) -
     assert score(expected, write(ROWS, NAMES), strict=True)[0] == (write in TYPED.values())
 
 
-@pytest.mark.parametrize("write", [to_xml, to_tsv, to_csv, to_markdown])
-def test_a_table_without_rows_is_an_empty_result(write: Callable[..., str]) -> None:
-    assert score(encode(ROWS, NAMES), write([], NAMES)) == (0, "empty_result")
-    assert score(encode([], NAMES), write([], NAMES))[0] == 1
-
-
-@pytest.mark.parametrize("write", [encode, to_objects])
-def test_results_that_are_wrapped_once_more(write: Callable[..., str]) -> None:
-    expected = encode(ROWS, NAMES)
-    for table, agrees in ((ROWS, 1), (ROWS[:1], 0)):
-        text = write(table, NAMES)
-        for output in (text, {"result": json.loads(text)}, {"result": text}):
-            assert score(expected, output)[0] == agrees
-            assert score(expected, json.dumps(output))[0] == agrees
-    for output in ({"error": "timeout"}, {"result": expected, "more": 1}, {"a": {"b": json.loads(expected)}}):
-        assert score(expected, json.dumps(output))[0] == 0
-
-
-def test_ask_in_xml() -> None:
-    text = '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>'
-    for truth in (True, False):
-        assert score(json.dumps({"head": {}, "boolean": truth}), text)[0] == truth
-
-
 @each(
     ("expected", "output", "agrees"),
     [
         (IRI, "x\r\n<urn:grid:t1>\r\n\r\n", True),
-        (IRI, [{"x": "urn:grid:t1", "y": 1}], True),
         (literal("5", "integer"), [{"x": 5.0}], True),
         (literal("5"), [{"x": 5.0}], False),
         (literal("1", "boolean"), [{"x": True}], True),
         (literal("a, b"), 'x\n"a, b"', True),
-        (literal("a, b"), "x\na, b", False),
         (literal("a|b"), "|x|\n|:-:|\n| a\\|b |", True),
         (literal("a"), "|x|\n|---|\n|a|\n\nThat is all.", False),
-        (literal("a\tb"), '?x\n"a\\tb"', True),
         (literal("\u00e9"), '?x\n"\\u00E9"', True),
-        (literal("7", "integer"), "?x\n7\n", True),
-        (literal("a"), "?x\na\n", False),
         (literal("a"), '?x\n"a" and more\n', False),
     ],
 )
@@ -178,21 +148,15 @@ def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
     "output",
     [
         "",
-        "Nothing was found.",
-        "a,a\n1,2",
         'a,b\n"1,2',
         "?a\t?b\n<urn:x>",
-        '?a\n"\\UFFFFFFFF"',
         "|a|b|\n|--|\n|1|2|",
         "```\na,b\n1,2\n```\nThat is all.",
-        "[{'a': print()}]",
         "{'a':" * 5_000,
         '[{"a": [1]}]',
         [{"a": 10**5000}],
         "[" * 200,
         None,
-        "<html/>",
-        "<sparql><head/><boolean>maybe</boolean></sparql>",
         "<sparql><results><result><binding name='a'><uri>u</uri><uri>v</uri></binding>",
         '<!DOCTYPE a [<!ENTITY b "c">]><sparql><head/></sparql>',
         "<sparql>\ud800</sparql>",
@@ -255,7 +219,7 @@ def test_compares_as_the_original_does(
         assert score(reference, write(actual, names), **how)[0] == by_text
 
 
-SAMPLES = [write(ROWS, NAMES) for write in (*TYPED.values(), *UNTYPED.values())]
+SAMPLES = [write(ROWS, NAMES) for write in (encode, *TYPED.values(), *UNTYPED.values())]
 
 
 @settings(max_examples=300, deadline=None)
@@ -285,36 +249,11 @@ def test_long_outputs_take_linear_time(output: str) -> None:
     assert time.process_time() - start < 2
 
 
-async def test_strict_types_of_the_configuration() -> None:
-    step = {"name": "q", "output": encode(ROWS, NAMES), "output_media_type": SPARQL}
-    question = {"id": "1", "question_text": "Which?", "reference_steps": [[step]]}
-    templates = [{"template_id": "t", "questions": [question]}]
-    prints = []
-    for strict in (False, True):
-        evaluator = Evaluator(templates, config={"steps": {"strict_types": strict}})
-        prints.append(evaluator.fingerprints()["configuration"])
-        again = evaluator.__reduce__()
-        for one in (evaluator, again[0](*again[1])):
-            for output, types in ((to_tsv(ROWS, NAMES), True), (to_csv(ROWS, NAMES), False)):
-                actual = {"name": "q", "id": "c", "args": {}, "status": "success", "output": output}
-                result = await one.evaluate({"question_id": "1", "actual_steps": [actual]})
-                assert result["steps_score"] == float(types or not strict)
-    assert prints[0] != prints[1]
-
-
-@pytest.mark.parametrize("output", ["a\n" + "b\n" * 50_000, [{"a": 1}] * 20_000], ids=["csv", "objects"])
-def test_large_tables_are_not_read_on_an_event_loop(output: Any) -> None:
-    step = prepare_step({"name": "q", "output": encode(ROWS, NAMES), "output_media_type": SPARQL})
-    actual = {"name": "q", "status": "success", "output": output}
-    with pytest.raises(ComparisonBudgetExceeded):
-        score_steps([[step]], [actual], Budget(QUICK_STEPS, quick=True), mode="last")
-    assert score_steps([[step]], [actual], mode="last").score == 0
-
-
+EMPTY_IN = [to_xml, to_tsv, to_csv, to_markdown]
 EMPTY_RESULTS = encode([], NAMES)
 
 
-@pytest.mark.parametrize("output", ["[]", [], " [ ]\n", "a,b,c\r\n"])
+@pytest.mark.parametrize("output", ["[]", [], *(write([], NAMES) for write in EMPTY_IN)])
 def test_empty_results(output: Any) -> None:
     assert score(EMPTY_RESULTS, output) == (1, "none")
     assert score(encode(ROWS, NAMES), output) == (0, "empty_result")

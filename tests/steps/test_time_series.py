@@ -31,15 +31,9 @@ def points(reference: Any, actual: Any, executed: Any = NOW) -> float:
         ({"mrid": "a"}, {"mrid": "a"}, 1),
         ({"mrid": ["a", "b"]}, {"mrid": ["b", "a", "b"]}, 1),
         ({"mrid": ["a", "b"]}, {"mrid": ["a"]}, 0),
-        ({"mrid": "a"}, {"mrid": "A"}, 0),
         ({"mrid": "a", "limit": 3}, {"mrid": "a", "limit": 3.0}, 1),
-        ({"mrid": "a", "limit": 3}, {"mrid": "a"}, 0),
         ({"mrid": "a", "limit": 3}, {"mrid": "a", "limit": 4}, 0),
-        ({"mrid": "a"}, {"mrid": "a", "limit": "unreadable but not asked for"}, 1),
-        ({"mrid": "a"}, None, 0),
         (None, {"mrid": None, "limit": None}, 1),
-        ({}, {"mrid": "a"}, 0),
-        ({"limit": 3}, {"limit": 3, "mrid": "a"}, 0),
     ],
 )
 def test_time_series(reference: Any, actual: Any, expected: float) -> None:
@@ -57,17 +51,11 @@ def test_granularities_are_equal_in_any_spelling_and_never_converted() -> None:
 TIMES = [
     ("2025-01-01T00:00:00Z", "2025-01-01", 1),
     ("2025-01-01T00:00:00Z", "2025-01-01T01:00:00+01:00", 1),
-    ("2025-01-01T00:00:00Z", "20250101T000000.000Z", 1),
     ("2025-01-01T00:00:00Z", datetime(2025, 1, 1, tzinfo=UTC), 1),
     ("2025-01-01T00:00:00Z", date(2025, 1, 1), 1),
-    ("2025-01-01T00:00:00Z", "2025-01-01T00:00:01Z", 0),
     ("9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+14:00", 0),
     ("now", "0s-ago", 1),
     ("7d-ahead", "1w-ahead", 1),
-    ("1h-ago", "3601s-ago", 0),
-    ("now", "2025-03-01T12:01:00Z", 1),
-    ("now", "2025-03-01T12:01:00.000001Z", 0),
-    ("2h-ago", "2025-03-01T12:00:00+02:00", 1),
     (NOW, "now", 0),
     ("now", None, 0),
     (None, None, 1),
@@ -78,10 +66,6 @@ TIMES = [
 @each(("reference", "actual", "expected"), TIMES)
 def test_times(key: str, reference: Any, actual: Any, expected: float) -> None:
     assert points({key: reference}, {key: actual}) == expected
-    assert (
-        points({"start": NOW, "end": NOW, key: reference}, {"start": NOW, "end": NOW, key: actual})
-        == expected
-    )
 
 
 MALFORMED = {
