@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import pyoxigraph
 
 from tests.deadlines import wait
+from tests.execution.support import TURTLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +46,6 @@ class Handler(BaseHTTPRequestHandler):
     def answer(
         self, query: str, status: int = 200, mark: bytes = b"", headers: Mapping[str, str] = {}
     ) -> None:
-        """Answer a query; `mark` comes before the body."""
         try:
             results = self.server.store.query(query)
         except SyntaxError as error:
@@ -75,10 +75,10 @@ class EndpointServer(ThreadingHTTPServer):
 
     daemon_threads = False
 
-    def __init__(self, turtle: str, *scripts: Script) -> None:
+    def __init__(self, *scripts: Script) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.store = pyoxigraph.Store()
-        self.store.load(turtle, format=pyoxigraph.RdfFormat.TURTLE)
+        self.store.load(TURTLE, format=pyoxigraph.RdfFormat.TURTLE)
         self.scripts = [*scripts]
         self.queries: list[str] = []
         self.headers: list[dict[str, str]] = []

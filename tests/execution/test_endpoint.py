@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import random
-import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import ConfigError, Evaluator, ExecutionUnavailable, evaluate_stream
-from graphrag_eval_async.execution import endpoint, session
+from graphrag_eval_async import Evaluator, ExecutionUnavailable, evaluate_stream
+from graphrag_eval_async.execution import endpoint
 from tests.deadlines import WAIT_SECONDS, wait
 from tests.execution.server import JSON, PROBE, EndpointServer, Handler, hang, on, replying
-from tests.execution.support import NAMES, PREFIX, RIGHT, STEP, TURTLE, WRONG, ran, results_of, templates
+from tests.execution.support import NAMES, PREFIX, RIGHT, STEP, WRONG, ran, results_of, templates
 
 if TYPE_CHECKING:
     from tests.execution.server import Act, Script
 
 BUILD = PREFIX + "CONSTRUCT { ?t a cim:Transformer } WHERE { ?t a cim:Transformer }"
-
-
-def serving(*scripts: Script) -> EndpointServer:
-    return EndpointServer(TURTLE, *scripts)
 
 
 def config(server: EndpointServer, **more: Any) -> dict[str, Any]:
@@ -35,7 +29,7 @@ def config(server: EndpointServer, **more: Any) -> dict[str, Any]:
 
 async def one(*scripts: Script, query: str = RIGHT, reference: str = NAMES, **more: Any) -> dict[str, Any]:
     """The result of one response."""
-    with serving(*scripts) as server:
+    with EndpointServer(*scripts) as server:
         step = {**STEP, "reference_query": reference}
         [result] = await results_of([ran(query)], config(server, **more), templates(step))
     return result
@@ -58,7 +52,7 @@ async def test_equal_queries_run_once_even_if_one_that_waits_is_cancelled() -> N
         wait(let_go)
         handler.answer(RIGHT)
 
-    with serving(on(RIGHT, hold)) as server:
+    with EndpointServer(on(RIGHT, hold)) as server:
         async with Evaluator(templates(), config=config(server)) as evaluator:
             first, second = (asyncio.create_task(evaluator.evaluate(ran(RIGHT))) for _ in range(2))
             await asyncio.to_thread(wait, arrived)
@@ -80,7 +74,7 @@ async def test_so_many_run_at_a_time() -> None:
         running.remove(name)
         handler.answer(RIGHT)
 
-    with serving(on(" # ", together)) as server:
+    with EndpointServer(on(" # ", together)) as server:
         responses = [ran(f"{RIGHT} # {i}") for i in range(30)]
         results = await results_of(responses, config(server, max_in_flight=3))
     assert ({result["steps_score"] for result in results}, max(most)) == ({1}, 3)
@@ -92,15 +86,14 @@ async def test_headers_passwords_and_addresses_are_sent_and_not_shown(monkeypatc
         handler.reply(400, said.encode().ljust(1990) + b"s3cret-word")
 
     more = {"headers": {"X-Token": "${GRAPH_TOKEN}"}, "username": "me", "password": "${GRAPH_PASSWORD}"}
-    with serving(on(RIGHT, tell)) as server:
+    with EndpointServer(on(RIGHT, tell)) as server:
         for name, value in (("TOKEN", "s3cret-token"), ("PASSWORD", "s3cret-word"), ("URL", server.url)):
             monkeypatch.setenv(f"GRAPH_{name}", value)
         [result] = await results_of([ran(RIGHT)], {"execute": {"endpoint": "${GRAPH_URL}", **more}})
     assert error_of(result) == "invalid: HTTP 400: *** *** Basic *** ***"
     assert result["execution"]["endpoint"] == "${GRAPH_URL}"
-    sent = server.headers[0]
-    credentials = base64.b64encode(b"me:s3cret-word").decode()
-    assert (sent["x-token"], sent["authorization"]) == ("s3cret-token", f"Basic {credentials}")
+    assert server.headers[0]["x-token"] == "s3cret-token"
+    assert server.headers[0]["authorization"] == "Basic bWU6czNjcmV0LXdvcmQ="  # me:s3cret-word
     assert "s3cret" not in json.dumps(result)
 
 
@@ -111,7 +104,7 @@ async def test_what_could_fetch_or_change_is_not_sent() -> None:
         ("SELECT * FROM NAMED <urn:g> { GRAPH ?g { ?s ?p ?o } }", "FROM"),
         ("CLEAR ALL", "updates"),
     ]:
-        with serving() as server:
+        with EndpointServer() as server:
             [result] = await results_of([ran(query)], config(server))
             assert server.asked == {NAMES: 1}
         assert error_of(result).startswith(f"refused: {word} ")
@@ -187,7 +180,7 @@ async def test_an_overloaded_endpoint_is_asked_again() -> None:
 
     assert (await one(on(RIGHT, busy, times=2)))["steps_score"] == 1
     assert times[1] - times[0] >= 1
-    with serving(on(NAMES, replying(503), times=3)) as server:  # What failed is tried for the next response.
+    with EndpointServer(on(NAMES, replying(503), times=3)) as server:  # The next response tries it again.
         results = await results_of([ran(RIGHT), ran(RIGHT)], config(server), max_in_flight=1)
     assert [result["steps_score"] for result in results] == [None, 1]
 
@@ -205,7 +198,7 @@ async def test_who_is_to_blame() -> None:
             handler.reply(status)
         return status != 200
 
-    with serving() as server:
+    with EndpointServer() as server:
         async with Evaluator(templates(), config=config(server)) as evaluator:
             await evaluator.evaluate(ran(WRONG))
             server.scripts.append(any_status)
@@ -228,24 +221,16 @@ async def test_redirects_stay_on_the_host() -> None:
         return True
 
     assert (await one(lambda handler, _: handler.path == "/sparql" and move(handler)))["steps_score"] == 1
-    with serving() as other:
+    with EndpointServer() as other:
         result = await one(on(NAMES, replying(307, Location=other.url)))
         assert other.queries == []
     assert "redirects to another host" in error_of(result)
 
 
 async def test_an_endpoint_that_is_down_ends_the_run() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/sparql"
-        error = f"^execute.endpoint: {url}: it cannot be reached: ConnectError$"
-        with pytest.raises(ExecutionUnavailable, match=error):
-            await results_of([ran(RIGHT)] * 50, {"execute": {"endpoint": url}})
-    for act, error in (
-        (replying(401), "HTTP 401; check headers, username and password"),
-        (hang, "took more"),
-    ):
-        with serving(on(PROBE, act)) as server:
+    denied = "HTTP 401; check headers, username and password"
+    for act, error in ((replying(401), denied), (hang, "it took more than 1 s")):
+        with EndpointServer(on(PROBE, act)) as server:
             with pytest.raises(ExecutionUnavailable, match=error):
                 await results_of([ran(RIGHT)] * 5, config(server, timeout_sec=1))
             assert len(server.queries) == 1
@@ -258,7 +243,7 @@ async def test_cancelling_ends_the_requests() -> None:
         asked.set()
         hang(handler)
 
-    with serving(on("", held)) as server:
+    with EndpointServer(on("", held)) as server:
         async with evaluate_stream(templates(), [ran(RIGHT)] * 3, config=config(server)) as stream:
             task = asyncio.create_task(anext(stream))
             await asyncio.to_thread(wait, asked, "a request")
@@ -267,10 +252,3 @@ async def test_cancelling_ends_the_requests() -> None:
                 await task
         names = {task.get_name() for task in asyncio.all_tasks()}
         assert not any("query" in name or "queries" in name for name in names)
-
-
-def test_the_package_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "find_spec", lambda _: None)
-    both = {"execute": {"endpoint": "http://127.0.0.1:9/"}, "steps": {"check_queries": True}}
-    with pytest.raises(ConfigError, match=r"pyoxigraph.*\[rdf\][^$]*httpx.*\[execute\]"):
-        Evaluator(templates(), config=both)

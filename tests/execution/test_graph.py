@@ -12,30 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import (
-    Evaluator,
-    ExecutionUnavailable,
-    compute_aggregates,
-    evaluate_stream,
-)
+from graphrag_eval_async import Evaluator, ExecutionUnavailable, compute_aggregates, evaluate_stream
 from graphrag_eval_async.execution.engine import Setup
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.execution.processes import Processes
 from tests.deadlines import until
 from tests.execution.server import JSON, EndpointServer
-from tests.execution.support import (
-    HOSTILE,
-    NAMES,
-    PREFIX,
-    RIGHT,
-    STEP,
-    TURTLE,
-    WRONG,
-    graph,
-    ran,
-    results_of,
-    templates,
-)
+from tests.execution.support import HOSTILE, NAMES, RIGHT, STEP, WRONG, graph, ran, results_of, templates
 from tests.metrics.support import Judge
 
 if TYPE_CHECKING:
@@ -89,18 +72,18 @@ async def test_the_data_decide_not_what_was_recorded(tmp_path: Path) -> None:
         assert result["steps_score"] == score
 
 
-WHERE = "{ ?t a cim:Transformer }"
+WHERE = "{ ?t a <urn:cim#Transformer> }"
 FORMS = [
-    (PREFIX + "ASK { <urn:t1> a cim:Transformer }", PREFIX + "ASK { <urn:s1> a cim:Station }", 1),
-    (f"{PREFIX} CONSTRUCT {WHERE} WHERE {WHERE}", f"{PREFIX} CONSTRUCT {WHERE} WHERE {WHERE} #", 1),
-    (f"{PREFIX} CONSTRUCT {WHERE} WHERE {WHERE}", "DESCRIBE <urn:s1>", 0),
+    ("ASK { <urn:t1> a <urn:cim#Transformer> }", "ASK { <urn:s1> a <urn:cim#Station> }", 1),
+    (f"CONSTRUCT {WHERE} WHERE {WHERE}", f"CONSTRUCT {WHERE} WHERE {WHERE} #", 1),
+    (f"CONSTRUCT {WHERE} WHERE {WHERE}", "DESCRIBE <urn:s1>", 0),
     (NAMES, "PREFIX cim: <urn:cim#> SELECT ?n { ?t a cim:Transformer ; c:name ?n }", 1),
     (NAMES, WRONG, 0),
 ]
 
 
 async def test_forms_and_prefixes(tmp_path: Path) -> None:
-    with EndpointServer(TURTLE) as server:
+    with EndpointServer() as server:
         for source in ({"graph": graph(tmp_path)["execute"]["graph"]}, {"endpoint": server.url}):
             config = {"execute": source | {"prefixes": {"c": "urn:cim#"}}}
             for reference, query, score in FORMS:
@@ -122,9 +105,7 @@ async def test_blank_nodes_have_the_same_labels_in_all_processes(tmp_path: Path)
 
 NOT_RUN = [
     ("query_invalid", "Bergheim", "invalid: expected ASK, CONSTRUCT, DESCRIBE, SELECT"),
-    ("query_invalid", "SELECT * { ?s ?p }", "invalid: error at 1:"),
     ("query_invalid", "SELECT ?n { ?s no:such ?n }", "invalid: error at 1:23: a prefix is not declared"),
-    ("step_error", "LOAD <http://127.0.0.1:9/>", "refused: updates are not run"),
     ("step_error", "SELECT * { SERVICE <http://[::1]/> { ?s ?p ?o } }", "refused: SERVICE is not allowed"),
     ("empty_result", "SELECT * FROM <http://127.0.0.1:9/> { ?s ?p ?o }", "None"),  # It is no address here.
     ("step_error", "SELECT * { ?s ?p 1 }" + " " * 100_000, "refused: it has more than 100,000 characters"),
@@ -145,7 +126,7 @@ async def test_what_is_not_run_scores_0_with_the_reason(tmp_path: Path) -> None:
 async def test_what_slips_through_cannot_open_a_socket(tmp_path: Path) -> None:
     """The process itself, without the checks before it."""
     engine = Processes(Setup(graph(tmp_path)["execute"]["graph"], {}, 30, 9, 999, 1 << 28), 1, "graph")
-    with EndpointServer("<urn:a> <urn:b> 1 .") as server:
+    with EndpointServer() as server:
         try:
             with pytest.raises(QueryFailed, match="failed"):
                 await engine.run(f"SELECT * {{ SERVICE <{server.url}> {{ ?s ?p ?o }} }}")
@@ -186,17 +167,6 @@ async def test_a_reference_query_that_fails_leaves_the_score_out(tmp_path: Path)
         assert (result["steps_score"], result["failure"]) == (None, None)
         coverage = compute_aggregates([result], detail=True)["micro"]["steps_score"]["coverage"]
         assert (coverage["values"], coverage["failed"]) == (0, {"not_run": 1})
-
-
-async def test_reference_queries_run_once_however_many_responses_there_are(tmp_path: Path) -> None:
-    """A graph that is deleted after the first result shows it."""
-    config = graph(tmp_path)
-    async with evaluate_stream(templates(), [ran(RIGHT)] * 20, config=config, max_in_flight=1) as stream:
-        results = [await anext(stream)]
-        Path(config["execute"]["graph"]).write_text("")
-        results += [result async for result in stream]
-    assert {result["steps_score"] for result in results} == {1}
-    assert len({result["execution"]["at"] for result in results}) == 1
 
 
 async def test_cancelling_and_breaking_out_kill_the_queries(tmp_path: Path) -> None:
@@ -258,14 +228,11 @@ async def test_queries_are_parsed_on_demand() -> None:
         assert result["failure"] == case[2], case[0]
         facts = step_of(result).get("query_facts", {})
         assert str(facts.get("error")).startswith(case[3])
-    query = PREFIX + "SELECT ?n { ?t a cim:Transformer ; cim:in <urn:oslo> ; other:name ?n }"
+    query = "PREFIX cim: <urn:cim#> SELECT ?n { ?t a cim:Transformer ; cim:in <urn:oslo> ; other:name ?n }"
     [result] = await results_of([ran(query, output=EMPTY)], CHECKS, templates(TABLE))
-    assert step_of(result)["query_facts"] == {
-        "form": "SELECT",
-        "predicates": ["other:name", "urn:cim#in"],
-        "classes": ["urn:cim#Transformer"],
-        "iris": ["urn:oslo"],
-    }
+    facts = step_of(result)["query_facts"]
+    assert (facts["form"], facts["iris"]) == ("SELECT", ["urn:oslo"])
+    assert (facts["predicates"], facts["classes"]) == (["other:name", "urn:cim#in"], ["urn:cim#Transformer"])
 
 
 async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_returned(tmp_path: Path) -> None:
