@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-import ssl
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import orjson
 import pytest
@@ -17,7 +15,7 @@ from graphrag_eval_async.errors import FAILURES
 from tests.cpu import affordable
 from tests.fuzz.seeds import naming, seeds, spoil
 from tests.judge.virtual_time import without_waiting
-from tests.judge_server import JudgeServer, Reply, completion, reply_to
+from tests.judge_server import Reply, completion, reply_to
 from tests.judged.support import (
     KEYS,
     REPLIES,
@@ -25,6 +23,7 @@ from tests.judged.support import (
     call_of,
     config,
     response,
+    serving,
     templates,
     title_of,
 )
@@ -174,19 +173,16 @@ def check(result: Mapping[str, Any], contents: Mapping[Call, str | None]) -> Non
 @pytest.mark.parametrize("count", [20, pytest.param(3_000, marks=pytest.mark.soak)])
 @without_waiting
 async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
-    with patch.object(ssl.SSLContext, "load_verify_locations"):
-        async with JudgeServer(keep_requests=False) as server:
-            settings = config(server, limits=LIMITS)
-            for seed in seeds(count):
-                with naming(seed), affordable(1):
-                    server.script = script = Spoiler(seed)
-                    stream = evaluate_stream(
-                        templates(1), [response(0)], config=settings, on_fatal="continue"
-                    )
-                    async with stream:
-                        [result] = [result async for result in stream]
-                    assert orjson.dumps(result)
-                    assert stream.usage is not None
-                    assert stream.usage.outcomes.total() == len(KEYS)
-                    assert 0 <= (stream.usage.dollars or 0) < math.inf
-                    check(result, script.contents)
+    async with serving(keep_requests=False) as server:
+        settings = config(server, limits=LIMITS)
+        for seed in seeds(count):
+            with naming(seed), affordable(1):
+                server.script = script = Spoiler(seed)
+                stream = evaluate_stream(templates(1), [response(0)], config=settings, on_fatal="continue")
+                async with stream:
+                    [result] = [result async for result in stream]
+                assert orjson.dumps(result)
+                assert stream.usage is not None
+                assert stream.usage.outcomes.total() == len(KEYS)
+                assert 0 <= (stream.usage.dollars or 0) < math.inf
+                check(result, script.contents)

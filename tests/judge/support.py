@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -45,35 +45,24 @@ class ScriptedJudge:
         self.script = script
         self.usage = usage
         self.requests: list[Any] = []
-        self.schemas: list[Mapping[str, Any]] = []
         self.times: list[float] = []
-        self.in_flight = 0
-        self.most_in_flight = 0
 
-    async def complete(
-        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
-    ) -> tuple[Any, TokenUsage | None]:
-        self.schemas.append(schema)
+    async def complete(self, messages: Any, _: Any) -> tuple[Any, TokenUsage | None]:
         return await self._reply(list(messages))
 
-    async def embed(self, texts: Sequence[str]) -> tuple[Any, TokenUsage | None]:
+    async def embed(self, texts: Any) -> tuple[Any, TokenUsage | None]:
         return await self._reply(list(texts))
 
     async def _reply(self, request: Any) -> tuple[Any, TokenUsage | None]:
         number = len(self.requests)
         self.requests.append(request)
         self.times.append(asyncio.get_running_loop().time())
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            reply = self.script(number)
-            if isinstance(reply, Awaitable):
-                reply = await reply
-            if isinstance(reply, BaseException):
-                raise reply
-            return reply, self.usage
-        finally:
-            self.in_flight -= 1
+        reply = self.script(number)
+        if isinstance(reply, Awaitable):
+            reply = await reply
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply, self.usage
 
 
 def session(

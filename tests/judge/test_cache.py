@@ -6,9 +6,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,39 +20,22 @@ from graphrag_eval_async.judge.cache import CallCache, digest
 from tests.conftest import leaving_nothing
 from tests.deadlines import WAIT_SECONDS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 KEY = digest("a call")
 VERSION = "format 99, this one reads 2.*; delete the file"
-
-
-def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("judge-cache")]
-
-
-@contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Another process, or as good as one, writes all the while."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
 
 
 async def test_what_is_kept_is_found(tmp_path: Path) -> None:
     path = tmp_path / "cache?#%41.sqlite"
     async with leaving_nothing(), aclosing(await CallCache.open(str(path))) as cache:
         assert await cache.get(KEY) is None
-        await cache.put(KEY, b"one")
-        assert await cache.get(KEY) == b"one"
-        await cache.put(KEY, b"")
-        await cache.put(b"", b"\0" * 3_000_000)
+        for value in (b"one", b"", b"\0" * 3_000_000):
+            await cache.put(KEY, value)
+            assert await cache.get(KEY) == value
     assert [*tmp_path.iterdir()] == [path]
     async with aclosing(await CallCache.open(path)) as cache:
-        assert await cache.get(KEY) == b""
-        assert await cache.get(b"") == b"\0" * 3_000_000
+        assert await cache.get(KEY) == value
         assert cache.failures == 0
-    assert threads() == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("judge-cache")]
 
 
 def foreign(path: Path, *statements: str) -> None:
@@ -99,7 +82,8 @@ async def test_a_file_that_others_hold_too_long(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(module, "BUSY_SEC", 0.01)
     path = tmp_path / "cache"
     async with aclosing(await CallCache.open(path)) as cache:
-        with held(path):
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
             with pytest.raises(ConfigError, match="locked"):
                 await CallCache.open(path)
             await asyncio.gather(cache.put(KEY, b"one"), cache.put(b"other", b"one"), cache.get(KEY))
@@ -128,12 +112,6 @@ async def test_a_damaged_file(tmp_path: Path, seed: int) -> None:
         assert cache.failures > 0
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As are the other processes."""
-    monkeypatch.setattr(module, "BUSY_SEC", 100)
-
-
 ROOT = Path(__file__).parents[2]
 
 WORKER = """
@@ -160,8 +138,8 @@ asyncio.run(work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 """
 
 
-@pytest.mark.usefixtures("patient")
-async def test_processes_share_a_file(tmp_path: Path) -> None:
+async def test_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUSY_SEC", 100)  # As in the other processes.
     path, count = tmp_path / "cache", 600
     command = [sys.executable, "-W", "error", "-c", WORKER, str(path)]
     workers = [
@@ -181,10 +159,8 @@ JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-2, 2)
-    | st.integers()
     | st.floats()
-    | st.text(st.sampled_from('a",:[]{}\\\x001\ud83d\ude00\U0001f600'), max_size=4)
-    | st.text(),
+    | st.text('a",:[]{}\\\x001\ud83d\ude00', max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
     max_leaves=6,
 )
@@ -192,7 +168,7 @@ JSON = st.recursive(
 
 def plain(value: Any) -> Any:
     """The same value for equal JSON values, and only for them."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return ("list", *map(plain, value))
     if isinstance(value, dict):
         return ("object", frozenset((key, plain(inner)) for key, inner in value.items()))

@@ -116,15 +116,6 @@ async def test_variations_differ_unless_configured(changes: dict[str, Any], sent
     assert [(body.get("temperature"), body.get("seed")) for body in bodies] == sent
 
 
-async def test_a_request_that_cannot_be_written_is_not_sent() -> None:
-    async with JudgeServer() as server:
-        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
-        with pytest.raises(JudgeError, match="invalid_request: the request cannot be encoded"):
-            await judge.complete([{"role": "user", "content": "\ud800"}], SCHEMA)
-        await judge.aclose()
-        assert server.counts.requests == 0
-
-
 async def test_azure() -> None:
     async with JudgeServer() as server, leaving_nothing():
         llm = LLMConfig(

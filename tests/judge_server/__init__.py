@@ -1,14 +1,4 @@
-"""A server that speaks the OpenAI protocol, replies by script and misbehaves on command.
-
-::
-
-    def script(request):
-        return FAULTS["500"](request) if request.attempt == 0 else reply_to(request)
-
-    async with JudgeServer(script) as server:
-        ...  # a client of server.base_url
-        assert server.counts.connections == 0
-"""
+"""A server that speaks the OpenAI protocol, replies by script and misbehaves on command."""
 
 from tests.judge_server.faults import FAULTS
 from tests.judge_server.replies import (

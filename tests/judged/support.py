@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import ssl
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 from graphrag_eval_async import evaluate_stream
 from tests.conftest import leaving_nothing
@@ -53,16 +55,13 @@ def config(
     return {"llm": llm if cache is None else llm | {"cache": cache}, **(metrics or METRICS)}
 
 
-# Records: each text names its record, so that each request does.
-
-
 def _documents(kind: str, record: int, count: int) -> str:
     """The output of a retrieval step."""
     return json.dumps([{"id": f"doc{i}", "text": f"{kind} text {record}.{i}"} for i in range(count)])
 
 
 def templates(records: int, documents: int = 1) -> list[dict[str, Any]]:
-    """Template dicts with the questions q0, q1, ..."""
+    """Template dicts with the questions q0, q1, .... Each text names its record, so that requests do."""
 
     def question(i: int) -> dict[str, Any]:
         step = {"name": "retrieval", "args": {"k": documents}, "output": _documents("known", i, documents)}
@@ -96,15 +95,11 @@ def steps_only(record: int) -> dict[str, Any]:
     return {"question_id": f"q{record}", "actual_steps": [step]}
 
 
-# Requests
-
-
 class Call(NamedTuple):
-    """Which call a request belongs to: what it is for, of which record, and of which document if of one."""
+    """Which call a request belongs to: what it is for, and of which record."""
 
     purpose: str
     record: int
-    document: int | None = None
 
 
 REPLIES: dict[str, Any] = {
@@ -138,7 +133,7 @@ PURPOSES = {
     "ClassificationWithReason": "classes",
     "custom": "custom",
 }
-MARK = re.compile(r"(riddle|known answer|given answer|known text|found text) (\d+)(?:\.(\d+))?")
+MARK = re.compile(r"(riddle|known answer|given answer|known text|found text) (\d+)")
 
 
 CLAIMS = ["answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"]
@@ -164,13 +159,8 @@ KEYS = {
 }
 """Of each metric: the key of its error, and those that it then lacks."""
 
-METRIC_OF = {
-    "relevance_vectors": "answer_relevance",
-    "given_statements": "ragas_answer_correctness",
-    "known_statements": "ragas_answer_correctness",
-    "similarity": "ragas_answer_correctness",
-    "classes": "ragas_answer_correctness",
-}
+RAGAS = ("given_statements", "known_statements", "similarity", "classes")
+METRIC_OF = {"relevance_vectors": "answer_relevance", **dict.fromkeys(RAGAS, "ragas_answer_correctness")}
 """The metric of a call that is for a part of it."""
 
 
@@ -194,13 +184,10 @@ def call_of(request: Request) -> Call:
     title = title_of(request)
     users = [message["content"] for message in request.body["messages"] if message["role"] == "user"]
     found = MARK.findall(users[0])
-    kinds, record = {kind for kind, _, _ in found}, int(found[0][1])
-    document = next((int(number) for kind, _, number in found if kind == "found text"), None)
+    kinds, record = {kind for kind, _ in found}, int(found[0][1])
     side = "answer" if "known answer" in kinds else "context"
-    if title == "ContextRecallOutput":
-        return Call(f"retrieval_{side}_recall", record)
-    if title == "ContextPrecisionOutput":
-        return Call(f"retrieval_{side}_precision", record, document)
+    if title.startswith("Context"):
+        return Call(f"retrieval_{side}_{'recall' if 'Recall' in title else 'precision'}", record)
     if title == "StatementGeneratorOutput":
         return Call("known_statements" if "known answer" in kinds else "given_statements", record)
     return Call(PURPOSES[title], record)
@@ -231,9 +218,6 @@ def requests_of(server: JudgeServer, call: Call) -> int:
     return sum(call_of(request) == call for request in server.requests)
 
 
-# Streams
-
-
 async def collect(stream: AsyncIterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Results by question; each comes once."""
     results: dict[str, dict[str, Any]] = {}
@@ -248,9 +232,11 @@ async def serving(script: Script = sensible, **more: Any) -> AsyncGenerator[Judg
     """A server that all connections, and all tasks and files of the process, are gone from afterwards."""
     async with leaving_nothing():
         files = open_files()
-        async with JudgeServer(script, **more) as server:
-            yield server
-            await server.until(lambda: server.counts.connections == 0)
+        # Each client reads certificates, which takes as long as a short test; here nothing needs them.
+        with patch.object(ssl.SSLContext, "load_verify_locations"):
+            async with JudgeServer(script, **more) as server:
+                yield server
+                await server.until(lambda: server.counts.connections == 0)
         assert open_files() == files
 
 
