@@ -94,7 +94,7 @@ def actual_queries(
         name
         for group in groups
         for step in group
-        if step.step.get("output_media_type") in (*TABLES, *GRAPHS) or _query_to_run(step.step) is not None
+        if step.step.get("output_media_type") in (*TABLES, *GRAPHS) or step.step.get(REFERENCE_QUERY)
         for name in step.names
     }
     texts = ((index, query_of(step)) for index, step in enumerate(steps) if step.get("name") in names)

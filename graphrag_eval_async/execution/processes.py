@@ -79,7 +79,7 @@ class Processes:
                     *command, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=1 << 20
                 )
                 await self._load(process)
-            reply = await self._answer(process, request) if request else (None, "")
+            reply = await _exchange(process, request, self._setup.seconds) if request else (None, "")
         except BaseException:
             try:
                 if process is not None:
@@ -93,20 +93,10 @@ class Processes:
     async def _load(self, process: Process) -> None:
         try:
             kind, problem = await _exchange(process, self._setup, LOADING_SECONDS)
-        except (TimeoutError, EOFError):
+        except QueryFailed:
             kind, problem = "unavailable", "the process that loads it died, or took too long"
         if kind is not None:
             raise ExecutionUnavailable(f"{self._where}: cannot be read: {problem}")
-
-    async def _answer(self, process: Process, request: Any) -> Reply:
-        seconds = self._setup.seconds
-        try:
-            return await _exchange(process, request, seconds)
-        except TimeoutError:
-            raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
-        except EOFError:
-            died = "the query engine died: the query needs too much memory, or nests too deep"
-            raise QueryFailed("failed", died) from None
 
     async def aclose(self) -> None:
         """Kill all processes, once their queries have ended, and wait for their end."""
@@ -117,16 +107,19 @@ class Processes:
 
 
 async def _exchange(process: Process, message: Any, seconds: float) -> Reply:
-    """Send a message and return the reply; raises `EOFError` if the process died."""
+    """Send a message and return the reply, if one comes in time."""
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101
-    async with asyncio.timeout(seconds):
-        try:
+    try:
+        async with asyncio.timeout(seconds):
             process.stdin.write(frame(message))
             await process.stdin.drain()
             [size] = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
             return cast("Reply", msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply))
-        except (ConnectionError, asyncio.IncompleteReadError):
-            raise EOFError from None
+    except TimeoutError:
+        raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
+    except (ConnectionError, asyncio.IncompleteReadError):
+        died = "the query engine died: the query needs too much memory, or nests too deep"
+        raise QueryFailed("failed", died) from None
 
 
 async def _kill(process: Process) -> None:
