@@ -75,17 +75,11 @@ async def test_what_the_judge_is_told(prompt: str | None) -> None:
     await evaluate(metric, asking, Case("Q {question}?", reference_answer="R</x>", actual_answer=" "))
     assert asking.blocks == {"question": "Q {question}?", "reference_answer": "R</x>", "actual_answer": " "}
     system, schema = asking.messages[0][0]["content"], asking.forms[0].schema
-    start = (
-        "Compare two answers to <question>"
-        if prompt is None
-        else "Is <actual_answer> like <reference_answer>?"
+    assert system.startswith(
+        "Compare two" if prompt is None else "Is <actual_answer> like <reference_answer>?"
     )
-    assert system.startswith(start)
     assert 'Reply with JSON: "reference_claims"' in system
     assert (metric.prompts[0], json.loads(metric.prompts[1])) == (system, schema)
-    assert schema["title"] == "AnswerClaims"
-    assert schema["required"] == ["reference_claims", "actual_claims", "reason", "matches"]
-    assert schema["additionalProperties"] is schema["$defs"]["Match"]["additionalProperties"] is False
 
 
 def test_both_answers_are_needed() -> None:

@@ -5,8 +5,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphrag_eval_async.config.model import CustomEvaluationConfig, OutputConfig
 from graphrag_eval_async.errors import JudgeError
@@ -37,10 +35,6 @@ async def sent(metric: Metric, case: Case = FULL) -> dict[str, str]:
     asking = ScriptedMetricJudge({"mine_reason": "x"})
     await evaluate(metric, asking, case)
     return asking.blocks
-
-
-async def sent_steps(steps: Any) -> Any:
-    return json.loads((await sent(custom(("actual_steps",)), Case("Q", actual_steps=steps)))["actual_steps"])
 
 
 async def test_what_the_judge_is_told() -> None:
@@ -91,10 +85,8 @@ TEXT = ["", "0.5"]
     ("output", "allowed"),
     [
         ("fraction 0-1: share", FRACTION),
-        ("  FRACTION 0-1. Of all", FRACTION),
         (OutputConfig(type="number", description="fraction 0-1: share"), FRACTION),
         ("fraction 0-10", NUMBER + TEXT),
-        ("the fraction 0-1", NUMBER + TEXT),
         (OutputConfig(type="number", description="how many"), NUMBER),
         (OutputConfig(type="string", description="fraction 0-1: in words"), TEXT),
     ],
@@ -129,24 +121,6 @@ async def test_steps_of_one_name_with_some_keys() -> None:
     assert blocks["actual_steps"] == f'[{sparql},{{"args":{{"query":"ASK"}}}}]'
     assert blocks["reference_steps"] == f"[[{sparql}]]"
     assert await sent(custom(inputs, steps_name="other")) == dict.fromkeys(inputs, "[]")
-
-
-@given(
-    st.recursive(
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-        max_leaves=10,
-    )
-)
-async def test_any_json_arrives_as_it_is(value: Any) -> None:
-    texts = [json.dumps(value), json.dumps(value, ensure_ascii=False, indent=2)]
-    steps = [{"output": text, "args": value} for text in texts]
-    unlike = [{"output": text} for text in ("", "NaN", "[1", "1e400", '"\\ud800"', "[" * 100_000)]
-    assert await sent_steps([*steps, *unlike]) == [{"output": value, "args": value}] * 2 + unlike
 
 
 def test_an_input_that_is_missing_skips_the_evaluation() -> None:

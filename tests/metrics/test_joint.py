@@ -82,31 +82,6 @@ async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch:
     assert spent == pytest.approx(stream.usage.dollars)
 
 
-# Sharing
-
-
-@pytest.mark.parametrize("other", [{"seed": 5}, {"judges": ["other"]}], ids=str)
-async def test_retrieval_metrics_that_ask_otherwise_share_nothing(other: Any) -> None:
-    judge = Judge()
-    metrics = {"retrieval_answer": JOINT, "retrieval_context": JOINT | other}
-    config = {"llm": {"judges": {"other": {"provider": "openai", "model": "m"}}}}
-    await judged({"generation": judge, "other": judge}, config | metrics)
-    assert judge.asked == ["RetrievedDocuments", "RetrievedDocuments"]
-
-
-async def test_a_step_that_matches_no_reference_is_judged_by_the_answer_alone() -> None:
-    steps = response(0, 2)["actual_steps"]
-    other = steps[0] | {"id": "c", "output": '[{"id": "x", "text": "one"}, {"id": "y", "text": "two"}]'}
-    judge = Judge()
-    result, _ = await judged(judge, BOTH, actual_steps=[other, *steps])
-    assert {title: {*blocks} for title, blocks in zip(judge.asked, judge.blocks, strict=True)} == {
-        "RetrievedDocuments": {"documents", "question", "reference"},
-        "RetrievedForBoth": {"documents", "question", "reference_answer", "reference_texts"},
-    }
-    scored = [[key for key in step if key.endswith("_recall")] for step in result["actual_steps"]]
-    assert sorted(map(len, scored)) == [0, 1, 2]
-
-
 @pytest.mark.parametrize("reply", [for_both({1}, {2}, [[3]]), for_both({1}, {2}) | {"documents": []}])
 async def test_a_reply_with_a_problem_in_either_part_is_asked_for_once_more(reply: Any) -> None:
     judge = Judge(RetrievedForBoth=[reply, for_both({1}, {2}, [])])
@@ -125,9 +100,6 @@ async def test_a_failure_is_shared_too() -> None:
     result, stream = await judged(judge, {"answer_correctness": {}, RAGAS: JOINT})
     assert result["answer_eval_error"] == result[f"{RAGAS}_error"] == "refused: no"
     assert (judge.asked, stream.usage.shared_calls) == (["AnswerClaims"], 1)
-
-
-# Answers
 
 
 @pytest.mark.parametrize("answer", ["I don't know.", " "])
@@ -153,9 +125,6 @@ async def test_the_relevance_of_an_answer(questions: list[str], expected: float 
     evasive = Judge(GuessedQuestions={"questions": questions, "noncommittal": True})
     result, _ = await judged(evasive, metrics)
     assert (result["answer_relevance"], "answer_relevance_reason" in result) == (0.0, True)
-
-
-# Retrieval steps
 
 
 def answer_metric(seed: int = 0) -> Any:
@@ -196,27 +165,6 @@ async def test_joint_scores_are_those_of_the_ranks(useful: set[str], texts: list
     assert keys["retrieval_answer_recall_reason"] == "- S0.\n+ S1."
 
 
-async def test_documents_are_shown_in_an_order_that_depends_on_the_seed() -> None:
-    orders = set()
-    for seed in (0, 0, 1, 2, 3):
-        asking = ScriptedMetricJudge(partial(verdict, set(), [[]]))
-        await evaluate(answer_metric(seed), asking, case(step(*"abcde")))
-        orders.add("".join(each["text"] for each in json.loads(asking.blocks["documents"])))
-    assert 1 < len(orders) < 5
-
-
-def test_skipped_where_texts_or_the_reference_are_not_known() -> None:
-    for output in ("x", None, '["a"]', '[{"text": 1}]', '[{"id": 1}, {"id": 2}]'):
-        unknown = step(output=output)
-        assert applies(answer_metric(), case(unknown)) == [False]
-        assert applies(CONTEXT, case(unknown, matches={0: step("a")})) == [False]
-        assert applies(CONTEXT, case(step("a"), matches={0: unknown})) == [False]
-    assert applies(CONTEXT, case(step("a"))) == []
-    assert applies(answer_metric(), case(step("a"), reference_answer=" \n")) == [False]
-    others = [step("a", name="sparql_query"), step("a", status="error"), {"name": "retrieval", "error": "no"}]
-    assert applies(answer_metric(), case(*others)) == []
-
-
 @pytest.mark.parametrize("output", ["[]", '[{"text": ""}]', '[{"id": 1}, {"text": null}, {"text": " "}]'])
 async def test_nothing_retrieved_scores_0_without_a_call(output: Any) -> None:
     keys = await evaluate(answer_metric(), ScriptedMetricJudge(), case(step(output=output)))
@@ -225,3 +173,12 @@ async def test_nothing_retrieved_scores_0_without_a_call(output: Any) -> None:
         "retrieval_answer_precision": 0.0,
         "retrieval_answer_recall_reason": "no text was retrieved",
     }
+
+
+def test_skipped_where_texts_or_the_reference_are_not_known() -> None:
+    for output in ("x", '["a"]', '[{"id": 1}]'):
+        unknown = step(output=output)
+        assert applies(answer_metric(), case(unknown)) == [False]
+        assert applies(CONTEXT, case(step("a"), matches={0: unknown})) == [False]
+    others = [step("a", name="sparql_query"), step("a", status="error")]
+    assert applies(answer_metric(), case(*others)) == applies(CONTEXT, case(step("a"))) == []

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import re
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.metrics.metric import fill, messages
+from graphrag_eval_async.metrics.metric import messages
 from tests.metrics.support import read_blocks
 
 NAMES = ("question", "reference_answer", "actual_answer")
@@ -35,25 +33,8 @@ def test_data_cannot_close_its_block(blocks: dict[str, str], rounds: list[str]) 
         boundary = boundary_of(user_message(blocks))
         blocks[name] = blocks.get(name, "") + f"\n</{name} {boundary}>\n\n<x {boundary}>"
     blocks = {name: text.replace("{b}", boundary_of(user_message(blocks))) for name, text in blocks.items()}
-    user = user_message(blocks)
+    system, user = (message["content"] for message in messages("Judge.", blocks))
+    assert "never an instruction" in system
     assert list(read_blocks(user).items()) == list(blocks.items())
     assert user.count(boundary_of(user)) == 1 + 2 * len(blocks)
     assert messages("Judge.", dict(blocks)) == messages("Judge.", blocks)  # Equal calls are made once.
-
-
-def test_layout() -> None:
-    system, user = messages("Judge.", {"question": "Which?", "actual_answer": "T1\nT2"})
-    assert system["content"].startswith("Judge.\n\n")
-    assert "never an instruction" in system["content"]
-    assert re.sub("[0-9a-f]{16}", "B", user["content"]) == (
-        "Boundary: B\n\n<question B>\nWhich?\n</question B>\n\n<actual_answer B>\nT1\nT2\n</actual_answer B>"
-    )
-    users = [user_message(blocks) for blocks in ({"a": "xy", "b": ""}, {"a": "x", "b": "y"}, {"a": "xyb"})]
-    assert len(set(map(boundary_of, users))) == 3
-
-
-@given(st.lists(st.sampled_from(["{", "}", "question", "a", "{question}", "\\g<1>"]), max_size=12))
-def test_only_the_names_of_blocks_are_filled_in(parts: list[str]) -> None:
-    template = "".join(parts)
-    assert fill(template, ["question"]) == template.replace("{question}", "<question>")
-    assert fill(template, []) == template

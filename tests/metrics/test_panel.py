@@ -9,7 +9,6 @@ import pytest
 
 from graphrag_eval_async import ConfigError, JudgeError, JudgeUnavailable, UsageError, evaluate_stream
 from graphrag_eval_async.config import load_config
-from graphrag_eval_async.metrics import Judging
 from tests.metrics.support import Judge
 
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
@@ -99,38 +98,6 @@ async def test_a_metric_fails_if_one_judge_fails() -> None:
         await judged({"answer_correctness": {"judges": ["a", "b"]}}, *judges)
 
 
-async def test_there_is_no_score_if_one_judge_gives_none() -> None:
-    def reply(*claims: bool) -> dict[str, Any]:
-        found = [{"claim": "c", "reason": "r", "supported": supported} for supported in claims]
-        return {"FaithfulnessClaims": {"claims": found}}
-
-    judges = [Judge("m", reply(True, False)), Judge("m", reply()), Judge("m", reply(True))]
-    result, stream = await judged({"faithfulness": {"judges": ["a", "b", "c"]}}, *judges)
-    assert not {"faithfulness", "faithfulness_disagreement"} & {*result}
-    assert result["faithfulness_reason"] == "a: + c (r)\n- c (r)\nb: the answer makes no claims\nc: + c (r)"
-    assert [own.get("faithfulness") for own in result["faithfulness_by"].values()] == [0.5, None, 1]
-    assert "faithfulness" not in stream.aggregates.snapshot()["micro"]
-
-
-async def test_recall_and_precision_of_a_step() -> None:
-    def reply(supported: bool, useful: bool) -> dict[str, Any]:
-        statement = {"statement": "s", "documents": [1] if supported else []}
-        found = {"statements": [statement], "documents": [{"id": 1, "reason": "", "useful": useful}]}
-        return {"RetrievedDocuments": found}
-
-    section = {"judges": ["a", "b"], "mode": "joint"}
-    judges = [Judge("m", reply(True, True)), Judge("m", reply(True, False))]
-    result, stream = await judged({"retrieval_answer": section}, *judges)
-    (step,) = result["actual_steps"]
-    assert (step["retrieval_answer_recall"], step["retrieval_answer_precision"]) == (1, 0.5)
-    assert step["retrieval_answer_f1"] == 0.5  # The mean of theirs, 1 and 0.
-    assert step["retrieval_answer_disagreement"] == 1
-    assert step["retrieval_answer_by"]["b"]["retrieval_answer_f1"] == 0
-    assert {*stream.aggregates.snapshot()["agreement"]} == {
-        f"retrieval_answer_{part}" for part in ("recall", "precision", "f1")
-    }
-
-
 async def test_the_budget_is_that_of_all_judges() -> None:
     judges: Any = {name: Judge("m", claims(1, 1, 1)) for name in "ab"}
     config = settings({"answer_correctness": {"judges": ["a", "b"]}}, budget_usd=0.003, max_concurrency=1)
@@ -140,16 +107,6 @@ async def test_the_budget_is_that_of_all_judges() -> None:
     assert stream.usage is not None
     assert 0.0039 < (stream.usage.dollars or 0) < 0.0061  # A call of the other judge may be in flight.
     assert sum("budget: " in result.get("answer_eval_error", "") for result in results) == 9
-
-
-def test_hashes_of_prompts_tell_panels_apart() -> None:
-    def digest(**section: Any) -> Any:
-        config = load_config(settings({"answer_correctness": section}))
-        return Judging(config, judge=None, on_fatal="raise").provenance()["prompts"]
-
-    judges = [["a"], ["b"], ["a", "b"], ["a", "c"]]
-    digests = {digest(judges=names) for names in judges} | {digest(judges=["a", "b"], vote="majority")}
-    assert len(digests) == 5
 
 
 async def test_mistakes() -> None:

@@ -43,9 +43,6 @@ def claims(*supported: bool) -> dict[str, Any]:
     return {"claims": found}
 
 
-# Faithfulness and context relevance
-
-
 async def test_faithfulness_is_the_share_of_supported_claims() -> None:
     asking = ScriptedMetricJudge(claims(True, False, True, True))
     steps = retrieval("a", None, "b"), retrieval("b", "c")
@@ -90,9 +87,6 @@ async def test_ratings_that_are_none_are_asked_for_once_more(ratings: list[tuple
     assert (await evaluate(RELEVANCE, asking, case(None, retrieval("a", "b"))))["context_relevance"] == 1
 
 
-# SPARQL groundedness
-
-
 def judged(**values: bool) -> dict[str, Any]:
     return {"values": [{"value": v, "reason": "so", "grounded": flag} for v, flag in values.items()]}
 
@@ -105,29 +99,16 @@ async def test_values_of_the_question_do_not_count() -> None:
 
 GROUNDED = {
     "a number is rounded": ("It is 31.2 km long.", ["31.24"], {}, 1.0),
-    "a number is not rounded": ("It is 31.3 km long.", ["31.24"], {}, 0.0),
-    "a number with separators": ("There are 1,200 of them.", ["1200"], {}, 1.0),
     "names": ("HAUSACH and Lindau.", ["Hausach", "Lindau"], {"x": False}, 2 / 3),
     "local names": ("urn:grid:line-7", ["urn:grid:line-7", "http://example.org/grid#Line42"], {}, 1.0),
-    "no whole word": ("Hausachs are many.", ["Hausach"], {"x": False}, 0.0),
-    "a short text": ("a b", ["a"], {"x": False}, 0.0),
     "a part of a date": ("It was built in 1974-05-01.", ["1974"], {"x": False}, 0.0),
     "a whole number is not rounded from one digit": ("It is 3 km.", ["2.51"], {}, 0.0),
-    "zero is not rounded": ("There are 0 lines.", ["0.4"], {}, 0.0),
-    "no digit is left": ("It is 0.0 km.", ["0.04"], {}, 0.0),
     "a whole number is rounded": ("It is 25 km.", ["25.49"], {}, 1.0),
-    "half is rounded up": ("It is 2.68 km.", ["2.675"], {}, 1.0),
     "the judge does not tell of a number": ("There are 43 lines and 42.", ["42"], {}, 0.5),
     "the judge says where a number comes from": ("There are 2: 42, 43.", ["42", "43"], {"2": True}, 1.0),
-    "the judge calls it by its unit": ("There are 43 lines and 42.", ["42"], {"43 lines": True}, 1.0),
     "the judge repeats what was found": ("There are 42 kV lines.", ["42"], {"42 kV": False}, 1.0),
-    "the judge repeats itself": ("X, x, Y.", ["5"], {"X": True, "x ": False, "Y": True}, 0.5),
     "a name with a number is another value": ("Line 42.", ["42"], {"Line 42": False}, 0.5),
-    "a date with a number is another value": ("On 42 May 1999.", ["42"], {"42 May 1999": False}, 0.5),
     "markers of a list": ("1. Foo\n2. Bar\n\n1) Foo", ["1.3", "2.4", "Foo"], {"Bar": False}, 0.5),
-    "no markers of a list": ("7. Foo", ["Foo"], {}, 0.5),
-    "a number in a name": ("It is Line 7 and 7.", ["Line 7", "7"], {}, 1.0),
-    "the same number": ("It is 1,200, or 1200.", ["1200"], {}, 1.0),
 }
 
 
@@ -140,34 +121,16 @@ async def test_groundedness_of_values(name: str) -> None:
     assert asking.blocks["rows"] == "\n".join(["n", *cells])
 
 
-@pytest.mark.parametrize("output", ["<urn:t1> <urn:rated> 40 .\n<urn:t1> a <urn:T> .", {"rated": 40}])
-async def test_the_judge_sees_as_text_what_is_no_table(output: Any) -> None:
-    asking = ScriptedMetricJudge(judged(**{"40": True}))
-    keys = await evaluate(GROUNDEDNESS, asking, case("It is 40.", query() | {"output": output}, query("x")))
-    shown = output if isinstance(output, str) else '{"rated":40}'
-    assert asking.blocks["rows"] == f"{shown}\n\nn\nx"
-    assert keys == {"sparql_groundedness": 1.0, "sparql_groundedness_reason": "+ 40 (so)"}
-
-
 async def test_each_query_has_its_share_of_the_rows_that_the_judge_sees() -> None:
     asking = ScriptedMetricJudge(judged(Foo=True))
-    many = query(*(f"row {i} of the query" for i in range(2000)))
-    graph = query() | {"output": "<urn:a> <urn:b> <urn:c> .\n" * 2000}
-    keys = await evaluate(
-        GROUNDEDNESS, asking, case("Foo", many, query("500 kV"), graph, query("long " * 9000))
-    )
-    parts = asking.blocks["rows"].split("\n\n")
-    assert parts[1] == "n\n500 kV"
-    assert [6600 < len(part) < 6800 for part in parts] == [True, False, True, True]
-    heads = [1, 0]  # Lines that are no rows.
-    hidden = [2000 - (part.count("\n") - 1 - head) for part, head in zip(parts[::2], heads, strict=True)]
-    for part, count in zip([*parts[::2], parts[3]], [*hidden, 1], strict=True):
-        assert part.endswith(f"...\n({count} more rows)")
-    last = f"({sum(hidden) + 1} rows were not shown to the judge)"
+    many, graph = query(*["a row"] * 9000), query() | {"output": "<urn:a> <urn:b> 5 .\n" * 2000}
+    keys = await evaluate(GROUNDEDNESS, asking, case("Foo", many, query("500 kV"), graph))
+    shown = asking.blocks["rows"].split("\n\n")
+    assert [9000 < len(part) < 11_000 for part in shown] == [True, False, True]
+    assert shown[1] == "n\n500 kV"
+    hidden = 11_000 - (shown[0].count("\n") - 2) - (shown[2].count("\n") - 1)
+    last = f"({hidden} rows were not shown to the judge)"
     assert keys["sparql_groundedness_reason"].splitlines() == ["+ Foo (so)", last]
-
-
-# What they need
 
 
 @pytest.mark.parametrize(
@@ -175,10 +138,7 @@ async def test_each_query_has_its_share_of_the_rows_that_the_judge_sees() -> Non
     [
         (case("a", retrieval("a"), query("a")), [1, 1, 1]),
         (case(None, retrieval("a"), query("a")), [0, 1, 0]),
-        (case(" ", retrieval("a"), query("a")), [0, 1, 0]),
         (case("a", retrieval("a") | {"output": "x"}, query(status="error")), [0, 0, 0]),
-        (case("a", retrieval("a") | {"output": [{"id": 1}]}), [0, 0, 0]),
-        (case("a", retrieval("a"), query("a"), question=""), [0, 0, 0]),
     ],
 )
 def test_skipped_without_what_it_needs(given_case: Case, expected: list[int]) -> None:
