@@ -52,26 +52,20 @@ async def asked(judge: Opened) -> Any:
     return (await judge.complete(MESSAGES, SCHEMA))[0]
 
 
-async def test_a_completion() -> None:
+async def bodies(count: int, **changes: Any) -> list[Any]:
+    """What is sent for so many replies to the same messages."""
     async with JudgeServer() as server, leaving_nothing():
-        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url)))
-        reply, usage = await judge.complete(MESSAGES, SCHEMA)
+        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
+        for variation in range(count):
+            reply, usage = await judge.complete(MESSAGES, SCHEMA, variation=variation)
+            assert reply == VERDICT
         await judge.aclose()
-        (request,) = server.requests
-        assert request.path == "/v1/chat/completions"
-        assert request.headers["authorization"] == f"Bearer {KEY}"
-        assert request.body == {
-            "model": "gpt-4o",
-            "messages": MESSAGES,
-            "temperature": 0.0,
-            "max_tokens": 4096,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "Verdict", "strict": True, "schema": SCHEMA},
-            },
-        }
-    assert reply == VERDICT
-    assert usage == TokenUsage(server.counts.input_tokens, server.counts.output_tokens)
+        counts = server.counts
+        assert count > 1 or usage == TokenUsage(counts.input_tokens, counts.output_tokens)
+        for request in server.requests:
+            assert request.path == "/v1/chat/completions"
+            assert request.headers["authorization"] == f"Bearer {KEY}"
+        return [request.body for request in server.requests]
 
 
 @pytest.mark.parametrize(
@@ -89,13 +83,11 @@ async def test_a_completion() -> None:
     ],
 )
 async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str, Any]) -> None:
-    async with JudgeServer() as server:
-        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
-        await asked(judge)
-        await judge.aclose()
-        body = server.requests[0].body
-    assert {*body} - {*sent} == {"model", "messages", "response_format"}
-    assert {name: body.get(name, "missing") for name in sent} == sent
+    described = {"name": "Verdict", "strict": True, "schema": SCHEMA}
+    form = {"type": "json_schema", "json_schema": described}
+    assert await bodies(1, **changes) == [
+        {"model": "gpt-4o", "messages": MESSAGES, "response_format": form} | sent
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,13 +99,8 @@ async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str
     ],
 )
 async def test_variations_differ_unless_configured(changes: dict[str, Any], sent: list[Any]) -> None:
-    async with JudgeServer() as server:
-        judge = Opened(LLMConfig(generation=generation(base_url=server.base_url, **changes)))
-        for variation in range(3):
-            await judge.complete(MESSAGES, SCHEMA, variation=variation)
-        await judge.aclose()
-        bodies = [request.body for request in server.requests]
-    assert [(body.get("temperature"), body.get("seed")) for body in bodies] == sent
+    found = [(body.get("temperature"), body.get("seed")) for body in await bodies(3, **changes)]
+    assert found == sent
 
 
 async def test_azure() -> None:

@@ -99,20 +99,6 @@ def check_accounts(stream: EvaluationStream, server: JudgeServer) -> None:
     assert usage.dollars == pytest.approx(dollars(server))
 
 
-def check_failed(results: Mapping[str, Any], whole: Mapping[str, Any], target: Call, kind: str) -> None:
-    """That metric has an error of that kind and no values, and all else is there."""
-    metric = METRIC_OF.get(target.purpose, target.purpose)
-    error_key, lost = KEYS[metric]
-    found = {question: flat(result) for question, result in results.items()}
-    wanted = dict(whole)
-    victim = f"q{target.record}"
-    wanted[victim] = {key: value for key, value in whole[victim].items() if key not in lost}
-    if metric == "custom":
-        wanted[victim] |= dict.fromkeys(lost)
-    assert found[victim].pop(error_key).startswith(f"{kind}: ")
-    assert found == wanted
-
-
 async def check(name: str, target: Call, times: float, whole: Any) -> None:
     """What becomes of the results where the target meets the fault so often."""
     fault = FAULTS[name]
@@ -120,10 +106,13 @@ async def check(name: str, target: Call, times: float, whole: Any) -> None:
     requests = fault.once if times == 1 else fault.always
     async with serving(aimed(fault, target, times=times)) as server:
         results, stream = await run(server)
-        if fails:
-            check_failed(results, whole, target, fault.kind)
-        else:
-            assert {question: flat(result) for question, result in results.items()} == whole
+        found, wanted = {question: flat(result) for question, result in results.items()}, dict(whole)
+        if fails:  # That metric has an error and no values, and all else is there.
+            error_key, lost = KEYS[METRIC_OF.get(target.purpose, target.purpose)]
+            victim = f"q{target.record}"
+            wanted[victim] = {key: value for key, value in whole[victim].items() if key not in lost}
+            assert found[victim].pop(error_key).startswith(f"{fault.kind}: ")
+        assert found == wanted
         assert requests_of(server, target) == requests
         assert stream.usage.errors == ({fault.kind: 1} if fails else {})
         assert sum(stream.usage.retries.values()) == requests - 1
