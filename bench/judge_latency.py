@@ -17,7 +17,7 @@ from bench.judge_process import serving
 from bench.report import Row, show
 from graphrag_eval_async import Evaluator
 from graphrag_eval_async.config import load_config
-from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
+from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
 from graphrag_eval_async.metrics import Judging
 from graphrag_eval_async.metrics.ragas_bridge import format_of_model, load_ragas
 

@@ -13,8 +13,7 @@ import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
-from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
-from graphrag_eval_async.judge.session import JudgeSession, judge_setup
+from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from graphrag_eval_async.judge.calls import MetricCalls
 from graphrag_eval_async.judge.protocol import ResponseFormat, format_of
+from graphrag_eval_async.judge.session import MetricCalls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
+from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
 from tests.cases import each
 from tests.judge.support import COST, VERDICT, ScriptedJudge, Verdict, message, session
 from tests.judge.virtual_time import now, run

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.calls import MetricCalls, ResultCalls
+from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
 from tests.redis_server import RedisServer, redis_server
 

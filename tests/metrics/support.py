@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.calls import MetricCalls
 from graphrag_eval_async.judge.dry import fitting
+from graphrag_eval_async.judge.session import MetricCalls
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.records.token_usage import TokenUsage
 
