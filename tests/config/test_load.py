@@ -10,16 +10,13 @@ import pytest
 import yaml
 
 from graphrag_eval_async import GraphragEvalWarning
-from graphrag_eval_async.config import (
+from graphrag_eval_async.config import Config, GenerationConfig, LLMConfig, load_config
+from graphrag_eval_async.config.model import (
+    METRICS,
     AnswerCorrectnessConfig,
-    Config,
     CustomEvaluationConfig,
-    GenerationConfig,
-    LLMConfig,
     OutputConfig,
-    load_config,
 )
-from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError
 from tests.cases import each
 from tests.config.support import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import evaluate_stream
-from graphrag_eval_async.config import RetrievalAnswerConfig, RetrievalContextConfig
+from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.metric import Case

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.config import ContextRelevanceConfig, FaithfulnessConfig, SparqlGroundednessConfig
+from graphrag_eval_async.config.model import (
+    ContextRelevanceConfig,
+    FaithfulnessConfig,
+    SparqlGroundednessConfig,
+)
 from graphrag_eval_async.metrics.context_relevance import context_relevance
 from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
