@@ -16,8 +16,8 @@ from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
 from graphrag_eval_async.steps.differences import Agreement
-from graphrag_eval_async.steps.formats.plain import are_plain
 from graphrag_eval_async.steps.formats.reading import results_in
+from graphrag_eval_async.steps.formats.results import are_plain
 from graphrag_eval_async.steps.graphs.comparison import GraphStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator

@@ -182,9 +182,6 @@ def test_every_reason_has_its_case() -> None:
     }
 
 
-# Whose reason it is
-
-
 @pytest.mark.parametrize("answer", [{}, {"actual_answer": None}, {"actual_answer": " \n"}])
 async def test_right_steps_without_an_answer(answer: dict[str, Any]) -> None:
     right = {"actual_steps": [took(STATIONS)], **answer}
@@ -222,9 +219,6 @@ async def test_the_latest_unmatched_step_with_output_is_blamed() -> None:
     assert await failure([[STATIONS, other]], steps) == "wrong_order"
     assert await failure([[STATIONS, other]], [*steps, error]) == "wrong_order"
     assert await failure([[STATIONS, other]], [error, took(other)]) == "step_error"
-
-
-# What the class alone does not say
 
 
 def iris(*values: str) -> str:

@@ -138,8 +138,6 @@ async def test_a_header_alone_is_csv_if_the_step_says_so() -> None:
     assert (await score(empty, to_xml([], "a"), output_media_type=CSV))["steps_score"] == 1
 
 
-# References that are wrong
-
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE s [<!ENTITY a "aaaaaaaaaa">'
     + "".join(f'<!ENTITY a{n + 1} "{f"&a{n or str()};" * 10}">' for n in range(12))
@@ -223,3 +221,13 @@ def test_sparse_tables_are_refused() -> None:
     with pytest.raises(ComparisonBudgetExceeded, match=r"4000 columns of 8000 rows: too sparse"):
         read_results(select(*rows, names=[f"v{index}" for index in range(4000)]))
     assert len(read_results(select(*rows, names=[f"v{index}" for index in range(50)])).columns) == 50
+
+
+def test_triples_of_xml_are_those_of_json() -> None:
+    names = ("subject", "predicate", "object")
+    triple = {"type": "triple", "value": {name: {"type": "uri", "value": f"urn:{name}"} for name in names}}
+    parts = "".join(f"<{name}><uri>urn:{name}</uri></{name}>" for name in names[::-1])
+    row = f"<result><binding name='x'><triple>{parts}</triple></binding></result>"
+    text = f"<sparql><head><variable name='x'/></head><results>{row}</results></sparql>"
+    assert scored(encode([[triple]], "x"), text, SPARQL_RESULTS) == 1
+    assert scored(encode([[triple]], "x"), text.replace("<uri>urn:object", "<uri>urn:o"), SPARQL_RESULTS) == 0

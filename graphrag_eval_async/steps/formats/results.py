@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +25,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _VALUE, _DATATYPE = attrgetter("value"), attrgetter("datatype")
 
 # A larger table with more cells than this per bound cell is refused.
-FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
+_FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
 
 
 class _Term(msgspec.Struct, gc=False):
@@ -50,6 +50,45 @@ class _Select(msgspec.Struct, gc=False):
 class _Ask(msgspec.Struct, gc=False):
     head: dict[str, Any]
     boolean: bool
+
+
+class _PlainTerm(msgspec.Struct, gc=False):
+    value: str
+    datatype: str | None = None
+
+
+class _PlainBindings(msgspec.Struct, gc=False):
+    bindings: list[dict[str, _PlainTerm]]
+
+
+class _Plain(msgspec.Struct, gc=False):
+    head: _Head
+    results: _PlainBindings
+    boolean: msgspec.Raw | None = None
+
+
+_decode_plain = msgspec.json.Decoder(_Plain).decode
+
+
+def are_plain(output: Any, required: Collection[str]) -> bool:
+    """Whether text is SPARQL results with the required columns and nothing wrong or unusual.
+
+    Much quicker than reading them; of what is not plain, reading tells whether it is right, and what is not.
+    """
+    try:
+        document = _decode_plain(output)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    rows, listed = document.results.bindings, document.head.vars
+    variables = frozenset(listed)
+    return (
+        document.boolean is None
+        and len(listed) * len(rows) <= _FEW_CELLS
+        and len(variables) == len(listed)
+        and len(frozenset(required)) == len(required)
+        and variables.issuperset(required)
+        and variables.issuperset(chain.from_iterable(rows))
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +154,7 @@ def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlR
     variables, used = dict.fromkeys(names), set().union(*rows)
     bound = [name for name in variables if name in used]
     cells = len(bound) * len(rows)
-    if cells > FEW_CELLS and cells > (few := sum(map(len, rows))) * _CELLS_PER_BOUND:
+    if cells > _FEW_CELLS and cells > (few := sum(map(len, rows))) * _CELLS_PER_BOUND:
         what = f"{len(bound)} columns of {len(rows)} rows"
         raise ComparisonBudgetExceeded(f"{what}: too sparse, only {few} bound cells")
     flaw = None
