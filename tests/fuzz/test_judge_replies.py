@@ -36,13 +36,8 @@ if TYPE_CHECKING:
 STATUSES = [200, 204, 302, 400, 401, 402, 404, 408, 409, 413, 422, 429, 500, 503]
 RETRY_AFTER = ["", "x", "-1", "NaN", "1e400", "0.1", "Wed, 21 Oct 2015 07:28:00 GMT", "9" * 20 + " GMT"]
 WORDS = [
-    "",
-    "response_format",
-    "insufficient_quota",
-    "content_filter",
-    "model_not_found",
-    "\ud800",
-    "\x1b[2J",
+    *("", "response_format", "insufficient_quota", "content_filter", "model_not_found"),
+    *("\ud800", "\x1b[2J"),
 ]
 LIMITS = {"call_timeout_sec": 1e3, "result_timeout_sec": 1e5, "max_attempts": 3}
 
@@ -129,9 +124,8 @@ def claims(content: str) -> dict[str, Any] | None:
     matches = value["matches"]
     if not isinstance(matches, list) or not isinstance(value["reason"], str) or not sides[0]:
         return None
-    for pair in matches:
-        if not isinstance(pair, dict) or not {*pair} >= {"reference", "actual"}:
-            return None
+    if not all(isinstance(pair, dict) and {*pair} >= {"reference", "actual"} for pair in matches):
+        return None
     for name, side in zip(("reference", "actual"), sides, strict=True):
         used = [pair[name] for pair in matches]
         if not all(type(index) is int and 0 <= index < len(side) for index in used):

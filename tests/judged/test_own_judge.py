@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,20 +21,13 @@ pytestmark = pytest.mark.ragas
 USAGE = TokenUsage(100, 20)
 
 
+@dataclass
 class Judge:
     """Replies sensibly, but for what a test has it do."""
 
-    model = "own"
-
-    def __init__(
-        self,
-        reply: Callable[[str], Any] = REPLIES.__getitem__,
-        vectors: Callable[[int], Any] = lambda count: [[1.0, 2.0]] * count,
-        usage: Any = USAGE,
-    ) -> None:
-        self.reply = reply
-        self.vectors = vectors
-        self.usage = usage
+    reply: Callable[[str], Any] = REPLIES.__getitem__
+    vectors: Callable[[int], Any] = lambda count: [[1.0, 2.0]] * count
+    usage: Any = USAGE
 
     async def complete(self, _: Any, schema: Any) -> Any:
         return self.reply(schema["title"]), self.usage

@@ -81,11 +81,8 @@ async def test_every_key_of_the_examples() -> None:
         assert list(step) == ["id", "name", "args", "status", "output", *RETRIEVAL]
         assert orjson.loads(orjson.dumps(results)) == results
 
-        assert (first["answer_reference_claims_count"], first["answer_actual_claims_count"]) == (2, 1)
         assert (first["answer_recall"], first["answer_precision"]) == (0.5, 1.0)
-        assert first["answer_f1"] == pytest.approx(2 / 3)
         assert first["answer_correctness_cost"] == pytest.approx(COST)
-        assert -1 <= first["answer_relevance"] <= 1
         assert 3 * COST < first["answer_relevance_cost"] < 3.2 * COST
         similarity = first["ragas_answer_correctness_similarity"]
         assert first["ragas_answer_correctness"] == pytest.approx(0.75 * 2 / 3 + 0.25 * similarity)
