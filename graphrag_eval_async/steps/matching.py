@@ -14,7 +14,7 @@ from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.budget import STEPS_PER_COMPARISON, Budget
-from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement
+from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts, other_form
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _Matcher:
                 if best.score == 1 or (found.score and not step.partial):
                     break
         if best.differences:
-            self.diffs.append((*place, [*best.differences[:MAX_DIFFERENCES]]))
+            self.diffs.append((*place, [*best.differences]))
         return taken, best.score
 
     def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:

@@ -126,7 +126,7 @@ def graded(score: dict[str, float], name: str = "a") -> PreparedStep:
     def compare(actual: ActualStep) -> Agreement:
         output = actual.step["output"]
         found = score.get(output, 0.0)
-        differences = [{"kind": "extra_row", "row": {"x": output}}] * 12 if 0 < found < 1 else []
+        differences = [{"kind": "extra_row", "row": {"x": output}}] if 0 < found < 1 else []
         return Agreement(found, differences=differences)
 
     return PreparedStep({"name": name}, frozenset([name]), compare, partial=True)
@@ -147,10 +147,10 @@ def test_partial_credit_takes_the_best_attempt_and_the_latest_among_equals() -> 
     assert last([step], [act("zero")]) == StepsScore(0.0)
 
 
-def test_differences_are_those_of_the_step_taken_and_at_most_ten() -> None:
+def test_differences_are_those_of_the_step_taken() -> None:
     step = graded({"low": 0.2, "best": 0.7})
     (diff,) = last([ref("1"), step], [act("best"), act("low"), act("1")]).diffs
-    assert diff == (0, 1, [{"kind": "extra_row", "row": {"x": "best"}}] * 10)
+    assert diff == (0, 1, [{"kind": "extra_row", "row": {"x": "best"}}])
 
 
 def test_with_partial_credit_only_1_is_a_full_match() -> None:

@@ -45,8 +45,8 @@ _, _, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
 _NAMES = "Turtle", "N-Triples", "N-Quads", "TriG", "RDF/XML", "JSON-LD", "N3"
 _TITLES = dict(zip(GRAPHS, _NAMES, strict=True))
 
-_STATEMENTS, _CHARACTERS = 1000, 1 << 16
-"""How much is parsed at a time, so that other threads can run and the budget can be stopped."""
+_STATEMENTS = 1000
+"""How many are parsed at a time, so that other threads can run and the budget can be stopped."""
 
 # JSON and XML take longer.
 _CHARACTERS_PER_STEP, _NESTED_CHARACTERS_PER_STEP = 8, 4
@@ -222,8 +222,6 @@ def _check_xml(text: str) -> None:
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, entity
     try:
-        for place in range(0, len(text), _CHARACTERS):
-            parser.Parse(text[place : place + _CHARACTERS].encode(errors="replace"), False)
-        parser.Parse(b"", True)
+        parser.Parse(text.encode(errors="replace"), True)
     except expat.ExpatError as error:
         raise MalformedStep(f"not RDF/XML: {error}") from None
