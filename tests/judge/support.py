@@ -70,13 +70,12 @@ def session(
     *,
     cache: str | None = None,
     prices: Prices = PRICES,
-    prepare: Callable[[], None] = lambda: None,
     **limits: Any,
 ) -> JudgeSession:
     pricing = {f"{kind}_usd_per_million": price for kind, price in prices._asdict().items()}
     llm = LLMConfig(limits=LimitsConfig(**limits), pricing=PricingConfig(**pricing), cache=cache)
     identities = {"complete": judge.model, "embed": judge.model}
-    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, judge, prepare)])
+    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, judge)])
 
 
 def message(text: str = "?") -> list[Message]:

@@ -12,7 +12,7 @@ import pytest
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
 from tests.cases import each
-from tests.judge.support import COST, VERDICT, ScriptedJudge, Verdict, message, session
+from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
 from tests.judge.virtual_time import now, run
 
 if TYPE_CHECKING:
@@ -166,22 +166,6 @@ def test_equal_calls_of_a_result_are_one(script: Any) -> None:
         assert one.usage.calls == 2, "but not for other results"
 
     asked(judge, use)
-
-
-async def test_a_judge_that_cannot_be_opened() -> None:
-    tries = []
-
-    def prepare() -> None:
-        tries.append(1)
-        if len(tries) < 3:
-            raise ValueError("no")
-
-    one = session(ScriptedJudge(), prepare=prepare)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="no"):
-            await MetricCalls(ResultCalls(one)).ask(message, VERDICT)
-    assert await MetricCalls(ResultCalls(one)).ask(message, VERDICT) == Verdict(1)
-    await one.aclose()
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"NaN", b"[" * 100_000, b"null"])
