@@ -93,9 +93,6 @@ def metric(name: str, **config: Any) -> Any:
     return METRICS[name](type(SECTIONS[name]())(**config))
 
 
-# The bridge
-
-
 @pytest.mark.parametrize("before", ["fresh", "preloaded"])
 def test_ragas_is_imported_on_demand_sends_nothing_and_leaves_nothing(before: str, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
