@@ -8,34 +8,26 @@ import re
 import sys
 import warnings
 from contextlib import redirect_stdout, suppress
+from importlib import import_module
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 import typer.core
 
-from graphrag_eval_async.cli.aggregate import Aggregate
-from graphrag_eval_async.cli.calibrate import Calibrate, SampleForLabels
-from graphrag_eval_async.cli.compare import Compare
-from graphrag_eval_async.cli.convert import Convert
-from graphrag_eval_async.cli.correctness import AnswerCorrectness
-from graphrag_eval_async.cli.evaluate import Evaluate
-from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.cli.init import Init
-from graphrag_eval_async.cli.options import PANELS, with_address
-from graphrag_eval_async.cli.plan import Plan
-from graphrag_eval_async.cli.plot import Plot
-from graphrag_eval_async.cli.reporting import WriteReport
-from graphrag_eval_async.cli.scale import ScaleRay
-from graphrag_eval_async.cli.schema import Grafana, Schema
-from graphrag_eval_async.cli.validate import Validate
-from graphrag_eval_async.cli.watch.command import Watch
+from graphrag_eval_async.cli.commands import COMMANDS
+from graphrag_eval_async.cli.exits import Exit
+from graphrag_eval_async.cli.options import PANELS
+from graphrag_eval_async.cli.parsing import with_address
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.text import describe, one_line, tell
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from graphrag_eval_async.cli.commands import Command
+    from graphrag_eval_async.cli.exits import Interrupts
 
 PROGRAM = "graphrag-eval-async"
 
@@ -49,18 +41,49 @@ WIDTH = 120
 COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
+REMOVED = {
+    "--fail-under": "--gate 'METRIC >= VALUE'",
+    "--fail-over": "--gate 'METRIC <= VALUE'",
+}
+"""Options of earlier versions, and what to write instead."""
 
-class Command(Protocol):
-    """A frozen dataclass of arguments and options.
+
+class GroupedCommand(typer.core.TyperCommand):
+    """A command whose help shows options in groups: the common ones, or with ``--help-all`` all.
 
     Attributes:
-        example: its arguments in a typical call.
+        shows_all: whether ``--help-all`` was given.
     """
 
-    example: ClassVar[str]
+    shows_all = False
 
-    def run(self, interrupts: Interrupts) -> Exit:
-        """Run the command."""
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options by group, those with a short form first."""
+        common: frozenset[str] = (
+            frozenset() if self.shows_all else getattr(self.callback, "common", frozenset())
+        )
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *PANELS, "Other")}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                is_argument = isinstance(parameter, typer.core.TyperArgument)
+                panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
+                is_shown = is_argument or panel is None or not common or parameter.name in common
+                text = re.sub(r"; x>=\d+|  \[x>=\d+\]", "", record[1])
+                text = re.sub(r"default: \((.+?)\)", r"default: \1", text)
+                if is_shown:
+                    groups[panel or "Other"].append((record[0], text))
+        if common:
+            groups["Other"].append(("--help-all", "Show all options."))
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(sorted(records, key=lambda record: ", " not in record[0]))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{PROGRAM} {version()}")
+        raise typer.Exit
 
 
 app = typer.Typer(
@@ -69,31 +92,6 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
 )
-
-
-class GroupedCommand(typer.core.TyperCommand):
-    """A command whose help shows its options in groups, and an example."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then the options by group."""
-        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *PANELS, "Other")}
-        for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is not None:
-                is_argument = isinstance(parameter, typer.core.TyperArgument)
-                panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
-                text = re.sub(r"; x>=\d+|  \[x>=\d+\]", "", record[1])
-                text = re.sub(r"default: \((.+?)\)", r"default: \1", text)
-                groups[panel or "Other"].append((record[0], text))
-        for name, records in groups.items():
-            if records:
-                with formatter.section(name):  # Those with a short form first.
-                    formatter.write_dl(sorted(records, key=lambda record: ", " not in record[0]))
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"{PROGRAM} {version()}")
-        raise typer.Exit
 
 
 @app.callback(epilog=EXIT_CODES)
@@ -106,24 +104,6 @@ def _main(
     """Evaluate question-answering agents over knowledge graphs while they run."""
 
 
-COMMANDS: dict[str, type[Command]] = {
-    "init": Init,
-    "evaluate": Evaluate,
-    "watch": Watch,
-    "aggregate": Aggregate,
-    "compare": Compare,
-    "report": WriteReport,
-    "plan": Plan,
-    "plot": Plot,
-    "sample-for-labels": SampleForLabels,
-    "calibrate": Calibrate,
-    "validate": Validate,
-    "convert": Convert,
-    "scale ray": ScaleRay,
-    "schema": Schema,
-    "grafana": Grafana,
-    "answer-correctness": AnswerCorrectness,
-}
 _scale = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Evaluate on many machines.")
 app.add_typer(_scale, name="scale")
 for _name, _command in COMMANDS.items():
@@ -158,7 +138,7 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         command = _parse(arguments)
-        sys.exit(command if isinstance(command, int) else command.run(interrupts))
+        sys.exit(command if isinstance(command, int) else _run(command, interrupts))
     except typer.TyperException as error:
         code, failure = Exit.USAGE, _shown(error)
     except (UsageError, ConfigError, ReferenceDataError, GraphragEvalWarning) as error:
@@ -169,6 +149,12 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     with suppress(OSError):
         tell(sys.stderr, failure)
     sys.exit(code)
+
+
+def _run(command: Command, interrupts: Interrupts) -> Exit:
+    module, _, function = command.runs.partition(":")
+    code: Exit = getattr(import_module(f"graphrag_eval_async.cli.{module}"), function)(command, interrupts)
+    return code
 
 
 def _parse(arguments: Sequence[str] | None) -> Command | int:
@@ -183,9 +169,12 @@ def _parse(arguments: Sequence[str] | None) -> Command | int:
         for argument in given:
             if argument.startswith("--resume=") and argument != "--resume=force":
                 raise UsageError(f"{argument}: expected --resume or --resume=force")
+            if (option := argument.partition("=")[0]) in REMOVED:
+                raise UsageError(f"{option} is gone; write {REMOVED[option]}")
         # An option of typer takes a value always or never.
         known = ["--resume-force" if argument == "--resume=force" else argument for argument in given]
-        known = with_address(known)
+        GroupedCommand.shows_all = "--help-all" in known
+        known = with_address("--help" if argument == "--help-all" else argument for argument in known)
         command: Command | int = typer.main.get_command(app)(known, prog_name=PROGRAM, standalone_mode=False)
     if isinstance(command, int):
         tell(sys.stdout, text.getvalue().removesuffix("\n"))

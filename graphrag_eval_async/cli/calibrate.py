@@ -1,17 +1,15 @@
 """``sample-for-labels`` and ``calibrate``: how far to trust a judge."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
-from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.exits import Exit, Interrupts
-from graphrag_eval_async.cli.files import check_distinct, open_lines, output_path, write_aggregates
+from graphrag_eval_async.cli.files import check_distinct, open_lines, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
@@ -21,111 +19,51 @@ from graphrag_eval_async.monitor.wording import mean_cell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.text import name_cell, number, one_line, percent, tell
 
-RESULTS = options.input_argument(metavar="RESULTS", help="Results, JSONL; - for standard input.")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.cli.commands import Calibrate, SampleForLabels
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
+
 HEADINGS = ("labels", "agree-\nment", "kappa", "sensi-\ntivity", "speci-\nficity", "bias", "corrected\nmean")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SampleForLabels:
-    """Draw results at random, for people to label.
+def sample(given: SampleForLabels, interrupts: Interrupts) -> Exit:
+    check_distinct([given.results], [given.output])
+    drawn = LabelSample(given.n, metric=given.metric, seed=given.seed)
+    source = (given.results, drawn.add)
+    rejects, ending = read_to_end(
+        [source], interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
+    )
+    list_rejects(rejects)
+    if ending.error is None and not interrupts.came:  # Half of a file is no random sample of it.
+        labels = drawn.labels()
+        lines = b"".join(orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels)
+        with open_lines(given.output, interrupts) as file:
+            ending = ending.attempt(partial(file.write, lines))
+        told = f"drawn: {len(labels)} of {drawn.total} results with {given.metric}"
+        tell(sys.stderr, one_line(told))
+    return end(ending, rejects)
 
-    People put a number from 0 to 1, true or false, into `value` of each line. `calibrate` reads the file.
-    """
 
-    example: ClassVar = "sample-for-labels results.jsonl -n 100 --seed 7 -o labels.jsonl"
-
-    results: Annotated[str, RESULTS]
-    n: Annotated[int, options.input_option("-n", min=1, metavar="N", help="How many to draw.")] = 100
-    seed: Annotated[
-        int,
-        options.input_option(
-            "--seed",
-            metavar="SEED",
-            help="The same SEED draws the same results; a larger N then only adds to them.",
-        ),
-    ] = 0
-    metric: Annotated[
-        str,
-        options.input_option(
-            "--metric", metavar="METRIC", help="Draw from the results that have this score."
-        ),
-    ] = "answer_correctness"
-    output: Annotated[
-        str,
-        options.output_option(
-            "--output",
-            "-o",
-            parser=output_path,
-            metavar="FILE",
-            help="Write the lines to label here, as JSONL; - is standard output.",
-        ),
-    ] = "-"
-    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
-
-    def run(self, interrupts: Interrupts) -> Exit:
-        check_distinct([self.results], [self.output])
-        sample = LabelSample(self.n, metric=self.metric, seed=self.seed)
-        source = (self.results, sample.add)
-        rejects, ending = read_to_end([source], interrupts, max_line_bytes=self.max_line_bytes)
+def run(given: Calibrate, interrupts: Interrupts) -> Exit:
+    check_distinct([given.results, given.labels], [given.output])
+    found = Calibration(given.metric, level=given.level, chosen_at_random=given.chosen_at_random)
+    rejected = Rejects()
+    for path, add in ((given.labels, found.add_label), (given.results, found.add_result)):
+        rejects, ending = read_to_end(
+            [(path, add)], interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
+        )
         list_rejects(rejects)
-        if ending.error is None and not interrupts.came:  # Half of a file is no random sample of it.
-            labels = sample.labels()
-            lines = b"".join(orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels)
-            with open_lines(self.output, interrupts) as file:
-                ending = ending.attempt(partial(file.write, lines))
-            told = f"drawn: {len(labels)} of {sample.total} results with {self.metric}"
-            tell(sys.stderr, one_line(told))
-        return end(ending, rejects)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibrate:
-    """Compare a judge's scores with labels of people.
-
-    Shows how often both agree, how the judge errs and, from 100 randomly chosen labels on, the mean that
-    people would give all results.
-    """
-
-    example: ClassVar = "calibrate results.jsonl labels.jsonl"
-
-    results: Annotated[str, RESULTS]
-    labels: Annotated[
-        str,
-        options.input_argument(metavar="LABELS", help="Labels, JSONL, such as sample-for-labels draws."),
-    ]
-    metric: Annotated[
-        str | None,
-        options.input_option(
-            "--metric", metavar="METRIC", help="The judge's score.  [default: that of the labels]"
-        ),
-    ] = None
-    chosen_at_random: Annotated[
-        bool,
-        options.input_option(
-            "--chosen-at-random",
-            help="Declare that the labelled results were chosen at random, if not by sample-for-labels.",
-        ),
-    ] = False
-    output: options.OutputComparison = None
-    level: options.Level = "0.95"
-    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
-
-    def run(self, interrupts: Interrupts) -> Exit:
-        check_distinct([self.results, self.labels], [self.output])
-        found = Calibration(self.metric, level=self.level, chosen_at_random=self.chosen_at_random)
-        rejected = Rejects()
-        for path, add in ((self.labels, found.add_label), (self.results, found.add_result)):
-            rejects, ending = read_to_end([(path, add)], interrupts, max_line_bytes=self.max_line_bytes)
-            list_rejects(rejects)
-            rejected.counts.update(rejects.counts)
-            if ending.error is not None or interrupts.came:  # Half of a file would mislead.
-                return end(ending, rejected)
-            found.metric()  # Raises before results are read.
-        snapshot = found.snapshot()
-        if self.output is not None:
-            ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
-        ending = ending.attempt(partial(tell, sys.stdout, render_calibration(snapshot)))
-        return end(ending, rejected)
+        rejected.counts.update(rejects.counts)
+        if ending.error is not None or interrupts.came:  # Half of a file would mislead.
+            return end(ending, rejected)
+        found.metric()  # Raises before results are read.
+    snapshot = found.snapshot()
+    if given.output is not None:
+        ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
+    ending = ending.attempt(partial(tell, sys.stdout, render_calibration(snapshot)))
+    return end(ending, rejected)
 
 
 def render_calibration(snapshot: Mapping[str, Any]) -> str:

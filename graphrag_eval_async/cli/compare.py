@@ -1,22 +1,19 @@
 """``compare``: two runs, question by question."""
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
-from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
-from graphrag_eval_async.cli.gates import failed_and_held
+from graphrag_eval_async.cli.gates import check_regressions, failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
-from graphrag_eval_async.cli.regressions import RegressionGates
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.config.load import load_primary
@@ -31,70 +28,40 @@ from graphrag_eval_async.monitor.wording import (
     signed,
     validity,
 )
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.text import name_cell, number, plural, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.cli.commands import Compare
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compare(RegressionGates):
-    """Compare the results of two runs, question by question.
-
-    Shows how much each metric changed, whether that may be chance, which questions got worse, and which only
-    one run has.
-    """
-
-    example: ClassVar = "compare baseline.jsonl candidate.jsonl --fail-on-regression"
-
-    baseline: Annotated[
-        str,
-        options.input_argument(
-            metavar="BASELINE", help="Results of the earlier run, JSONL; - for standard input."
-        ),
-    ]
-    candidate: Annotated[
-        str, options.input_argument(metavar="CANDIDATE", help="Results of the other run, JSONL.")
-    ]
-    output: options.OutputComparison = None
-    level: options.Level = "0.95"
-    config: options.PrimaryConfig = None
-    detail: Annotated[
-        bool,
-        options.output_option("--detail", help="Print wins, losses, ties and all templates, too."),
-    ] = False
-    worst: Annotated[
-        int,
-        options.output_option(min=0, metavar="N", help="How many of the questions that got worse to list."),
-    ] = 10
-    include_errors: options.IncludeErrors = False
-    rejects: options.Rejects = None
-    max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
-    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
-
-    def run(self, interrupts: Interrupts) -> Exit:
-        check_distinct([self.baseline, self.candidate], [self.rejects, self.output])
-        primary = None if self.config is None else load_primary(self.config)
-        comparison = RunningComparison(include_errors=self.include_errors, primary=primary)
-        rejects, ending = read_to_end(
-            [(self.baseline, comparison.add_baseline), (self.candidate, comparison.add)],
-            interrupts,
-            rejects=self.rejects,
-            max_reject_bytes=self.max_reject_bytes,
-            max_line_bytes=self.max_line_bytes,
-        )
-        list_rejects(rejects)
-        failures: list[str] = []
-        if ending.error is None and not interrupts.came:  # Half of a file would mislead.
-            snapshot = comparison.snapshot(level=self.level)
-            failures, held = failed_and_held(self.check_regressions(comparison, snapshot))
-            if self.output is not None:
-                ending = ending.attempt(partial(write_aggregates, self.output, snapshot))
-            table = sys.stderr if self.rejects == "-" else sys.stdout
-            page = render_comparison(snapshot, worst=self.worst, candidate=self.candidate, detail=self.detail)
-            told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
-            ending = ending.attempt(partial(tell, table, told))
-        return end(ending, rejects, failures)
+def run(given: Compare, interrupts: Interrupts) -> Exit:
+    check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
+    primary = None if given.config is None else load_primary(given.config)
+    comparison = RunningComparison(include_errors=given.include_errors, primary=primary)
+    rejects, ending = read_to_end(
+        [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)],
+        interrupts,
+        rejects=given.rejects,
+        max_reject_bytes=given.max_reject_bytes,
+        max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES,
+    )
+    list_rejects(rejects)
+    failures: list[str] = []
+    if ending.error is None and not interrupts.came:  # Half of a file would mislead.
+        snapshot = comparison.snapshot(level=given.level)
+        failures, held = failed_and_held(check_regressions(given, comparison, snapshot))
+        if given.output is not None:
+            ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
+        table = sys.stderr if given.rejects == "-" else sys.stdout
+        page = render_comparison(snapshot, worst=given.worst, candidate=given.candidate, detail=given.detail)
+        told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
+        ending = ending.attempt(partial(tell, table, told))
+    return end(ending, rejects, failures)
 
 
 def render_comparison(

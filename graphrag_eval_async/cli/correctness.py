@@ -1,25 +1,28 @@
 """``answer-correctness``: the claims of the answers in a table."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import check_distinct, file_path, make_folder_of, resumable_path
+from graphrag_eval_async.cli.files import check_distinct, make_folder_of
 from graphrag_eval_async.cli.judges import judge_config, judging, keep_answer_correctness, nothing_judged
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.cli.tsv import Answer, Output, read_answers
-from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
 from graphrag_eval_async.text import counts, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphrag_eval_async.cli.commands import AnswerCorrectness
+    from graphrag_eval_async.config import Config
 
 CALLS_AHEAD = 8
 """Rows in progress per allowed call: a slow row delays the ones behind it."""
@@ -30,81 +33,34 @@ MODEL = "openai/gpt-4o-mini"
 COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswerCorrectness:
-    """Judge a table of answers with an LLM.
-
-    Writes, for each row, how many claims the reference answer and the actual answer make, how many of them
-    match, the reasoning, and any error. If the output is incomplete, a second run resumes after its last row.
-    The exit code is also 0 if rows could not be judged.
-    """
-
-    example: ClassVar = "answer-correctness -i answers.tsv -o correctness.tsv --llm openai/gpt-4o-mini"
-
-    answers: Annotated[
-        str,
-        options.input_option(
-            "--input",
-            "-i",
-            parser=options.parser(partial(file_path, what="the table")),
-            metavar="FILE",
-            help="Answers: TSV with the columns Question, Reference answer and Actual answer.",
-        ),
-    ]
-    output: Annotated[
-        str,
-        options.output_option(
-            "--output",
-            "-o",
-            parser=options.parser(resumable_path),
-            metavar="FILE",
-            help="Write one row per answer here, as TSV; rows that are already there are kept.",
-        ),
-    ]
-    config: options.Config = None
-    llm: Annotated[
-        str | None,
-        options.judge_option(
-            metavar="PROVIDER/MODEL",
-            help=f"Model that judges, without a configuration.  [default: {MODEL}, if OPENAI_API_KEY is set]",
-        ),
-    ] = None
-    escape_formulas: Annotated[
-        bool,
-        options.output_option(
-            help="Put an apostrophe before cells that a spreadsheet could run as a formula: those that begin "
-            "with =, +, -, @, a tab or a line break."
-        ),
-    ] = True
-
-    def run(self, interrupts: Interrupts) -> Exit:
-        llm = self.llm
-        if llm is None and self.config is None and os.environ.get("OPENAI_API_KEY"):
-            llm = MODEL
-        config = judge_config(self.config, llm, prepare=keep_answer_correctness)
-        if config is None:
-            raise UsageError(
-                "no LLM that judges: give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY, so "
-                f"that {MODEL} judges"
-            )
-        assert config.llm is not None  # noqa: S101  (which the metric needs)
-        check_distinct([self.answers, self.config, config.llm.cache], [self.output])
-        answers = read_answers(self.answers)
-        output = Output(self.output, len(answers), escape_formulas=self.escape_formulas)
-        earlier = output.consumed
-        # Before the output is touched, since it may find the configuration wanting.
-        stream = _stream(answers, earlier, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
-        make_folder_of(self.output)
-        errors: Counter[str] = Counter()
-        with output, progress(output, usage=stream.usage) as advance:
-            ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
-        before = f", {earlier} of them from before" if earlier else ""
-        without = f"; not judged: {counts(errors)}" if errors else ""
-        tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
-        tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
-        if ending.error is None:
-            ending = ending._replace(error=nothing_judged(config, stream.usage, ()))
-        return end(ending)
+def run(given: AnswerCorrectness, interrupts: Interrupts) -> Exit:
+    llm = given.llm
+    if llm is None and given.config is None and os.environ.get("OPENAI_API_KEY"):
+        llm = MODEL
+    config = judge_config(given.config, llm, prepare=keep_answer_correctness)
+    if config is None:
+        raise UsageError(
+            "no LLM that judges: give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY, so "
+            f"that {MODEL} judges"
+        )
+    assert config.llm is not None  # noqa: S101  (which the metric needs)
+    check_distinct([given.answers, given.config, config.llm.cache], [given.output])
+    answers = read_answers(given.answers)
+    output = Output(given.output, len(answers), escape_formulas=given.escape_formulas)
+    earlier = output.consumed
+    # Before the output is touched, since it may find the configuration wanting.
+    stream = _stream(answers, earlier, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+    make_folder_of(given.output)
+    errors: Counter[str] = Counter()
+    with output, progress(output, usage=stream.usage) as advance:
+        ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
+    before = f", {earlier} of them from before" if earlier else ""
+    without = f"; not judged: {counts(errors)}" if errors else ""
+    tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
+    tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
+    if ending.error is None:
+        ending = ending._replace(error=nothing_judged(config, stream.usage, ()))
+    return end(ending)
 
 
 def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:

@@ -1,21 +1,18 @@
-"""Gates: conditions that a run must meet."""
+"""Gates: conditions that a run must meet, by itself or beside a baseline."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.comparison import RIGHT
+from graphrag_eval_async.inference.verdicts import lower_is_better
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
 from graphrag_eval_async.monitor.summary import CheckedGate
-from graphrag_eval_async.records.conditions import (
-    CONDITION,
-    OPERATORS,
-    check_bound,
-    parse_bound,
-    parse_condition,
-    rounded,
-)
+from graphrag_eval_async.monitor.wording import change_of, missing, regressions
+from graphrag_eval_async.records.conditions import OPERATORS, check_bound, rounded, to_float
 from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
@@ -23,64 +20,27 @@ from graphrag_eval_async.records.metrics import (
     counts_of,
     mean_of_questions,
     means_of,
+    range_of,
     section_of,
 )
+from graphrag_eval_async.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from graphrag_eval_async.cli.commands import Regressions
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.monitor.alerts import Alert
+    from graphrag_eval_async.records.conditions import Condition
     from graphrag_eval_async.reference import Reference
 
-FORMS = "METRIC=VALUE or TEMPLATE:METRIC=VALUE"
 
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A condition that the mean of a metric must meet, over all results or those of one template.
-
-    Attributes:
-        option: the option that asked for it.
-        template: None for all results.
-        operator: one of `OPERATORS`.
-    """
-
-    option: str
-    template: str | None
-    metric: str
-    operator: str
-    bound: float
-
-    @property
-    def text(self) -> str:
-        """The condition as it is written."""
-        name = self.metric if self.template is None else f"{self.template}:{self.metric}"
-        return f"{name} {self.operator} {self.bound:.15g}"
-
-
-def parse_gate(text: str, *, option: str, operator: str) -> Gate:
-    """Parse a condition, or ``[TEMPLATE:]METRIC=VALUE``, for which `option` implies `operator`.
-
-    A template's name may hold colons and equals signs. Another form is a `ValueError`, and so is
-    a bound outside the range of the metric.
-    """
-    if CONDITION.fullmatch(text):
-        return Gate("--gate", *parse_condition(text))
-    name, _, value = text.rpartition("=")
-    template, colon, metric = name.rpartition(":")
-    if option == "--gate" or not metric:
-        forms = "[TEMPLATE:]METRIC >= VALUE, or with >, <= or <" if option == "--gate" else FORMS
-        raise ValueError(f"{text!r}: expected {forms}")
-    bound = parse_bound(text, value, metric)
-    return Gate(option, template if colon else None, metric, operator, bound)
-
-
-def check_gates(gates: Iterable[Gate], templates: Collection[str], config: Config | None) -> None:
+def check_gates(gates: Iterable[Condition], templates: Collection[str], config: Config | None) -> None:
     """Raise a `UsageError` if no result can have the template or the metric of a gate."""
     for gate in gates:
         metric = None if gate.metric == MISSING_RATE else gate.metric
-        check_names(gate.option, gate.template, metric, templates, config)
+        check_names("--gate", gate.template, metric, templates, config)
         _check_output(gate, config)
 
 
@@ -92,7 +52,7 @@ def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Co
             _check_output(alert, config)
 
 
-def _check_output(condition: Gate | Alert, config: Config | None) -> None:
+def _check_output(condition: Condition | Alert, config: Config | None) -> None:
     """Raise a `UsageError` if an output of a custom evaluation from 0 to 1 has another bound."""
     if config is not None and config.custom_evaluations:
         from graphrag_eval_async.metrics.custom import kinds_of_outputs
@@ -117,8 +77,13 @@ def check_names(
         )
 
 
+def on_missing(gates: Iterable[Condition]) -> bool:
+    """Whether a gate is on the share of questions without a response."""
+    return any(gate.metric == MISSING_RATE for gate in gates)
+
+
 def check_each(
-    gates: Iterable[Gate],
+    gates: Iterable[Condition],
     snapshot: Mapping[str, Any],
     reference: Reference | None = None,
     missing: Collection[str] = (),
@@ -141,7 +106,7 @@ def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str
     return [gate.told for gate in checked if not gate.holds], [gate.told for gate in checked if gate.holds]
 
 
-def _check(gate: Gate, values: Mapping[str | None, Mapping[str, float]]) -> CheckedGate:
+def _check(gate: Condition, values: Mapping[str | None, Mapping[str, float]]) -> CheckedGate:
     known, holds = values.get(gate.template), False
     if known is None:
         templates = ", ".join(template for template in values if template is not None) or "none"
@@ -161,3 +126,64 @@ def _means(group: Mapping[str, Any]) -> dict[str, float]:
     if samples:
         means[ERROR_RATE] = group.get(ERROR_RATE, errors / samples)
     return means
+
+
+@dataclass(frozen=True, slots=True)
+class MaxDrop:
+    """A gate: the mean of a metric may get worse by at most `most`."""
+
+    metric: str
+    most: float
+
+    def check(self, comparison: RunningComparison, known: Iterable[str]) -> CheckedGate:
+        """Return whether the gate holds, and why; `known` are the metrics on both sides."""
+        name = f"--max-drop {self.metric}={number(self.most)}"
+        drop = comparison.drop(self.metric)
+        if (means := drop.means) is None:
+            others = ", ".join(known) or "none"
+            told = f"{self.metric}: no question has it on both sides; metrics on both sides: {others}"
+            return CheckedGate(name, False, told)
+        told = f"{self.metric} {change_of(means)}: may get worse by at most {number(self.most)}"
+        if self.metric != ERROR_RATE and any(drop.errors):
+            told += f"; errors {'count as 0' if drop.fills else 'are left out'}, "
+            told += "{} in the baseline and {} in the candidate".format(*drop.errors)
+        lower = lower_is_better(self.metric)
+        holds = (means["difference"] if lower else -means["difference"]) <= self.most + 1e-12
+        lacking = drop.lacking(self.metric)
+        return CheckedGate(name, holds and not lacking, told + lacking)
+
+
+def parse_max_drop(text: str) -> MaxDrop:
+    """Parse ``METRIC=X``; another form, or more than the metric can change, is a `ValueError`."""
+    metric, _, value = text.rpartition("=")
+    most = to_float(value)
+    if not metric.strip() or not 0 <= most < math.inf:
+        raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
+    low, high = range_of(metric := metric.strip())
+    check_bound(f"a change of {metric}", most, (0, high - low))
+    return MaxDrop(metric, most)
+
+
+def check_regressions(
+    given: Regressions, comparison: RunningComparison, snapshot: Mapping[str, Any]
+) -> list[CheckedGate]:
+    """Check the gates on the comparison with a baseline."""
+    gates: list[CheckedGate] = [gate.check(comparison, snapshot["overall"]) for gate in given.max_drop]
+    if (most := given.max_regressions) is not None:
+        count = len(snapshot["regressions"])
+        told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
+        if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
+            told += f", but no question has any of these on both sides: {', '.join(RIGHT)}"
+        lacking = "".join(comparison.drop(metric).lacking(metric) for metric in RIGHT)
+        holds = count <= most and bool(decided) and not lacking
+        gates.append(CheckedGate("--max-regressions", holds, told + lacking))
+    if given.fail_on_regression:
+        name, reasons = "--fail-on-regression", regressions(snapshot)
+        gates += [CheckedGate(name, False, reason) for reason in reasons]
+        gates += [CheckedGate(name, True, "no regression by more than chance")] * (not reasons)
+    if given.allow_missing or not (lacking := missing(snapshot)):
+        return gates
+    return [
+        gate._replace(holds=False, told=f"{gate.told}, but {lacking}") if gate.holds else gate
+        for gate in gates
+    ]

@@ -1,17 +1,19 @@
 """``init``: a small reference set, responses, a configuration and a harness to start from."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-import typer
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.text import one_line, tell
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.cli.commands import Init
 
 REFERENCE = """\
 # A reference set: templates of questions with what is expected of an agent. Replace it by your own.
@@ -81,32 +83,18 @@ FILES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Init:
-    """Write a folder to start from.
-
-    It has a small reference set, responses, a configuration of judges, and a harness that runs an agent.
-    Overwrites nothing.
-    """
-
-    example: ClassVar = "init films"
-
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder for the files; created if missing.")]
-
-    def run(self, interrupts: Interrupts) -> Exit:  # noqa: ARG002
-        folder = Path(self.folder)
-        if taken := [name for name in FILES if os.path.lexists(folder / name)]:
-            raise UsageError(f"{self.folder!r} has {', '.join(taken)} already; give another folder")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, text in FILES.items():
-                with open(folder / name, "x", encoding="utf-8") as file:
-                    file.write(text)
-        except OSError as error:
-            raise UsageError(f"{self.folder!r} cannot be written: {error.strerror}") from error
-        reference, responses = (
-            shlex.quote(str(folder / name)) for name in ("reference.yaml", "responses.jsonl")
-        )
-        tell(sys.stdout, one_line(f"wrote {', '.join(FILES)} to {self.folder}; next:"))
-        tell(sys.stdout, one_line(f"  graphrag-eval-async evaluate {reference} {responses} -o results.jsonl"))
-        return Exit.OK
+def run(given: Init, _interrupts: Interrupts) -> Exit:
+    folder = Path(given.folder)
+    if taken := [name for name in FILES if os.path.lexists(folder / name)]:
+        raise UsageError(f"{given.folder!r} has {', '.join(taken)} already; give another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in FILES.items():
+            with open(folder / name, "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise UsageError(f"{given.folder!r} cannot be written: {error.strerror}") from error
+    reference, responses = (shlex.quote(str(folder / name)) for name in ("reference.yaml", "responses.jsonl"))
+    tell(sys.stdout, one_line(f"wrote {', '.join(FILES)} to {given.folder}; next:"))
+    tell(sys.stdout, one_line(f"  graphrag-eval-async evaluate {reference} {responses} -o results.jsonl"))
+    return Exit.OK

@@ -1,13 +1,12 @@
 """``plan``: how many questions a comparison needs."""
 
+from __future__ import annotations
+
 import sys
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
-from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -17,6 +16,10 @@ from graphrag_eval_async.inference.planning import POWERS, Spread, plan
 from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.text import number, percent, tell
 
+if TYPE_CHECKING:
+    from graphrag_eval_async.cli.commands import Plan
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
+
 
 def parse_positive(text: str) -> float:
     value = to_float(text)
@@ -25,62 +28,19 @@ def parse_positive(text: str) -> float:
     return value
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Plan how many questions a comparison needs.
-
-    Takes the spread of scores from results of one run, or of two runs of the same questions, and shows how
-    many questions are needed to see a change of a given size.
-    """
-
-    example: ClassVar = "plan --detect 0.05 results.jsonl"
-
-    results: Annotated[
-        list[str],
-        options.input_argument(
-            metavar="[RESULTS...]",
-            default_factory=list,
-            show_default=False,
-            help="Results of one run, or of two runs of the same questions, JSONL.",
-        ),
-    ]
-    detect: Annotated[
-        Any,
-        options.statistics_option(
-            "--detect",
-            parser=options.parser(parse_positive),
-            metavar="X",
-            help="The change of the mean to be seen, such as 0.05.",
-        ),
-    ]
-    metric: Annotated[
-        str,
-        options.input_option("--metric", metavar="METRIC", help="The metric."),
-    ] = "steps_score"
-    sd: Annotated[
-        Any,
-        options.input_option(
-            "--sd",
-            parser=options.parser(parse_positive),
-            metavar="X",
-            help="Standard deviation of the metric, in place of RESULTS.",
-        ),
-    ] = None
-    level: options.Level = "0.95"
-    config: options.PrimaryConfig = None
-    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
-
-    def run(self, interrupts: Interrupts) -> Exit:
-        check_distinct(self.results, [])
-        runs = [Spread(self.metric) for _ in self.results]
-        sources = [(path, run.add) for path, run in zip(self.results, runs, strict=True)]
-        rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)
-        list_rejects(rejects)
-        if ending.error is None and not interrupts.came:  # Half of a file would mislead.
-            primary = None if self.config is None else load_primary(self.config)
-            found = plan(self.detect, runs, metric=self.metric, sd=self.sd, level=self.level, primary=primary)
-            ending = ending.attempt(partial(tell, sys.stdout, render_plan(found)))
-        return end(ending, rejects)
+def run(given: Plan, interrupts: Interrupts) -> Exit:
+    check_distinct(given.results, [])
+    runs = [Spread(given.metric) for _ in given.results]
+    sources = [(path, run.add) for path, run in zip(given.results, runs, strict=True)]
+    rejects, ending = read_to_end(
+        sources, interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
+    )
+    list_rejects(rejects)
+    if ending.error is None and not interrupts.came:  # Half of a file would mislead.
+        primary = None if given.config is None else load_primary(given.config)
+        found = plan(given.detect, runs, metric=given.metric, sd=given.sd, level=given.level, primary=primary)
+        ending = ending.attempt(partial(tell, sys.stdout, render_plan(found)))
+    return end(ending, rejects)
 
 
 def render_plan(found: dict[str, Any]) -> str:

@@ -1,17 +1,15 @@
 """``plot``: a page of pictures of one run, or of two."""
 
+from __future__ import annotations
+
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
-from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -23,7 +21,12 @@ from graphrag_eval_async.records.metrics import is_score, mean_of_questions, own
 from graphrag_eval_async.text import one_line, percent, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
+
+    from graphrag_eval_async.cli.commands import Plot
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 FORMATS = (".svg", ".png", ".pdf")
 POINTS = 120  # of an interval that narrows
@@ -52,59 +55,30 @@ def picture_path(path: str) -> str:
     return path
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plot:
-    """Draw the scores of one run, or of two.
-
-    Shows the mean with its interval as it narrowed, templates side by side, and for two runs each question in
-    both. Needs the extra `plot`.
-    """
-
-    example: ClassVar = "plot baseline.jsonl candidate.jsonl -o page.svg"
-
-    results: Annotated[
-        list[str],
-        options.input_argument(metavar="RESULTS...", help="Results of one run, or of two, JSONL."),
-    ]
-    output: Annotated[
-        str,
-        options.output_option(
-            "--output",
-            "-o",
-            parser=options.parser(picture_path),
-            metavar="FILE",
-            help="Write the page here: .svg, .png or .pdf.",
-        ),
-    ]
-    metric: Annotated[
-        str,
-        options.input_option("--metric", metavar="METRIC", help="The score to show."),
-    ] = "steps_score"
-    level: options.Level = "0.95"
-    max_line_bytes: options.MaxResultBytes = MAX_RESULT_BYTES
-
-    def run(self, interrupts: Interrupts) -> Exit:
-        try:
-            import matplotlib as _  # noqa: F401
-        except ModuleNotFoundError:
-            raise UsageError("plot needs matplotlib: pip install 'graphrag-eval-async[plot]'") from None
-        if len(self.results) > 2:
-            raise UsageError(f"plot: one or two RESULTS, got {len(self.results)}")
-        if not is_score(self.metric):
-            raise UsageError(f"--metric: {self.metric!r} is no score, so it has no interval")
-        check_distinct([*self.results], [self.output])
-        runs = [Run(path, self.metric) for path in self.results]
-        sources = [(run.name, run.add) for run in runs]
-        rejects, ending = read_to_end(sources, interrupts, max_line_bytes=self.max_line_bytes)
-        list_rejects(rejects)
-        if ending.error is None and not interrupts.came:
-            for run in runs:
-                run.spread.variances()  # Raises if there is nothing to show.
-                run.aggregates.finish()
-            ending = ending.attempt(partial(draw_page, runs, self.level, self.output))
-            if ending.error is None:
-                tell(sys.stdout, one_line(f"wrote {self.output}"))
-        return end(ending, rejects)
+def run(given: Plot, interrupts: Interrupts) -> Exit:
+    try:
+        import matplotlib as _  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError("plot needs matplotlib: pip install 'graphrag-eval-async[plot]'") from None
+    if len(given.results) > 2:
+        raise UsageError(f"plot: one or two RESULTS, got {len(given.results)}")
+    if not is_score(given.metric):
+        raise UsageError(f"--metric: {given.metric!r} is no score, so it has no interval")
+    check_distinct([*given.results], [given.output])
+    runs = [Run(path, given.metric) for path in given.results]
+    sources = [(run.name, run.add) for run in runs]
+    rejects, ending = read_to_end(
+        sources, interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
+    )
+    list_rejects(rejects)
+    if ending.error is None and not interrupts.came:
+        for run in runs:
+            run.spread.variances()  # Raises if there is nothing to show.
+            run.aggregates.finish()
+        ending = ending.attempt(partial(draw_page, runs, given.level, given.output))
+        if ending.error is None:
+            tell(sys.stdout, one_line(f"wrote {given.output}"))
+    return end(ending, rejects)
 
 
 def draw_page(runs: Sequence[Run], level: float, path: str) -> None:
@@ -135,7 +109,7 @@ def _groups(run: Run, level: float) -> Mapping[str, Any]:
     }
 
 
-def _draw_narrowing(axes: "Axes", runs: Sequence[Run], level: float) -> None:
+def _draw_narrowing(axes: Axes, runs: Sequence[Run], level: float) -> None:
     """The mean of the first samples, and its confidence sequence where the score is from 0 to 1."""
     for run, colour in zip(runs, COLOURS, strict=False):
         histogram, total, count, points = Histogram(), 0.0, 0, []
@@ -160,7 +134,7 @@ def _draw_narrowing(axes: "Axes", runs: Sequence[Run], level: float) -> None:
 
 
 def _draw_templates(
-    axes: "Axes", runs: Sequence[Mapping[str, Any]], level: float, templates: Sequence[str]
+    axes: Axes, runs: Sequence[Mapping[str, Any]], level: float, templates: Sequence[str]
 ) -> None:
     """Of each run, the mean and the interval by template."""
     for number, (groups, colour) in enumerate(zip(runs, COLOURS, strict=False)):
@@ -178,7 +152,7 @@ def _draw_templates(
     axes.grid(axis="x", alpha=0.3)
 
 
-def _draw_pairs(axes: "Axes", runs: Sequence[Run]) -> None:
+def _draw_pairs(axes: Axes, runs: Sequence[Run]) -> None:
     one, other = (run.spread.values for run in runs)
     shared = sorted(one.keys() & other.keys())
     x, y = ([sum(values[name]) / len(values[name]) for name in shared] for values in (one, other))

@@ -36,7 +36,7 @@ def read_to_end(
     *,
     max_line_bytes: int,
     rejects: str | None = None,
-    max_reject_bytes: int = MAX_REJECT_BYTES,
+    max_reject_bytes: int | None = None,
 ) -> tuple[Rejects, Ending]:
     """Read paths in order, each with the function that takes its results; keep rejects without a file."""
     opened = [(read_jsonl(path), add) for path, add in sources if not is_redis(path)]
@@ -65,7 +65,7 @@ def read_to_end(
 
 @contextmanager
 def collecting(
-    path: str | None, max_bytes: int, interrupts: Interrupts
+    path: str | None, max_bytes: int | None, interrupts: Interrupts
 ) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
     """Yield rejects and a function that takes them: it writes to the file at `path`, or keeps them."""
     rejects = Rejects()
@@ -78,7 +78,7 @@ def collecting(
         writer(replace(reject, path=reject.path or "-"))
 
     with open_lines(path, interrupts) as file:
-        writer = RejectWriter(file, max_bytes=max_bytes)
+        writer = RejectWriter(file, max_bytes=MAX_REJECT_BYTES if max_bytes is None else max_bytes)
         yield rejects, write
 
 

@@ -2,25 +2,24 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TextIO
 
 from graphrag_eval_async.aggregates.questions import QuestionScore
-from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.commands import Reported
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
-from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held
+from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.monitor.wording import unscored
 from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records import Reject, Rejects
-from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
+from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.redis.results import Run
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES
 from graphrag_eval_async.stream.until import Decision
 from graphrag_eval_async.text import counts, describe, one_line, percent, tell
 
@@ -29,88 +28,61 @@ OF_FILE = {"not_a_response", "not_a_result"}  # reasons that say what a file is,
 WORST_QUESTIONS = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateOptions:
-    """The options of a command that checks gates on means."""
+def report(
+    given: Reported,
+    found: EvaluatedFile,
+    ending: Ending,
+    *,
+    reference: Reference | None,
+    table: TextIO | None,
+    interval: Interval | None = None,
+    kept: str | None = None,
+    notes: Iterable[str] = (),
+    lines_known: bool = True,
+    decision: Decision | None = None,
+    page: Callable[[Mapping[str, Any]], None] | None = None,
+) -> Exit:
+    """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`.
 
-    gate: options.Gates
-    fail_under: options.FailUnder
-    fail_over: options.FailOver
-    include_errors: options.IncludeErrors = False
-    level: options.Level = "0.95"
-
-    @property
-    def gates(self) -> list[Gate]:
-        return [*self.gate, *self.fail_under, *self.fail_over]
-
-    @property
-    def gates_missing(self) -> bool:
-        """Whether a gate is on the share of questions without a response."""
-        return any(gate.metric == MISSING_RATE for gate in self.gates)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportOptions(GateOptions):
-    """The options of a command that ends with a report."""
-
-    aggregates: options.Aggregates = None
-    rejects: options.Rejects = None
-    max_reject_bytes: options.MaxRejectBytes = MAX_REJECT_BYTES
-    detail: options.DetailOption = False
-
-    @property
-    def interval_kind(self) -> Interval | None:
-        """The kind of intervals in the report; None if how the run ended decides."""
-        return None
-
-    @property
-    def kept_rejects(self) -> str | None:
-        """The file that has all rejects, if some are also listed."""
-        return None
-
-    def report(
-        self,
-        found: EvaluatedFile,
-        ending: Ending,
-        *,
-        reference: Reference | None,
-        table: TextIO | None,
-        notes: Iterable[str] = (),
-        lines_known: bool = True,
-        decision: Decision | None = None,
-        page: Callable[[Mapping[str, Any]], None] | None = None,
-    ) -> Exit:
-        """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`.
-
-        `page` writes a report of the aggregates. If not `lines_known`, other processes read the lines, so the
-        number of rejects is not shown.
-        """
-        aggregates = found.aggregates
-        snapshot = aggregates.snapshot(detail=True, level=self.level, interval=self.interval_kind)
-        if self.aggregates is not None:
-            # Before anything is shown, which may wait for a reader.
-            more = {} if decision is None else {"decision": asdict(decision)}
-            if self.aggregates.endswith(STATE):
-                ending = ending.attempt(partial(write_state, self.aggregates, aggregates))
-            else:
-                ending = ending.attempt(partial(write_aggregates, self.aggregates, snapshot | more))
-        if page is not None:
-            ending = ending.attempt(partial(page, snapshot))
-        list_rejects(found.rejects, self.kept_rejects)
-        summary = _summary(found, snapshot["micro"], reference, decision, lines_known=lines_known)
-        gates = check_each(self.gates, snapshot, reference, {*found.missing})
-        failures, held = failed_and_held(gates)
-        nothing = unscored(snapshot["micro"]) if ending.error is None else ""
-        lines = [summary, *folded([nothing, *failure_reasons(snapshot)]), *_worst(aggregates)]
-        lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
-        if table is not None:
-            parts = [render_means(snapshot, table), render_detail(snapshot, table) if self.detail else ""]
-            told = ["\n\n".join(filter(None, parts)), "", *lines]
-            ending = ending.attempt(partial(tell, table, "\n".join(told)))
-        if decision is not None and not decision.holds:
-            decided = "decided so" if decision.holds is False else "not decided"
-            failures.append(f"{decision.condition}: {decided}")
-        return end(ending, found.rejects, failures)
+    Args:
+        given: the options.
+        found: what was found.
+        ending: how the run ended.
+        reference: the reference set, if its questions should be counted.
+        table: where the tables go; None shows none.
+        interval: the kind of intervals; None if how the run ended decides.
+        kept: the file that has all rejects, if some are also listed.
+        notes: lines at the end.
+        lines_known: whether this process read the lines, so that the number of rejects is known.
+        decision: what --until decided.
+        page: writes a report of the aggregates.
+    """
+    aggregates = found.aggregates
+    snapshot = aggregates.snapshot(detail=True, level=given.level, interval=interval)
+    if given.aggregates is not None:
+        # Before anything is shown, which may wait for a reader.
+        more = {} if decision is None else {"decision": asdict(decision)}
+        if given.aggregates.endswith(STATE):
+            ending = ending.attempt(partial(write_state, given.aggregates, aggregates))
+        else:
+            ending = ending.attempt(partial(write_aggregates, given.aggregates, snapshot | more))
+    if page is not None:
+        ending = ending.attempt(partial(page, snapshot))
+    list_rejects(found.rejects, kept)
+    summary = _summary(found, snapshot["micro"], reference, decision, lines_known=lines_known)
+    gates = check_each(given.gate, snapshot, reference, {*found.missing})
+    failures, held = failed_and_held(gates)
+    nothing = unscored(snapshot["micro"]) if ending.error is None else ""
+    lines = [summary, *folded([nothing, *failure_reasons(snapshot)]), *_worst(aggregates)]
+    lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
+    if table is not None:
+        parts = [render_means(snapshot, table), render_detail(snapshot, table) if given.detail else ""]
+        told = ["\n\n".join(filter(None, parts)), "", *lines]
+        ending = ending.attempt(partial(tell, table, "\n".join(told)))
+    if decision is not None and not decision.holds:
+        decided = "decided so" if decision.holds is False else "not decided"
+        failures.append(f"{decision.condition}: {decided}")
+    return end(ending, found.rejects, failures)
 
 
 def _worst(aggregates: RunningAggregates) -> list[str]:

@@ -29,6 +29,12 @@ class Condition(NamedTuple):
     bound: float
 
     @property
+    def text(self) -> str:
+        """The condition as it is written."""
+        name = self.metric if self.template is None else f"{self.template}:{self.metric}"
+        return f"{name} {self.operator} {self.bound:.15g}"
+
+    @property
     def over(self) -> bool:
         """Whether the mean should be above the bound; otherwise below it."""
         return self.operator.startswith(">")

@@ -85,7 +85,7 @@ def test_without_a_reference_templates_stand_by_name(
 
 def test_missing_questions_need_a_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     results = folder.lines(*evaluated(RESPONSES[:1]))
-    gate = ["--fail-over", f"{ODD}:missing_rate=0"]
+    gate = ["--gate", f"{ODD}:missing_rate <= 0"]
     assert run("aggregate", results, *gate) == 2
     out, err = capfd.readouterr()
     assert (out, err) == ("", "Error: a gate on missing_rate needs --reference REFERENCE\n")

@@ -30,7 +30,7 @@ SELECTED = ("--select", "payload.log")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: str) -> None:
     options = ["--format", "auto", *SELECTED, *question, "-o", traced.file("results.jsonl"), "--jobs", jobs]
-    gate = ["--fail-under", "steps_score=1"]
+    gate = ["--gate", "steps_score >= 1"]
     assert run("evaluate", traced.reference, traced.file("responses.jsonl"), *options, *gate) == 0
     results = traced.read("results.jsonl")
     assert [result["metadata"]["trace_format"] for result in results] == ["openai", "langchain", "anthropic"]

@@ -168,7 +168,7 @@ def test_metrics_without_ragas_need_no_package(monkeypatch: pytest.MonkeyPatch, 
 
 def test_files_and_gates_are_left_alone(folder: Folder, dry: Dry) -> None:
     folder.write("out", b"earlier results")
-    outputs = ["-o", "out", "--aggregates", "a.json", "--rejects", "x", "--fail-under", "answer_f1=1"]
+    outputs = ["-o", "out", "--aggregates", "a.json", "--rejects", "x", "--gate", "answer_f1 >= 1"]
     dry(*EXAMPLES, "--llm", "openai/gpt-4o-mini", "--stages", "--ordered", *outputs)
 
 

@@ -149,7 +149,7 @@ def test_results(folder: Folder, checked: Callable[..., str]) -> None:
     for variant in [*variants(RESULT), {**RESULT, "answer_relevance" + EVIL: 0.1}, EVIL]:
         lines = [{**variant, "question_id": f"q{i}"} for i in range(3)] if isinstance(variant, dict) else []
         path = folder.lines(*with_bytes([variant, *lines]), name="odd")
-        checked("aggregate", path, "--fail-under", "nothing=1")
+        checked("aggregate", path, "--gate", "nothing >= 1")
         checked("compare", path, path, "--fail-on-regression")
         checked("compare", twin, path)
         checked("compare", path, twin)
@@ -171,7 +171,7 @@ def test_results_got_worse(folder: Folder, checked: Callable[..., str]) -> None:
     text = checked("compare", *paths, "--fail-on-regression")
     assert r"my_\x1b]0;" in text
     checked("report", paths[1], "--markdown", "-", "--github", "--baseline", paths[0], "--fail-on-regression")
-    checked("aggregate", paths[0], "--fail-under", f"{template}:{metric}=2")
+    checked("aggregate", paths[0], "--gate", f"{template}:{metric} >= 2")
     log = folder.lines(*[response("q1")] * 3)
     checked("watch", folder.reference, log, "--until-idle", "100ms", "--baseline", paths[0])
 
@@ -227,7 +227,7 @@ ARGUMENTS = {
     "suffix": ["evaluate", "{reference}", "{log}", "--aggregates", "{evil}"],
     "until": ["evaluate", "{reference}", "{log}", "--until", "{evil} >= 1"],
     "template": ["evaluate", "{reference}", "{log}", "--until", "{evil}:steps_score >= 1"],
-    "gate": ["evaluate", "{reference}", "{log}", "-o", "{folder}/o", "--fail-under", "{evil}=1"],
+    "gate": ["evaluate", "{reference}", "{log}", "-o", "{folder}/o", "--gate", "{evil} >= 1"],
     "llm": ["evaluate", "{reference}", "{log}", "--llm", "{evil}"],
     "model": ["evaluate", "{reference}", "{log}", "--llm", "openai/{evil}", "--dry-run"],
     "option": ["evaluate", "--{evil}"],

@@ -189,7 +189,7 @@ def test_steps_groups(folder: Folder) -> None:
 
 def test_include_errors_counts_the_metrics_of_error_responses(folder: Folder) -> None:
     responses = folder.lines({"question_id": "q1", "error": "e", "elapsed_sec": 4})
-    gate = ["--fail-over", "elapsed_sec=5"]
+    gate = ["--gate", "elapsed_sec <= 5"]
     assert run("evaluate", folder.reference, responses, "-o", folder.file("r"), *gate) == 1
     assert (
         run("evaluate", folder.reference, responses, "-o", folder.file("r"), *gate, "--include-errors") == 0
@@ -233,14 +233,14 @@ USAGE = [
     ["--steps-groups", "first"],
     ["--max-in-flight", "0"],
     ["--max-line-bytes", "x"],
-    ["--fail-under", "steps_score"],
-    ["--fail-under", "steps_score="],
-    ["--fail-under", "steps_score=high"],
-    ["--fail-under", "=1"],
-    ["--fail-under", "colours:=1"],
-    ["--fail-over", "steps_score=nan"],
-    ["--fail-over", "steps_score=inf"],
-    ["--fail-over", "steps_score=1e999"],
+    ["--fail-under", "steps_score=0.8"],
+    ["--gate", "steps_score >= "],
+    ["--gate", "steps_score >= high"],
+    ["--gate", " >= 1"],
+    ["--gate", "colours: >= 1"],
+    ["--gate", "steps_score <= nan"],
+    ["--gate", "steps_score <= inf"],
+    ["--gate", "steps_score <= 1e999"],
 ]
 
 

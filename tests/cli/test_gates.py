@@ -8,26 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import load_reference
-from graphrag_eval_async.cli.gates import Gate, check_each, failed_and_held, parse_gate
+from graphrag_eval_async.cli.gates import check_each, failed_and_held
+from graphrag_eval_async.records.conditions import Condition, parse_condition
 from tests.cases import each
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
-
-
-@pytest.mark.parametrize(
-    ("text", "template", "metric", "bound"),
-    [
-        ("steps_score=0.8", None, "steps_score", 0.8),
-        ("elapsed_sec=30", None, "elapsed_sec", 30.0),
-        ("own=-1e-9", None, "own", -1e-9),
-        ("a:b=c:steps_score=1", "a:b=c", "steps_score", 1.0),
-        (":steps_score=1", "", "steps_score", 1.0),
-    ],
-)
-def test_parse(text: str, template: str | None, metric: str, bound: float) -> None:
-    assert parse(text, "<=") == Gate("--fail-over", template, metric, "<=", bound)
 
 
 @each(
@@ -38,39 +25,14 @@ def test_parse(text: str, template: str | None, metric: str, bound: float) -> No
         ("a>b=c:steps_score > 1", "a>b=c", "steps_score", ">", 1.0),
     ],
 )
-@each("option", ["--gate", "--fail-under", "--fail-over"])
-def test_conditions(
-    text: str, template: str | None, metric: str, operator: str, bound: float, option: str
-) -> None:
-    """Also where METRIC=VALUE is expected."""
-    assert parse_gate(text, option=option, operator="<=") == Gate("--gate", template, metric, operator, bound)
+def test_conditions(text: str, template: str | None, metric: str, operator: str, bound: float) -> None:
+    assert parse_condition(text) == (template, metric, operator, bound)
 
 
-@each("text", ["steps_score=0.8", "steps_score", "> 0.5", "steps_score >= x", "steps_score >= nan"])
+@each("text", ["", "steps_score=0.8", "steps_score", "> 0.5", "steps_score >= x", "steps_score >= nan"])
 def test_conditions_have_one_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected|finite"):
-        parse_gate(text, option="--gate", operator="")
-
-
-def parse(text: str, operator: str) -> Gate:
-    return parse_gate(text, option=f"--fail-{'over' if operator == '<=' else 'under'}", operator=operator)
-
-
-@given(
-    template=st.none() | st.text(),
-    metric=st.text(min_size=1).filter(lambda text: not {*":<>"} & {*text}),
-    bound=st.floats(allow_nan=False, allow_infinity=False),
-)
-def test_parse_takes_apart_any_name(template: str | None, metric: str, bound: float) -> None:
-    gate = Gate("--fail-under", template, metric, ">=", bound)
-    name = metric if template is None else f"{template}:{metric}"
-    assert parse(f"{name}={bound!r}", ">=") == gate
-
-
-@each("text", ["", "=", "x", "x=", "=1", "t:=1", "x=y", "x=nan", "x=-inf", "x=1e400"])
-def test_invalid_gates(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected|finite"):
-        parse(text, ">=")
+        parse_condition(text)
 
 
 def group(errors: int, successes: int, **means: float) -> dict[str, Any]:
@@ -91,16 +53,15 @@ def test_the_bound_itself_holds(value: float, bound: float) -> None:
     for mean in (value, bound):
         snapshot = {"per_template": {}, "micro": group(0, 1, m=mean)}
         under, over = (
-            check_each([Gate("--gate", None, "m", operator, bound)], snapshot)[0].holds
+            check_each([Condition(None, "m", operator, bound)], snapshot)[0].holds
             for operator in (">=", "<=")
         )
         assert under == (mean >= bound)
         assert over == (mean <= bound)
 
 
-def failures(gate: str, *, over: bool) -> list[str]:
-    gates = [parse(gate, "<=" if over else ">=")]
-    checked = check_each(gates, SNAPSHOT, load_reference(REFERENCE), {"q1", "q3"})
+def failures(gate: str) -> list[str]:
+    checked = check_each([parse_condition(gate)], SNAPSHOT, load_reference(REFERENCE), {"q1", "q3"})
     failed, held = failed_and_held(checked)
     assert len(failed) + len(held) == 1
     return failed
@@ -120,18 +81,18 @@ def failures(gate: str, *, over: bool) -> list[str]:
 )
 def test_values(name: str, value: float) -> None:
     for over, beyond in ((True, -math.inf), (False, math.inf)):
-        assert not failures(f"{name}={value!r}", over=over)
+        operator = "<=" if over else ">="
+        assert not failures(f"{name} {operator} {value!r}")
         bound = math.nextafter(value, beyond)
         if not 0 <= bound <= 1:
             continue
-        (failure,) = failures(f"{name}={bound!r}", over=over)
-        assert failure.startswith(f"{name} {'<=' if over else '>='} ")
+        (failure,) = failures(f"{name} {operator} {bound!r}")
+        assert failure.startswith(f"{name} {operator} ")
         mean = float(failure.rpartition(" ")[2])
         assert mean == pytest.approx(value, abs=5e-4)
         assert (mean > bound) if over else (mean < bound)
 
 
-@each("over", [True, False])
 @each(
     ("name", "hint"),
     [
@@ -142,15 +103,15 @@ def test_values(name: str, value: float) -> None:
         ("color:steps_score", f"no results of such a template; there are: {COLOURS}, {ODD}"),
     ],
 )
-def test_a_metric_without_values_does_not_hold(name: str, hint: str, over: bool) -> None:
-    (failure,) = failures(f"{name}=0", over=over)
-    assert failure.startswith(f"{name} {'<=' if over else '>='} 0: ")
+def test_a_metric_without_values_does_not_hold(name: str, hint: str) -> None:
+    (failure,) = failures(f"{name} >= 0")
+    assert failure.startswith(f"{name} >= 0: ")
     assert hint in failure
 
 
 def test_without_results_no_rate_of_errors_holds() -> None:
     empty = {"per_template": {}, "micro": group(0, 0), "macro": {}}
-    (gate,) = check_each([parse("error_rate=1", "<=")], empty)
+    (gate,) = check_each([parse_condition("error_rate <= 1")], empty)
     assert not gate.holds
     assert gate.told == "error_rate <= 1: no values; metrics with values: none"
 
@@ -161,20 +122,20 @@ RESPONSES = [response("q1"), response("q2", False), failed("q1"), failed("q2")]
 @pytest.mark.parametrize(
     ("gates", "code"),
     [
-        (["--fail-under", "steps_score=0.5"], 0),
-        (["--fail-under", "steps_score=0.51"], 1),
-        (["--fail-over", "elapsed_sec=1.5"], 0),
-        (["--fail-over", "elapsed_sec=1.49"], 1),
-        (["--fail-over", "error_rate=0.5"], 0),
-        (["--fail-over", "error_rate=0.4"], 1),
-        (["--fail-over", "missing_rate=0.34"], 0),
-        (["--fail-over", "missing_rate=0"], 1),
-        (["--fail-over", f"{COLOURS}:missing_rate=0"], 0),
-        (["--fail-over", f"{ODD}:missing_rate=0.5"], 1),
-        (["--fail-under", f"{COLOURS}:steps_score=0.5"], 0),
-        (["--fail-under", f"{ODD}:steps_score=0"], 1),
-        (["--fail-under", "steps_score=0", "--fail-under", "steps_score=1"], 1),
-        (["--fail-under", "steps_score=0", "--fail-over", "steps_score=1"], 0),
+        (["--gate", "steps_score >= 0.5"], 0),
+        (["--gate", "steps_score >= 0.51"], 1),
+        (["--gate", "elapsed_sec <= 1.5"], 0),
+        (["--gate", "elapsed_sec <= 1.49"], 1),
+        (["--gate", "error_rate <= 0.5"], 0),
+        (["--gate", "error_rate <= 0.4"], 1),
+        (["--gate", "missing_rate <= 0.34"], 0),
+        (["--gate", "missing_rate <= 0"], 1),
+        (["--gate", f"{COLOURS}:missing_rate <= 0"], 0),
+        (["--gate", f"{ODD}:missing_rate <= 0.5"], 1),
+        (["--gate", f"{COLOURS}:steps_score >= 0.5"], 0),
+        (["--gate", f"{ODD}:steps_score >= 0"], 1),
+        (["--gate", "steps_score >= 0", "--gate", "steps_score >= 1"], 1),
+        (["--gate", "steps_score >= 0", "--gate", "steps_score <= 1"], 0),
     ],
 )
 @pytest.mark.parametrize("command", ["evaluate", "aggregate"])
@@ -202,25 +163,24 @@ custom_evaluations:
 @each(
     ("gate", "words"),
     [
-        ("step_score=0.8", "no metric 'step_score'; did you mean steps_score?"),
-        ("answer_f1=0.8", "nothing judges 'answer_f1'; a configuration (--config) with the section"),
-        ("politness=0.8", "no metric 'politness'; did you mean politeness?"),
-        ("colors:steps_score=0.8", "no template 'colors' in the reference set; did you mean colours?"),
+        ("step_score >= 0.8", "no metric 'step_score'; did you mean steps_score?"),
+        ("answer_f1 >= 0.8", "nothing judges 'answer_f1'; a configuration (--config) with the section"),
+        ("politness >= 0.8", "no metric 'politness'; did you mean politeness?"),
+        ("colors:steps_score >= 0.8", "no template 'colors' in the reference set; did you mean colours?"),
     ],
 )
-@each("option", ["--fail-under", "--fail-over"])
 def test_an_unknown_gate_is_found_before_anything_runs(
-    folder: Folder, capfd: pytest.CaptureFixture[str], option: str, gate: str, words: str, dry: list[str]
+    folder: Folder, capfd: pytest.CaptureFixture[str], gate: str, words: str, dry: list[str]
 ) -> None:
     config = folder.write("judges.yaml", CUSTOM.encode())
     output = folder.file("results.jsonl")
-    arguments = [folder.reference, folder.lines(*RESPONSES), "-o", output, "--config", config, option, gate]
+    arguments = [folder.reference, folder.lines(*RESPONSES), "-o", output, "--config", config, "--gate", gate]
     assert run("evaluate", *arguments, *dry) == 2
     out, err = capfd.readouterr()
     assert not out
-    assert err.startswith(f"Error: {option}: {words}")
+    assert err.startswith(f"Error: --gate: {words}")
     assert not (folder.path / "results.jsonl").exists()
-    assert run("watch", *arguments[:-2], option, gate, "--until-idle", "1s") == 2
+    assert run("watch", *arguments, "--until-idle", "1s") == 2
     assert words in capfd.readouterr().err
 
 
@@ -230,8 +190,8 @@ def test_an_unknown_gate_is_found_before_anything_runs(
         ("evaluate --gate", "error_rate <= 10", "error_rate is from 0 to 1, not 10; for 10 %, write 0.1"),
         ("evaluate --gate", "colours: missing_rate < 1.01", "missing_rate is from 0 to 1, not 1.01"),
         ("evaluate --gate", "politeness >= 80", "politeness is from 0 to 1, not 80; for 80 %, write 0.8"),
-        ("evaluate --fail-under", "answer_relevance=-2", "answer_relevance is from -1 to 1, not -2"),
-        ("evaluate --fail-over", "elapsed_sec=-1", "elapsed_sec is 0 or more, not -1"),
+        ("evaluate --gate", "answer_relevance >= -2", "answer_relevance is from -1 to 1, not -2"),
+        ("evaluate --gate", "elapsed_sec <= -1", "elapsed_sec is 0 or more, not -1"),
         ("watch --alert", "p95 steps_score < 80 over 20", "steps_score is from 0 to 1, not 80; for 80 %"),
         (
             "watch --alert",
@@ -262,8 +222,10 @@ def test_gates_of_custom_outputs_and_costs_are_known(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = folder.write("judges.yaml", CUSTOM.encode() + b"answer_correctness: {}\n")
-    gates = [f"{metric}=0" for metric in ("politeness", "tone_cost", "answer_f1", "answer_correctness_cost")]
-    options = [word for gate in gates for word in ("--fail-under", gate)]
+    gates = [
+        f"{metric} >= 0" for metric in ("politeness", "tone_cost", "answer_f1", "answer_correctness_cost")
+    ]
+    options = [word for gate in gates for word in ("--gate", gate)]
     evaluation = ["evaluate", folder.reference, folder.lines(*RESPONSES), "--config", config, "--dry-run"]
     assert run(*evaluation, *options) == 0
     assert "no metric" not in capfd.readouterr().err

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from graphrag_eval_async.cli.app import COMMANDS, COMPLETING, _parse
+from graphrag_eval_async.cli.app import COMPLETING
+from graphrag_eval_async.cli.commands import COMMANDS
 from tests.cli.support import run
 
 HELP = Path(__file__).parent / "help"
@@ -67,18 +68,21 @@ def test_the_library_loads_no_command_line() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_examples_are_calls(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_are_calls(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Their files are empty, so that a run ends early, but not with wrong usage of options."""
     monkeypatch.chdir(tmp_path)
     for name in ("reference.yaml", "responses.jsonl", "results.jsonl", "baseline.jsonl", "candidate.jsonl"):
         (tmp_path / name).touch()
     for name in ("answers.tsv", "labels.jsonl", "traces.jsonl"):
         (tmp_path / name).touch()
-    example = COMMANDS[command].example.partition(" > ")[0]
-    assert isinstance(_parse(shlex.split(example)), COMMANDS[command])
+    run(*shlex.split(COMMANDS[command].example.partition(" > ")[0]))
+    assert "Usage:" not in capfd.readouterr().err
 
 
 def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("evaluate", "--help") == 0
+    assert run("evaluate", "--help-all") == 0
     groups = re.findall(r"^(\w+):$", capfd.readouterr().out, re.MULTILINE)
     wanted = ["Input", "Output", "Resume", "Judges", "Gates", "Statistics", "Advanced"]
     assert groups == ["Arguments", *wanted, "Other"]
@@ -86,9 +90,9 @@ def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_shells_complete_options() -> None:
     code = "from graphrag_eval_async.cli import main; main()"
-    words = {"COMP_WORDS": "graphrag-eval-async evaluate --fail", "COMP_CWORD": "2"}
+    words = {"COMP_WORDS": "graphrag-eval-async evaluate --on", "COMP_CWORD": "2"}
     environment = {**os.environ, COMPLETING: "complete_bash", **words}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
-    assert sorted(done.stdout.split()) == ["--fail-over", "--fail-under", "--failed"], done.stderr
+    assert sorted(done.stdout.split()) == ["--on-fatal"], done.stderr

@@ -357,7 +357,7 @@ def test_gates_on_what_is_judged(folder: Folder, names: list[str]) -> None:
     with serving() as server:
         path = config(folder.path, server)
         for bound, code in (("0.5", 0), ("0.7", 1)):
-            gate = ["--fail-under", f"colours:answer_f1={bound}"]
+            gate = ["--gate", f"colours:answer_f1 >= {bound}"]
             assert run("evaluate", *names, "-o", folder.file("out"), "-c", path, *gate) == code
 
 

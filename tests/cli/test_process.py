@@ -249,10 +249,10 @@ def test_a_closed_pipe_ends_it_cleanly(folder: Folder, trickle: subprocess.Popen
     trickle.stderr.close()
 
 
-@pytest.mark.parametrize(("gate", "code"), [("steps_score=0.5", 0), ("steps_score > 1", 1)])
+@pytest.mark.parametrize(("gate", "code"), [("steps_score >= 0.5", 0), ("steps_score > 1", 1)])
 def test_a_closed_pipe_and_gates(folder: Folder, gate: str, code: int) -> None:
     responses = folder.lines(*[response("q1", note="n" * 300)] * 5000)
-    process = start("evaluate", folder.reference, responses, "--fail-under", gate)
+    process = start("evaluate", folder.reference, responses, "--gate", gate)
     receive(process)
     assert process.stdout is not None
     process.stdout.close()
@@ -275,7 +275,7 @@ USAGE = [
     ("--version", 0),
     ("", 2),
     ("evaluate reference.json no-such-file", 2),
-    ("evaluate reference.json responses.jsonl --fail-under x", 2),
+    ("evaluate reference.json responses.jsonl --gate x", 2),
     ("evaluate reference.json responses.jsonl -o /no/such/folder", 2),
     ("validate responses.jsonl", 2),
 ]
@@ -333,7 +333,7 @@ ORDER = [
     ("run failed", "evaluate reference.json bad.jsonl -o /dev/full --gate steps_score>1", 4),
     ("rejects", "evaluate reference.json bad.jsonl -o r --gate steps_score>1", 3),
     ("gate", "evaluate reference.json good.jsonl -o r --gate steps_score>1", 1),
-    ("all is well", "evaluate reference.json good.jsonl -o r --fail-under steps_score=1", 0),
+    ("all is well", "evaluate reference.json good.jsonl -o r --gate steps_score>=1", 0),
 ]
 
 

@@ -73,7 +73,7 @@ def test_evaluate_aggregate_and_watch(
     assert without_confidence(shown[0]) == without_confidence(shown[2])
     capfd.readouterr()
 
-    watching = start("watch", stream, "--interval", "200ms", "-o", folder.file("seen.jsonl"))
+    watching = start("watch", stream, "--every", "200ms", "-o", folder.file("seen.jsonl"))
     facts = orjson.loads(next_line(watching))
     while facts["overall"]["samples"]["total"] < 60:
         facts = orjson.loads(next_line(watching))
@@ -112,8 +112,8 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_has(server: RedisServer
         (("evaluate", "REFERENCE", "STREAM", "--resume", "-o", "x"), "--resume cannot be combined"),
         (("evaluate", "REFERENCE", "STREAM", "-o", "x.csv"), "-o TABLE cannot be combined"),
         (("evaluate", "REFERENCE", "STREAM", "-o", "redis://other/x"), "both must be in one"),
-        (("evaluate", "REFERENCE", "STREAM", "--results", "redis://host/s"), "is the stream of responses"),
-        (("evaluate", "REFERENCE", "STREAM", "--fail-over", "missing_rate=0"), "a gate of one worker"),
+        (("evaluate", "REFERENCE", "STREAM", "-o", "redis://host/s"), "is the stream of responses"),
+        (("evaluate", "REFERENCE", "STREAM", "--gate", "missing_rate <= 0"), "a gate of one worker"),
         (("evaluate", "REFERENCE", "LOG", "-o", "redis://other/x"), "is for responses of a Redis server"),
         (("evaluate", "REFERENCE", "redis://:secretword@host/x"), "STREAM?group=GROUP"),
         (("watch", "STREAM", "--until-idle", "3s"), "--until-idle cannot be combined"),

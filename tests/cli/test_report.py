@@ -94,8 +94,8 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
     gate = [
         "--reference",
         folder.reference,
-        "--fail-over",
-        "missing_rate=0.5",
+        "--gate",
+        "missing_rate <= 0.5",
         "--junit",
         folder.file("j.xml"),
     ]
@@ -172,7 +172,7 @@ def test_a_question_passes_if_its_mean_meets_a_condition(folder: Folder) -> None
 
 def test_github(folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SUMMARY, folder.write("summary.md", b"before\n"))
-    assert report(folder, "--github", "--fail-under", "steps_score=1") == 1
+    assert report(folder, "--github", "--gate", "steps_score >= 1") == 1
     out, err = capfd.readouterr()
     assert out.splitlines() == [
         "::error title=Gate failed::steps_score >= 1: the mean is 0.75",

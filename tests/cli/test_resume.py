@@ -31,7 +31,7 @@ def test_a_second_start_evaluates_nothing(
 ) -> None:
     told = []
     for _ in range(2):
-        code = run(*command, "--aggregates", folder.file("a.json"), "--fail-over", "missing_rate=0")
+        code = run(*command, "--aggregates", folder.file("a.json"), "--gate", "missing_rate <= 0")
         assert code == 3
         told.append(capfd.readouterr().out)
         assert [result["question_id"] for result in folder.read("journal")] == ["q1", "q2", "q3"]
@@ -147,7 +147,7 @@ def refused(folder: Folder, command: str, journal: str, expected: int, told: str
     responses = folder.lines(response("q1"))
     aggregates = folder.write("a.json", b"those of an earlier run")
     before = contents(folder)
-    outputs = ["-o", journal, "--resume", "--aggregates", aggregates, "--fail-under", "steps_score=0.5"]
+    outputs = ["-o", journal, "--resume", "--aggregates", aggregates, "--gate", "steps_score >= 0.5"]
     code, out, err = finish(start(command, folder.reference, responses, *outputs, cwd=folder.path))
     assert code == expected
     assert not out

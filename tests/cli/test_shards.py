@@ -64,7 +64,7 @@ def test_aggregates_of_shards_are_merged(folder: Folder, capfd: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     "options",
-    [["--until", "steps_score >= 0"], ["--shuffle", "1"], ["--stages"], ["--fail-over", "missing_rate=0"]],
+    [["--until", "steps_score >= 0"], ["--shuffle", "1"], ["--stages"], ["--gate", "missing_rate <= 0"]],
 )
 def test_what_needs_all_responses(
     folder: Folder, options: list[str], capfd: pytest.CaptureFixture[str]

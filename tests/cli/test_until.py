@@ -159,7 +159,7 @@ def test_unshufflable_input_keeps_its_order(
         (["--until", "answer_f1 > 0.5"], "answer_f1 is not judged"),
         (["--until", "steps_score > 0.5", "--level", "95"], "expected a number between 0 and 1"),
         (
-            ["--until", "steps_score > 0.5", "--fail-over", "missing_rate=0.1"],
+            ["--until", "steps_score > 0.5", "--gate", "missing_rate <= 0.1"],
             "missing_rate cannot be a gate with --until",
         ),
         (["--until", "steps_score > 0.9", "--until", "steps_score > 0.1"], "one condition only, got 2"),

@@ -65,7 +65,7 @@ def test_report_writes_a_page_of_finished_runs(folder: Folder) -> None:
     better = [response("q1"), response("q2"), response("q3")]
     assert run("evaluate", folder.reference, folder.lines(*better), "-o", base) == 0
     assert run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out) == 0
-    gates = ["--fail-under", "steps_score=0.5", "--max-regressions", "0"]
+    gates = ["--gate", "steps_score >= 0.5", "--max-regressions", "0"]
     assert run("report", out, "--baseline", base, "-o", page, *gates) == 1
     html = Path(page).read_text()
     assert "Questions that got worse" in html

@@ -87,7 +87,7 @@ def test_any_end_restores_the_terminal(watched: list[str], ending: str) -> None:
     options = {
         "end": ["--until-idle", "1s"],
         "error": ["-o", "/dev/full"],
-        "gate": ["--until-idle", "1s", "--fail-under", "elapsed_sec=2"],
+        "gate": ["--until-idle", "1s", "--gate", "elapsed_sec >= 2"],
     }
     with Session(*watched, *options[ending], types=True) as session:
         assert session.finish() == {"end": 0, "error": 4, "gate": 1}[ending]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.cli.options import WEB, parse_address, with_address
+from graphrag_eval_async.cli.parsing import WEB, parse_address, with_address
 from tests.cases import each
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, finish, response, run, start, told
 from tests.cli.watch.support import append
@@ -40,7 +40,7 @@ def scrape(address: str) -> Values:
 
 def test_the_page_is_that_of_the_run_and_ends_with_it(folder: Folder) -> None:
     folder.lines(response("q1"), response("q2", False), b"{")
-    options = ["--interval", "20ms", "--metrics", ":0", "--alert", "steps_score < 0.7 over 2"]
+    options = ["--every", "20ms", "--metrics", ":0", "--alert", "steps_score < 0.7 over 2"]
     process = start(*watch(folder, *options))
     address = said_address(process)
     next_facts(process, lambda facts: facts["alerts"])

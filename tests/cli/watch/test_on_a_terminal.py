@@ -161,7 +161,7 @@ def test_a_stopped_terminal_delays_nothing(folder: Folder) -> None:
 def test_a_dumb_terminal_gets_plain_lines(folder: Folder) -> None:
     """The view as text, without a sequence that moves the cursor or colours."""
     log = folder.lines(response("q1"), response("q2", False))
-    options = ["--interval", "50ms", "--alert", "steps_score < 1 over 1"]
+    options = ["--every", "50ms", "--alert", "steps_score < 1 over 1"]
     with Session("watch", folder.reference, log, *options, term="dumb") as session:
         session.until(lambda _: session.written.count("watching ") > 1)
         session.process.send_signal(signal.SIGINT)

@@ -25,7 +25,7 @@ def test_alerts_are_posted_signed_and_tried_again(folder: Folder, monkeypatch: p
         monkeypatch.setenv("HOOK", f"http://{host}/T0KEN")
         monkeypatch.setenv(SECRET, "s3cret")
         urls = ["--on-alert-url", "${HOOK}", "--on-alert-url", f"http://{other}/"]
-        process = start(*watch(folder, "--interval", "20ms", "--alert", ALERT, *urls))
+        process = start(*watch(folder, "--every", "20ms", "--alert", ALERT, *urls))
         until(process, lambda: len(posts) == 2 and len(others) == 1, "the posts of the start")
         append(folder, *[response("q1")] * 5)
         next_facts(process, lambda facts: not facts["alerts"])

@@ -1,0 +1,95 @@
+"""Parses the texts of options; a wrong one is a `ValueError`."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.records.conditions import to_float
+from graphrag_eval_async.redis_client import is_redis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LOOPBACK = "127.0.0.1"
+WEB = f"{LOOPBACK}:8080"
+"""The address of ``--web`` without a value."""
+
+PICTURES = (".svg", ".png", ".pdf")
+
+_ADDRESS = re.compile(r"(?:(?P<host>[^\s:/\[\]]+|\[[^\s\]]+\])?:)?(?P<port>\d{1,5})", re.ASCII)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """The host and port of ``HOST:PORT``, or ``PORT`` on this machine; brackets hold an IPv6 address."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 65_535:
+        raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:8080")
+    return (match["host"] or LOOPBACK).strip("[]"), int(match["port"])
+
+
+def parse_web(text: str) -> tuple[str, int]:
+    """The host and port of ``--web``."""
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; name logs that do not exist yet before --web") from None
+
+
+def with_address(arguments: Iterable[str]) -> list[str]:
+    """The arguments, with the address after each ``--web`` that has none: options of typer need a value."""
+    filled: list[str] = []
+    for argument in arguments:
+        if filled[-1:] == ["--web"] and _is_no_address(argument):
+            filled.append(WEB)
+        filled.append(argument)
+    return [*filled, WEB] if filled[-1:] == ["--web"] else filled
+
+
+def _is_no_address(text: str) -> bool:
+    """Whether this is an option or a log: it exists, or nothing but a path has such characters."""
+    if _ADDRESS.fullmatch(text):
+        return False
+    looks_like_path = ":" not in text and not {*"/*?["}.isdisjoint(text)
+    return text.startswith("-") or looks_like_path or is_redis(text) or os.path.exists(text)
+
+
+def parse_level(text: str) -> float:
+    level = to_float(text)
+    if not 0 < level < 1:
+        raise ValueError(f"{text!r}: expected a number between 0 and 1, such as 0.95")
+    return level
+
+
+def parse_interval(text: str) -> str:
+    kind = text.replace("-", "_")
+    if kind not in ("one_look", "anytime"):
+        raise ValueError(f"{text!r}: expected one_look or anytime")
+    return kind
+
+
+def parse_step_name(text: str) -> tuple[str, str]:
+    tool, equals, step = text.partition("=")
+    if not (tool and equals and step):
+        raise ValueError(f"{text!r}: expected TOOL=STEP, such as run_sparql=sparql_query")
+    return tool, step
+
+
+def parse_format(text: str) -> str:
+    from graphrag_eval_async.traces import TraceFormat
+
+    return TraceFormat(name=text).name
+
+
+def parse_positive(text: str) -> float:
+    value = to_float(text)
+    if not 0 < value < 1e300:
+        raise ValueError(f"{text!r}: expected a number above 0, such as 0.05")
+    return value
+
+
+def picture_path(path: str) -> str:
+    if not path.lower().endswith(PICTURES):
+        raise ValueError(f"{path!r}: expected a name that ends with {', '.join(PICTURES)}")
+    return path
