@@ -204,4 +204,4 @@ def test_wrong_uses(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     options = ["--otlp-json", folder.file("e.jsonl"), "--otel-metric", "steps_scor"]
     assert run(*arguments, *options) == 2
     assert "--otel-metric: no metric 'steps_scor'; did you mean steps_score?" in capfd.readouterr().err
-    assert "--jobs cannot be combined with --otel, --otlp-metrics and --otlp-json" in errors
+    assert "--jobs cannot be combined with --otlp-json" in errors
