@@ -237,6 +237,8 @@ class UsualWay:
             name, output = step["name"], step.get("output")
             if type(output) is not str or name in self._own or compares_by_name(name):
                 return None
+            if output[:1] == "\ufeff":  # The decoder refuses it.
+                return None
             is_table = step.get("output_media_type") == SPARQL_RESULTS
             table = orjson.loads(output) if is_table and self._keeps else None
             is_empty = is_empty_json(output) if is_table else None

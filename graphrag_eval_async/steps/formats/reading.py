@@ -14,6 +14,7 @@ import io
 import re
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from graphrag_eval_async.errors import MalformedStep
@@ -149,7 +150,10 @@ def _decoded(text: str) -> Any:
     if text[:1] not in ("{", "[", '"'):
         return text
     try:
-        return orjson.loads(text)
+        # In SPARQL results, numbers are texts; elsewhere, integers keep all their digits.
+        return orjson.loads(text) if '"head"' in text[:200] else msgspec.json.decode(text)
+    except RecursionError:
+        raise MalformedStep("not JSON: nested too deep") from None
     except ValueError as error:
         if text[0] == '"':  # A cell of CSV.
             return text

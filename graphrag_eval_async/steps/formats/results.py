@@ -75,6 +75,8 @@ def are_plain(output: Any, required: Collection[str]) -> bool:
 
     Much quicker than reading them; of what is not plain, reading tells whether it is right, and what is not.
     """
+    if isinstance(output, str) and output[:1] == "\ufeff":  # Only this decoder skips it.
+        return False
     try:
         document = _decode_plain(output)
     except (TypeError, ValueError, RecursionError):

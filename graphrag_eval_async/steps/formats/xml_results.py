@@ -7,6 +7,7 @@ Refuses document type declarations, and so all entities except those built into 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_SPARQL = "http://www.w3.org/2005/sparql-results#"
+_BEGUN = re.compile(r"<!DOCTYPE|<[^\W\d]")
+"""A document type, or the first element: after it, there can be none."""
+_REPEATED = {"variable", "link", "result", "uri", "bnode", "literal", "triple"}
 MAX_DEPTH = 40
 MAX_TAGS = 4_000_000
 
@@ -43,7 +48,7 @@ def read_xml(text: str) -> dict[str, Any]:
 
 def _root(text: str) -> Element:
     """The root of an XML document whose names have lost their namespaces."""
-    if "<!DOCTYPE" in text:
+    if (begun := _BEGUN.search(text)) is not None and begun[0] == "<!DOCTYPE":
         raise _malformed("declares a document type")
     if text.count("<") > MAX_TAGS:
         raise _malformed(f"more than {MAX_TAGS:,} tags")
@@ -51,6 +56,9 @@ def _root(text: str) -> Element:
         root = ElementTree.fromstring(text.strip())  # noqa: S314  (without a document type, nothing expands)
     except (ElementTree.ParseError, UnicodeEncodeError) as error:
         raise _malformed(str(error)) from None
+    namespace = root.tag.rpartition("}")[0].removeprefix("{")
+    if namespace not in ("", _SPARQL):
+        raise _malformed(f"the namespace {namespace[:80]} is another")
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
     if root.tag != "sparql":
@@ -63,10 +71,15 @@ def _malformed(problem: str) -> MalformedStep:
 
 
 def _children(parent: Element, *names: str) -> Iterator[Element]:
-    """The children, which must have one of these names."""
+    """The children, which must have one of these names, and only some of which may be repeated."""
+    known = set()
     for child in parent:
         if child.tag not in names:
             raise _malformed(f"<{child.tag}> is out of place")
+        key = child.get("name", child.tag) if child.tag == "binding" else child.tag
+        if key in known and child.tag not in _REPEATED:
+            raise _malformed(f"<{child.tag}> is repeated")
+        known.add(key)
         yield child
 
 

@@ -12,7 +12,7 @@ from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
 from graphrag_eval_async.steps.graphs.reading import Source, import_pyoxigraph, read_dataset, read_union
-from graphrag_eval_async.steps.tables.columns import Column, classes_of, values_of
+from graphrag_eval_async.steps.tables.columns import Column, join_classes, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.graphs.reading import Graph
     from graphrag_eval_async.steps.tables.columns import Value
+
+MAX_DIGITS = 19
+"""Integers of so many characters are compared as text, and have no hashes that anyone could choose."""
 
 MAX_STATEMENT = 500
 """Maximum characters of a statement listed as different."""
@@ -143,10 +146,10 @@ def _by_value(
     values = values_of([text for text, _ in literals], [XSD + name for _, name in literals])
     known = {
         f'"{text}"^^<{XSD}{name}>': value
-        for (text, name), value in zip(literals, values, strict=True)
-        if not isinstance(value, str)
+        for (text, name), read in zip(literals, values, strict=True)
+        if (value := _number(read, name)) is not None
     }
-    [classes] = classes_of([Column("", [*known], [*known.values()])], budget)
+    [classes] = join_classes([Column("", [*known], [*known.values()])], budget)
     first: dict[Value, str] = {}
     spelling = {each: first.setdefault(value, each) for each, value in zip(known, classes, strict=True)}
     if len(first) == len(spelling):
@@ -156,3 +159,18 @@ def _by_value(
         return _TYPED.sub(lambda found: spelling.get(found[0], found[0]), line) if XSD in line else line
 
     return [*map(spelled, left)], [*map(spelled, right)]
+
+
+_NO_INTEGERS = ("boolean", "decimal", "double", "float")
+
+
+def _number(value: Value, kind: str) -> Value:
+    """The value of a number or boolean; of a long integer, its digits. None if the text is no integer."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip(" \t\r\n")
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if kind in _NO_INTEGERS or not (digits.isascii() and digits.isdecimal()):
+        return None
+    digits = ("-" if text[0] == "-" else "") + (digits.lstrip("0") or "0")
+    return int(digits) if len(digits) < MAX_DIGITS else digits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import partial
 from itertools import compress, count, islice
 from types import NoneType
@@ -111,13 +112,50 @@ _close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 """Whether two numbers are within 1e-8, relative to the greater or absolute."""
 
 
-def classes_of(columns: Sequence[Column], budget: Budget) -> list[Sequence[Value]]:
+def classes_of(
+    reference: Sequence[Column], actual: Sequence[Column], budget: Budget
+) -> tuple[list[Sequence[Value]], list[Sequence[Value]]]:
     """For each column, the class of each cell, which is one of its values; cells agree if theirs are equal.
 
     Numbers that are close agree if they are in one group: groups are formed upwards from the least number,
     are close to their least, and have one integer at most. A text, a number and a boolean agree if they are
-    written alike.
+    written alike; a number that is near none of the other side is nothing but its text.
     """
+    reference, actual = _only_texts(reference, actual), _only_texts(actual, reference)
+    classes = join_classes([*reference, *actual], budget)
+    return classes[: len(reference)], classes[len(reference) :]
+
+
+def _only_texts(columns: Sequence[Column], others: Sequence[Column]) -> Sequence[Column]:
+    """The columns of one side, with numbers as texts if the other has these texts, and no such numbers."""
+    if all({*map(type, column.values)}.isdisjoint({int, float}) for column in columns):
+        return columns
+    texts: set[Any] = _of_type({str}, others)
+    if not texts or all(texts.isdisjoint(column.texts) for column in columns):
+        return columns
+    numbers: list[Any] = sorted(_of_type({int, float}, others))
+
+    def value_of(text: str | None, value: Any) -> Any:
+        if type(value) not in {int, float} or text not in texts:
+            return value
+        place = bisect_left(numbers, value)
+        near = numbers[max(0, place - 1) : place + 1]
+        return value if any(_close(value, each) for each in near) else str(text)
+
+    return [
+        column
+        if texts.isdisjoint(column.texts)
+        else Column(column.name, column.texts, [*map(value_of, column.texts, column.values)])
+        for column in columns
+    ]
+
+
+def _of_type(types: set[type], columns: Sequence[Column]) -> set[Any]:
+    return {value for column in columns for value in column.values if type(value) in types}
+
+
+def join_classes(columns: Sequence[Column], budget: Budget) -> list[Sequence[Value]]:
+    """The classes of the cells of columns, whose numbers are compared by value in any case."""
     budget.spend(sum(len(column.values) for column in columns))
     kinds = [{*map(type, column.values)} for column in columns]
     if len(set().union(*kinds) - {NoneType}) < 2 and all(float not in own for own in kinds):

@@ -107,8 +107,7 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
 
 
 def _columns_pair(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    classes, width = classes_of([*reference.columns, *actual.columns], budget), len(reference.columns)
-    wanted, found = classes[:width], classes[width:]
+    wanted, found = classes_of(reference.columns, actual.columns, budget)
     if not {*map(frozenset, found)}.issuperset(map(frozenset, wanted)):
         return False
     if reference.rows_as is list:

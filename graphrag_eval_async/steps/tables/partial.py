@@ -97,8 +97,8 @@ class _Search:
         bound = {column.name for column in actual.columns}
         spare = [name for name in actual.variables if name not in bound][: len(self._required)]
         self._offered = [*actual.columns, *_columns(actual, spare)]
-        classes, width = classes_of([*self._required, *self._offered], budget), len(self._required)
-        self._wanted, self._found = classes[:width], classes[width:]
+        self._wanted, self._found = classes_of(self._required, self._offered, budget)
+        width = len(self._required)
         self._heights = reference.results.row_count, actual.row_count
         self._rows = self._distinct([*zip(*self._wanted, strict=True)], self._heights[0])
         self._shared = self._count_shared()
