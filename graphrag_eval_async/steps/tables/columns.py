@@ -151,7 +151,7 @@ def _only_texts(columns: Sequence[Column], others: Sequence[Column]) -> Sequence
 
 
 def _of_type(types: set[type], columns: Sequence[Column]) -> set[Any]:
-    return {value for column in columns for value in column.values if type(value) in types}
+    return {value for column in columns for value in {*column.values} if type(value) in types}
 
 
 def join_classes(columns: Sequence[Column], budget: Budget) -> list[Sequence[Value]]:
