@@ -21,7 +21,8 @@ from redis import Redis
 from bench.aggregates import results
 from bench.report import Row, show
 from bench.shapes import few_questions
-from graphrag_eval_async import RunningAggregates, evaluate_dataset, evaluate_file
+from graphrag_eval_async import RunningAggregates, evaluate_file
+from graphrag_eval_async.scale import evaluate_dataset
 from tests.redis_server import redis_server
 
 if TYPE_CHECKING:

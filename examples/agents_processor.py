@@ -15,7 +15,8 @@ from agents.tracing import Span, Trace, TracingProcessor, set_trace_processors
 from anyio.streams.memory import MemoryObjectSendStream
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from graphrag_eval_async import evaluate_stream, load_reference, response_from_openai
+from graphrag_eval_async import evaluate_stream, load_reference
+from graphrag_eval_async.traces import response_from_openai
 
 REFERENCE = load_reference(Path(__file__).with_name("reference.yaml"))
 

@@ -18,7 +18,8 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from graphrag_eval_async import evaluate_stream, load_reference, response_from_langchain
+from graphrag_eval_async import evaluate_stream, load_reference
+from graphrag_eval_async.traces import response_from_langchain
 
 REFERENCE = load_reference(Path(__file__).with_name("reference.yaml"))
 

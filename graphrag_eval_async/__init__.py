@@ -11,13 +11,24 @@ _FROM = {
 }
 __all__ = sorted(_FROM)
 
+# Where to find public names that are not here.
+_ELSEWHERE = {
+    r"\w*Config": "config",
+    "DatasetEvaluation|EvaluatedFile|evaluate_dataset|redis_results|redis_stream|watch_redis": "scale",
+    "Lag": "sources",
+    r"TraceFormat|response_from_\w+|responses_from_otlp": "traces",
+}
+
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: most programs need few of them."""
-    if name not in _FROM:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_FROM[name]), name)
-    return value
+    if name in _FROM:
+        value = globals()[name] = getattr(import_module(_FROM[name]), name)
+        return value
+    for names, room in _ELSEWHERE.items():
+        if re.fullmatch(names, name) and hasattr(import_module(f"{__name__}.{room}"), name):
+            raise ImportError(f"import {name} from {__name__}.{room}", name=__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

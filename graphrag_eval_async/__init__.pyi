@@ -8,25 +8,7 @@ from graphrag_eval_async.batch import compute_aggregates as compute_aggregates
 from graphrag_eval_async.batch import plan_questions as plan_questions
 from graphrag_eval_async.batch import run_evaluation as run_evaluation
 from graphrag_eval_async.blocking import run_evaluation_sync as run_evaluation_sync
-from graphrag_eval_async.config import Config as Config
-from graphrag_eval_async.config import EmbeddingConfig as EmbeddingConfig
-from graphrag_eval_async.config import ExecuteConfig as ExecuteConfig
-from graphrag_eval_async.config import GenerationConfig as GenerationConfig
-from graphrag_eval_async.config import LimitsConfig as LimitsConfig
-from graphrag_eval_async.config import LLMConfig as LLMConfig
-from graphrag_eval_async.config import PricingConfig as PricingConfig
 from graphrag_eval_async.config import load_config as load_config
-from graphrag_eval_async.config.model import AnswerCorrectnessConfig as AnswerCorrectnessConfig
-from graphrag_eval_async.config.model import AnswerRelevanceConfig as AnswerRelevanceConfig
-from graphrag_eval_async.config.model import ContextRelevanceConfig as ContextRelevanceConfig
-from graphrag_eval_async.config.model import CustomEvaluationConfig as CustomEvaluationConfig
-from graphrag_eval_async.config.model import FaithfulnessConfig as FaithfulnessConfig
-from graphrag_eval_async.config.model import OutputConfig as OutputConfig
-from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig as RagasAnswerCorrectnessConfig
-from graphrag_eval_async.config.model import RetrievalAnswerConfig as RetrievalAnswerConfig
-from graphrag_eval_async.config.model import RetrievalContextConfig as RetrievalContextConfig
-from graphrag_eval_async.config.model import SparqlGroundednessConfig as SparqlGroundednessConfig
-from graphrag_eval_async.config.model import StepsConfig as StepsConfig
 from graphrag_eval_async.errors import AggregationError as AggregationError
 from graphrag_eval_async.errors import ConfigError as ConfigError
 from graphrag_eval_async.errors import ExecutionUnavailable as ExecutionUnavailable
@@ -66,16 +48,9 @@ from graphrag_eval_async.reference import Reference as Reference
 from graphrag_eval_async.reference import load_reference as load_reference
 from graphrag_eval_async.reference.authoring import reference_step_from_sparql as reference_step_from_sparql
 from graphrag_eval_async.reference.authoring import save_reference as save_reference
-from graphrag_eval_async.scale import EvaluatedFile as EvaluatedFile
 from graphrag_eval_async.scale import evaluate_file as evaluate_file
-from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation as DatasetEvaluation
-from graphrag_eval_async.scale.ray.evaluation import evaluate_dataset as evaluate_dataset
-from graphrag_eval_async.scale.redis.results import redis_results as redis_results
-from graphrag_eval_async.scale.redis.results import watch_redis as watch_redis
-from graphrag_eval_async.scale.redis.source import redis_stream as redis_stream
 from graphrag_eval_async.sinks.journal import Journal as Journal
 from graphrag_eval_async.sources import Follower as Follower
-from graphrag_eval_async.sources import Lag as Lag
 from graphrag_eval_async.sources import follow_jsonl as follow_jsonl
 from graphrag_eval_async.sources import read_jsonl as read_jsonl
 from graphrag_eval_async.sources.receiving import receive_otlp as receive_otlp
@@ -85,14 +60,5 @@ from graphrag_eval_async.stream import EvaluationStream as EvaluationStream
 from graphrag_eval_async.stream import evaluate_agent as evaluate_agent
 from graphrag_eval_async.stream import evaluate_stream as evaluate_stream
 from graphrag_eval_async.stream.until import Decision as Decision
-from graphrag_eval_async.traces import TraceFormat as TraceFormat
-from graphrag_eval_async.traces import response_from_anthropic as response_from_anthropic
-from graphrag_eval_async.traces import response_from_langchain as response_from_langchain
-from graphrag_eval_async.traces import response_from_llamaindex as response_from_llamaindex
-from graphrag_eval_async.traces import response_from_mcp as response_from_mcp
-from graphrag_eval_async.traces import response_from_openai as response_from_openai
-from graphrag_eval_async.traces import response_from_pydantic_ai as response_from_pydantic_ai
-from graphrag_eval_async.traces import response_from_trace as response_from_trace
-from graphrag_eval_async.traces import responses_from_otlp as responses_from_otlp
 
 __all__: list[str]

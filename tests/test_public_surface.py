@@ -6,25 +6,20 @@ from operator import attrgetter
 import pytest
 
 import graphrag_eval_async as package
+from graphrag_eval_async import config, scale, sources, traces
 from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.stream.options import StreamKeywords
 
 PUBLIC = """
-    AggregationError AnswerCorrectnessConfig AnswerRelevanceConfig Comparison Config ConfigError
-    ContextRelevanceConfig CustomEvaluationConfig Dashboard DatasetEvaluation Decision EmbeddingConfig
-    EvaluatedFile EvaluationStream Evaluator ExecuteConfig ExecutionUnavailable FaithfulnessConfig
-    Follower GenerationConfig GraphragEvalError GraphragEvalWarning Journal JournalError JournalLocked
-    JournalMismatch Judge JudgeError JudgeUnavailable JudgeUsage LLMConfig Lag Last LimitsConfig Line
-    LongLine MissingResponses OtelSink OutputConfig Position PricingConfig PrometheusCollector Question
-    RagasAnswerCorrectnessConfig Reference ReferenceDataError Reject RejectedResponse RejectedResponses
-    Rejects RetrievalAnswerConfig RetrievalContextConfig RunningAggregates Seconds SourceError
-    SparqlGroundednessConfig StepsConfig TokenUsage TraceError TraceFormat Until UsageError WorkerError
-    average_precision calibrate compare compute_aggregates evaluate_agent evaluate_dataset evaluate_file
-    evaluate_stream follow_jsonl load_config load_reference plan_questions read_jsonl recall_at_k
-    receive_otlp redis_results redis_stream reference_step_from_sparql response_from_anthropic
-    response_from_langchain response_from_llamaindex response_from_mcp response_from_openai
-    response_from_pydantic_ai response_from_trace responses_from_otlp results_to_rows run_evaluation
-    run_evaluation_sync save_reference watch_redis
+    AggregationError Comparison ConfigError Dashboard Decision EvaluationStream Evaluator
+    ExecutionUnavailable Follower GraphragEvalError GraphragEvalWarning Journal JournalError
+    JournalLocked JournalMismatch Judge JudgeError JudgeUnavailable JudgeUsage Last Line LongLine
+    MissingResponses OtelSink Position PrometheusCollector Question Reference ReferenceDataError Reject
+    RejectedResponse RejectedResponses Rejects RunningAggregates Seconds SourceError TokenUsage
+    TraceError Until UsageError WorkerError average_precision calibrate compare compute_aggregates
+    evaluate_agent evaluate_file evaluate_stream follow_jsonl load_config load_reference plan_questions
+    read_jsonl recall_at_k receive_otlp reference_step_from_sparql results_to_rows run_evaluation
+    run_evaluation_sync save_reference
 """
 
 
@@ -35,6 +30,22 @@ def test_the_public_names() -> None:
         assert inspect.getdoc(getattr(package, name)), name
     with pytest.raises(AttributeError, match="no attribute 'absent'"):
         getattr(package, "absent")  # noqa: B009  (type checkers know that it is absent)
+
+
+ELSEWHERE = {
+    config: "AnswerCorrectnessConfig Config FaithfulnessConfig LLMConfig LimitsConfig StepsConfig",
+    scale: "DatasetEvaluation EvaluatedFile evaluate_dataset redis_results redis_stream watch_redis",
+    sources: "Lag",
+    traces: "TraceFormat response_from_mcp response_from_trace responses_from_otlp",
+}
+
+
+def test_the_public_names_of_modules() -> None:
+    for module, names in ELSEWHERE.items():
+        for name in names.split():
+            assert inspect.getdoc(getattr(module, name))
+            with pytest.raises(ImportError, match=f"import {name} from {module.__name__}"):
+                getattr(package, name)
 
 
 OF_EVALUATOR = "comparators steps_groups step_aliases config judge on_fatal format"
@@ -59,10 +70,10 @@ Last(count)
 Seconds(seconds)
 read_jsonl(path) max_line_bytes shuffle shard
 follow_jsonl(path) start poll_interval idle_timeout stop rotate_wait exclude ignore_older max_line_bytes
-redis_stream(url stream) group results consumer drain claim_after_sec max_deliveries max_results \
+scale.redis_stream(url stream) group results consumer drain claim_after_sec max_deliveries max_results \
 max_outage_sec force
-watch_redis(url stream) group reference max_outage_sec
-redis_results(url results)
+scale.watch_redis(url stream) group reference max_outage_sec
+scale.redis_results(url results)
 load_reference(reference) comparators strict
 recall_at_k(relevant_docs retrieved_docs k)
 average_precision(relevant_docs retrieved_docs)

@@ -8,17 +8,42 @@ from graphrag_eval_async.config.llm import (
     PricingConfig,
 )
 from graphrag_eval_async.config.load import load_config
-from graphrag_eval_async.config.model import Config, ExecuteConfig
+from graphrag_eval_async.config.model import (
+    AnswerCorrectnessConfig,
+    AnswerRelevanceConfig,
+    Config,
+    ContextRelevanceConfig,
+    CustomEvaluationConfig,
+    ExecuteConfig,
+    FaithfulnessConfig,
+    OutputConfig,
+    RagasAnswerCorrectnessConfig,
+    RetrievalAnswerConfig,
+    RetrievalContextConfig,
+    SparqlGroundednessConfig,
+    StepsConfig,
+)
 from graphrag_eval_async.config.secrecy import secrets
 
 __all__ = [
+    "AnswerCorrectnessConfig",
+    "AnswerRelevanceConfig",
     "Config",
+    "ContextRelevanceConfig",
+    "CustomEvaluationConfig",
     "EmbeddingConfig",
     "ExecuteConfig",
+    "FaithfulnessConfig",
     "GenerationConfig",
     "LLMConfig",
     "LimitsConfig",
+    "OutputConfig",
     "PricingConfig",
+    "RagasAnswerCorrectnessConfig",
+    "RetrievalAnswerConfig",
+    "RetrievalContextConfig",
+    "SparqlGroundednessConfig",
+    "StepsConfig",
     "load_config",
     "secrets",
 ]

@@ -1,5 +1,36 @@
-"""Uses all cores: cuts files into ranges, evaluates them in worker processes, merges in order."""
+"""Evaluates on all cores, by workers of a Redis stream, or on a Ray cluster."""
 
-from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, evaluate_file
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["EvaluatedFile", "evaluate_file"]
+if TYPE_CHECKING:
+    from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, evaluate_file
+    from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation, evaluate_dataset
+    from graphrag_eval_async.scale.redis.results import redis_results, watch_redis
+    from graphrag_eval_async.scale.redis.source import redis_stream
+
+_MODULES = {
+    "DatasetEvaluation": "ray.evaluation",
+    "EvaluatedFile": "file_evaluation",
+    "evaluate_dataset": "ray.evaluation",
+    "evaluate_file": "file_evaluation",
+    "redis_results": "redis.results",
+    "redis_stream": "redis.source",
+    "watch_redis": "redis.results",
+}
+__all__ = [
+    "DatasetEvaluation",
+    "EvaluatedFile",
+    "evaluate_dataset",
+    "evaluate_file",
+    "redis_results",
+    "redis_stream",
+    "watch_redis",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: most programs need one."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -9,7 +9,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async import JudgeUnavailable, evaluate_dataset
+from graphrag_eval_async import JudgeUnavailable
+from graphrag_eval_async.scale import evaluate_dataset
 from tests.scale.responses import CONFIG, REFERENCE, number_in, reply
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from graphrag_eval_async import (
     RunningAggregates,
     UsageError,
     WorkerError,
-    evaluate_dataset,
     read_jsonl,
 )
+from graphrag_eval_async.scale import evaluate_dataset
 from tests.cli.support import run
 from tests.conftest import templates
 from tests.scale.ray_support import Judge, start
@@ -35,7 +35,7 @@ from tests.scale.responses import CONFIG, REFERENCE, in_one_process, response
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphrag_eval_async import DatasetEvaluation
+    from graphrag_eval_async.scale import DatasetEvaluation
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]
 

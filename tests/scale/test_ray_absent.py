@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import SourceError, UsageError, evaluate_dataset
+from graphrag_eval_async import SourceError, UsageError
+from graphrag_eval_async.scale import evaluate_dataset
 from graphrag_eval_async.scale.ray import evaluation
 from tests.conftest import templates
 

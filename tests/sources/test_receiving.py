@@ -15,8 +15,9 @@ from typing import Any
 import orjson
 import pytest
 
-from graphrag_eval_async import TraceFormat, UsageError, evaluate_stream
+from graphrag_eval_async import UsageError, evaluate_stream
 from graphrag_eval_async.sources.receiving import receive_otlp
+from graphrag_eval_async.traces import TraceFormat
 from tests.deadlines import WAIT_SECONDS
 from tests.stream.test_spans import IDS, spans
 from tests.traces.otlp import line

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async import (
-    TraceFormat,
-    evaluate_file,
-    evaluate_stream,
-    follow_jsonl,
-    load_reference,
-    responses_from_otlp,
-)
+from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, load_reference
+from graphrag_eval_async.traces import TraceFormat, responses_from_otlp
 from tests.deadlines import WAIT_SECONDS
 from tests.traces.otlp import GEN_AI, TRACE, line
 from tests.traces.scenario import ANSWER, QUESTION

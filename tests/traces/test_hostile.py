@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import responses_from_otlp
+from graphrag_eval_async.traces import responses_from_otlp
 from graphrag_eval_async.traces.adapters import read_trace
 from tests.traces.otlp import line, span
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import response_from_anthropic, response_from_trace
+from graphrag_eval_async.traces import response_from_anthropic, response_from_trace
 from tests.traces.frameworks.support import check
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 

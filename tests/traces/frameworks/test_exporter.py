@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import TraceFormat, evaluate_stream, receive_otlp
+from graphrag_eval_async import evaluate_stream, receive_otlp
+from graphrag_eval_async.traces import TraceFormat
 from tests.traces.scenario import RESULTS
 from tests.traces.test_formats import REFERENCE
 

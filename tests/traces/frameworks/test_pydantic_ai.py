@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import response_from_pydantic_ai, response_from_trace, responses_from_otlp
+from graphrag_eval_async.traces import (
+    response_from_pydantic_ai,
+    response_from_trace,
+    responses_from_otlp,
+)
 from tests.traces.frameworks.support import check
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphrag_eval_async import response_from_pydantic_ai
+from graphrag_eval_async.traces import response_from_pydantic_ai
 from tests.traces.frameworks.support import check
 
 
