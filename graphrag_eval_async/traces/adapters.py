@@ -18,7 +18,7 @@ _OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
 _ITEMS = ("tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item")
 _LANGCHAIN = ("human", "ai", "tool", "system", "AIMessageChunk")
 _LLAMAINDEX = {"tool_kwargs", "tool_output", "current_agent_name"}
-_OPENAI = {"raw_item", "tool_calls", "function_call"}
+_OPENAI = {"tool_calls", "function_call"}
 
 
 def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
     It has messages of Chat Completions; items or an answer of the Responses API; or of the Agents SDK,
     `result.to_input_list()`, a `RunState` as JSON, or what a `TracingProcessor` exports.
     """
-    return convert(history_of(messages), "openai", options)
+    return read_trace(history_of(messages), "openai", **options)
 
 
 def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> di
     It has messages (objects, `messages_to_dict`, `model_dump` or `dumpd`), or is the final state of a graph,
     or the events of `astream_events` with version "v2".
     """
-    return convert(history_of(history), "langchain", options)
+    return read_trace(history_of(history), "langchain", **options)
 
 
 def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> d
 
     They are those that you send, with the last answer appended.
     """
-    return convert(history_of(messages), "anthropic", options)
+    return read_trace(history_of(messages), "anthropic", **options)
 
 
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) ->
 
     They are `result.all_messages()` or `result.all_messages_json()`.
     """
-    return convert(history_of(messages), "pydantic-ai", options)
+    return read_trace(history_of(messages), "pydantic-ai", **options)
 
 
 def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> d
     It has the events of a workflow agent (`handler.stream_events()`), as objects or by `model_dump`, or the
     messages of a chat history, which do not tell errors.
     """
-    return convert(history_of(history), "llamaindex", options)
+    return read_trace(history_of(history), "llamaindex", **options)
 
 
 def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[st
     They are requests `tools/call` and their answers for one question, in the order of sending. The
     response has no answer.
     """
-    return convert(history_of(messages), "mcp", options)
+    return read_trace(history_of(messages), "mcp", **options)
 
 
 def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -93,38 +93,53 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
 
 def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
     """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised ("auto")."""
-    return convert(value, detect(value) if format == "auto" else format, options)
+    if format == "auto":
+        return convert(value, detect(value), options)
+    name = "openai" if format in ("responses", "agents") else format
+    found = _formats_in(value)
+    other = min((names for names in found if name not in names), key=len, default=("",))[0]
+    if other and not any(name in names and other not in names for names in found):
+        raise TraceError(f"it is of the format {other}, not of {format}")
+    return convert(value, format, options)
 
 
 def detect(value: Any) -> str:
     """The name of the format of a trace."""
     if isinstance(value, dict) and not _OTLP.isdisjoint(value):
         raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
-    items = [item for item in opened(value)[0] if isinstance(item, dict)]
-    found = next((name for item in items if (name := _format_of(item))), None)
-    # Texts alone look alike in all formats that have roles.
-    if found or any(("role" in item and "parts" not in item) or dict_at(item, "message") for item in items):
-        return found or "openai"
+    if found := _formats_in(value):
+        return min(found, key=len)[0]
     raise TraceError(f"no known format; it has {shown(value)}. Known are {', '.join(FORMATS)}")
 
 
-def _format_of(item: dict[str, Any]) -> str | None:
-    """The format that has such a message, item or event; None if several have."""
+def _formats_in(value: Any) -> list[tuple[str, ...]]:
+    items = [item for item in opened(value)[0] if isinstance(item, dict)]
+    return [names for item in items if (names := _formats_of(item))]
+
+
+def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
+    """The formats that may have such a message, item or event, the likeliest first."""
+    item = dict_at(item, "message") or item  # Of a choice of a completion.
     kind = str(item.get("type"))
-    has_role = item.get("role") is not None
     blocks = [block for block in list_at(item, "content") if isinstance(block, dict)]
-    is_anthropic = any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks)
     if "jsonrpc" in item:
-        return "mcp"
-    if "parts" in item and item.get("kind") in ("request", "response"):
-        return "pydantic-ai"
+        return ("mcp",)
+    if "parts" in item:
+        return ("pydantic-ai",) if item.get("kind") in ("request", "response") else ()
     is_langchain = kind in _LANGCHAIN and ("content" in item or "data" in item)
     if is_langchain or "lc" in item or str(item.get("event")).startswith("on_"):
-        return "langchain"
-    if not _LLAMAINDEX.isdisjoint(item) or (has_role and "blocks" in item):
-        return "llamaindex"
-    if item.get("object") in ("trace", "trace.span") or not _OPENAI.isdisjoint(item) or kind in _ITEMS:
-        return "openai"
-    if kind.endswith(("_call", "_call_output")) or (kind == "message" and not is_anthropic):
-        return "openai"
-    return "openai" if item.get("role") == "tool" else "anthropic" if has_role and is_anthropic else None
+        return ("langchain",)
+    if not _LLAMAINDEX.isdisjoint(item) or ("role" in item and "blocks" in item):
+        return ("llamaindex",)
+    if any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks):
+        return ("anthropic",)
+    if item.get("object") in ("trace", "trace.span") or "raw_item" in item or kind in _ITEMS:
+        return ("openai",)
+    if kind.endswith(("_call", "_call_output")):
+        return ("openai",)
+    if item.get("role") == "tool" or not _OPENAI.isdisjoint(item):
+        return ("openai", "langchain", "llamaindex")  # These take dicts of OpenAI, too.
+    if kind == "message":
+        return ("openai", "anthropic")
+    # Texts alone look alike in all formats that have roles.
+    return ("openai", "langchain", "anthropic", "llamaindex") if "role" in item else ()

@@ -73,10 +73,9 @@ def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new:
     if "tool_call_id" in value or (role == "tool" and parts is None):
         key = first(value, "tool_call_id") or dict_at(value, "additional_kwargs").get("tool_call_id")
         found.append(_result_of(value, key, output_of(value | {"content": content})))
-    elif isinstance(content, list):
-        text, waits, shows = _read_blocks(content, found, trace)
     else:
-        text = said(content if content is not None else value.get("refusal"))
+        content = content if content is not None else value.get("refusal")
+        text, waits, shows = _read_content(content, found, trace, is_parts=parts is not None)
     if role == "assistant" or "tool_calls" in value:
         made = _calls_beside(value, trace)
         ids = {call.id for call in made}
@@ -99,17 +98,22 @@ def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new:
         trace.problem(f"a message of the unknown role {role or 'none'}")
 
 
-def _read_blocks(blocks: list[Any], found: list[Call], trace: Trace) -> tuple[str, bool, bool]:
+def _read_content(content: Any, found: list[Call], trace: Trace, *, is_parts: bool) -> tuple[str, bool, bool]:
     """Add calls and results to those found; return what is said after them, and two marks.
 
     The agent waits for results of its calls; a block shows something else than text, such as an image.
     """
     texts: list[str] = []
     waits = shows = False
-    for block in blocks:
+    if not isinstance(content, list):
+        whole = said(content)
+        if not whole and content not in (None, ""):
+            trace.problem(f"a content that is neither text nor a list: {text_of(content)}")
+        return whole, False, False
+    for block in content:
         if not isinstance(block, dict):
             texts += [block] if isinstance(block, str) else []
-            if not isinstance(block, str | None):
+            if is_parts or not isinstance(block, str):
                 trace.problem(f"a part of a message that is no object: {text_of(block)}")
         elif (part := part_of(block)) is not None:
             found.append(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from math import fsum, inf, isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -170,8 +171,8 @@ def _once(spans: Iterable[Span], trace: Trace) -> Iterator[Span]:
 
 def _read(spans: list[Span], now: list[Span], root: Span, parents: Mapping[Span, Span], trace: Trace) -> None:
     """Read the calls, the question and the answer; `now` are the spans of the last trace."""
-    for _ in filter(None, (span.is_cut for span in spans)):
-        trace.problem("a span without some of its attributes: there were too many")
+    for problem in chain.from_iterable(span.problems for span in spans):
+        trace.problem(problem)
     agents = {span for span in now if span.kind is not None}
     runs = sum(span.kind == "other" and above(span, parents, agents) is None for span in agents)
     if runs > 1:

@@ -101,6 +101,8 @@ class _Reader:
             self._read_rpc(item)
         elif "tool_kwargs" in item or "tool_output" in item or self.trace.format == "llamaindex":
             self._read_event(item)
+        elif kind not in _SILENT and not {"content", "data", "kwargs", "tool_calls"}.isdisjoint(item):
+            self._read_message(item)  # Of an unknown type, or without a role.
         elif kind not in _SILENT:
             self.trace.problem(f"an item of the unknown kind {text_of(kind) or 'none'}")
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.traces.plain import MAX_ATTRIBUTE_DEPTH, first, json_of
+from graphrag_eval_async.traces.plain import MAX_ATTRIBUTE_DEPTH, as_json, dict_at, first, json_of, list_at
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 MAX_LEVELS = 1000
 """How many levels a span is searched for those above it; this also ends circles."""
@@ -20,6 +21,7 @@ MAX_ID = 128
 """How many characters of an id count."""
 
 _BYTES_PER_SPAN = 1000
+_CODES = ("None", "0", "1", "STATUS_CODE_UNSET", "STATUS_CODE_OK", "2", "STATUS_CODE_ERROR")  # Errors last.
 _KINDS = {
     "TOOL": "tool",
     "RETRIEVER": "retrieval",
@@ -31,7 +33,6 @@ _KINDS = {
     "text_completion": "model",
     "generate_content": "model",
 }
-_MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)  # Whatever is of another type.
 _PREFIXES = ("gen_ai.", "openinference.", "llm.", "retrieval.", "pydantic_ai.")
 
 
@@ -51,7 +52,7 @@ class Span:
     is_error: bool = False  # By its status, or an `error.type`.
     message: str | None = None  # Of its status.
     resource: dict[str, Any] = field(default_factory=dict)  # What wrote it.
-    is_cut: bool = False  # Whether some of its attributes were dropped.
+    problems: list[str] = field(default_factory=list)
     size: int = _BYTES_PER_SPAN  # About how many bytes of memory it takes.
 
     @property
@@ -96,79 +97,118 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
         kinds = [key for key in ("resourceLogs", "resourceMetrics") if isinstance(line, dict) and key in line]
         skipped[f"lines of {kinds[0]}" if kinds else "lines without resourceSpans"] += 1
         return []
-    read: list[Span | None] = []
-    try:
-        for resource in first(line, "resourceSpans", "resource_spans"):
-            attributes = _attributes((resource.get("resource") or {}).get("attributes") or ())
-            for scope in first(resource, "scopeSpans", "scope_spans") or ():
-                read += [_span(span, attributes, skipped) for span in scope.get("spans") or ()]
-    except _MALFORMED:
-        skipped["lines that are not OTLP"] += 1
-    found = [span for span in read if span is not None]
+    found: list[Span] = []
+    for resource in _objects(line, skipped, "resourceSpans", "resource_spans"):
+        problems: list[str] = []
+        attributes = _attributes(_object(resource, "resource", problems), problems)
+        for scope in _objects(resource, skipped, "scopeSpans", "scope_spans"):
+            found += [_span(span, attributes, [*problems]) for span in _objects(scope, skipped, "spans")]
     for span in found:
         span.size += 2 * size // len(found)
     return found
 
 
-def _span(value: dict[str, Any], resource: dict[str, Any], skipped: Counter[str]) -> Span | None:
-    try:
-        return _read_span(value, resource)
-    except _MALFORMED:
-        skipped["spans that are not OTLP"] += 1
-        return None
+def _objects(holder: dict[str, Any], skipped: Counter[str], *keys: str) -> list[dict[str, Any]]:
+    listed = first(holder, *keys)
+    found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    if listed is not None and found != listed:
+        skipped["parts of lines that are not OTLP"] += 1
+    return found
 
 
-def _read_span(value: dict[str, Any], resource: dict[str, Any]) -> Span:
-    attributes = _attributes(value.get("attributes") or ())
-    status = value.get("status") or {}
+def _object(holder: dict[str, Any], key: str, problems: list[str]) -> dict[str, Any]:
+    found = holder.get(key)
+    if not isinstance(found, dict | None):
+        problems.append(f"the {key} of a span is no object: {json_of(found)}")
+    return dict_at(holder, key)
+
+
+def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) -> Span:
+    attributes, status = _attributes(value, problems), _object(value, "status", problems)
+    events = []
+    if (code := str(status.get("code"))) not in _CODES:
+        problems.append(f"a status that is not known: {code}")
+    for event in _list(value, "events", problems):
+        if isinstance(event, dict):
+            events.append((str(event.get("name")), _attributes(event, problems)))
+        else:
+            problems.append(f"an event of a span is no object: {json_of(event)}")
+    if _number(value, problems, "droppedAttributesCount", "dropped_attributes_count"):
+        problems.append("a span without some of its attributes: there were too many")
     return Span(
-        trace_id=_id(first(value, "traceId", "trace_id")) or "",
-        span_id=_id(first(value, "spanId", "span_id")),
-        parent_id=_id(first(value, "parentSpanId", "parent_span_id")),
+        trace_id=_id(value, "traceId", "trace_id") or "",
+        span_id=_id(value, "spanId", "span_id"),
+        parent_id=_id(value, "parentSpanId", "parent_span_id"),
         name=text_or_none(value.get("name")) or "",
-        start=_nanoseconds(first(value, "startTimeUnixNano", "start_time_unix_nano")),
-        end=_nanoseconds(first(value, "endTimeUnixNano", "end_time_unix_nano")),
+        start=_number(value, problems, "startTimeUnixNano", "start_time_unix_nano"),
+        end=_number(value, problems, "endTimeUnixNano", "end_time_unix_nano"),
         kind=_kind_of(attributes),
         attributes=attributes,
-        events=[
-            (str(event.get("name")), _attributes(event.get("attributes") or ()))
-            for event in value.get("events") or ()
-        ],
-        is_error=status.get("code") in (2, "2", "STATUS_CODE_ERROR") or bool(attributes.get("error.type")),
+        events=events,
+        is_error=code in _CODES[5:] or bool(attributes.get("error.type")),
         message=text_or_none(status.get("message")) or None,
         resource=resource,
-        is_cut=int(first(value, "droppedAttributesCount", "dropped_attributes_count") or 0) > 0,
+        problems=problems,
     )
 
 
-def _attributes(pairs: Iterable[dict[str, Any]], depth: int = MAX_ATTRIBUTE_DEPTH) -> dict[str, Any]:
-    return {str(pair["key"]): _plain(pair.get("value"), depth) for pair in pairs}
+def _list(holder: dict[str, Any], key: str, problems: list[str]) -> list[Any]:
+    found = holder.get(key)
+    if not isinstance(found, list | None):
+        problems.append(f"the {key} of a span are no list: {json_of(found)}")
+    return list_at(holder, key)
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """What an `AnyValue` holds."""
-    if not value:
-        return None
-    [(kind, inner)] = value.items()
+def _attributes(
+    holder: dict[str, Any], problems: list[str], key: str = "attributes", depth: int = MAX_ATTRIBUTE_DEPTH
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if isinstance(plain := holder.get(key), dict):  # As some writers have them.
+        return {name: _plain(value, problems, depth) for name, value in plain.items()}
+    for pair in _list(holder, key, problems):
+        name = pair.get("key") if isinstance(pair, dict) else None
+        if not isinstance(name, str):
+            problems.append(f"an attribute without a key: {json_of(pair)}")
+        elif name in found:
+            problems.append(f"an attribute that is there twice, {name}: {json_of(pair.get('value'))}")
+        else:
+            found[name] = _plain(pair.get("value"), problems, depth)
+    return found
+
+
+def _plain(value: Any, problems: list[str], depth: int) -> Any:
+    """What an `AnyValue` holds; JSON that is none is kept as it is."""
+    if not isinstance(value, dict) or not value:
+        return value or None
+    kind, inner = next(iter(value.items()))
     kind = kind.replace("_v", "V")
     if depth <= 0:
         return json_of(value)
-    if kind == "arrayValue":
-        return [_plain(each, depth - 1) for each in inner.get("values") or ()]
-    if kind == "kvlistValue":
-        return _attributes(inner.get("values") or (), depth - 1)
-    if kind == "intValue":
-        return int(inner) if -(2**63) <= int(inner) < 2**63 else str(inner)
-    return json_of(inner) if isinstance(inner, dict | list) else inner
+    if kind == "kvlistValue" and isinstance(inner, dict):
+        return _attributes(inner, problems, "values", depth - 1)
+    if kind == "arrayValue" and isinstance(inner, dict):
+        return [_plain(each, problems, depth - 1) for each in _list(inner, "values", problems)]
+    if kind == "intValue" and isinstance(inner, str):
+        with suppress(ValueError):
+            return int(inner) if -(2**63) <= int(inner) < 2**63 else inner
+    return as_json(inner if kind.endswith("Value") else value, depth)
 
 
-def _id(value: Any) -> str | None:
+def _id(holder: dict[str, Any], *keys: str) -> str | None:
     """Ids in hexadecimal digits are the same in upper and lower case; an empty one is none."""
-    return (value or "").lower()[:MAX_ID] or None
+    return (text_or_none(first(holder, *keys)) or "").lower()[:MAX_ID] or None
 
 
-def _nanoseconds(value: Any) -> int | None:
-    return number if 0 < (number := int(value or 0)) < 2**64 else None
+def _number(holder: dict[str, Any], problems: list[str], *keys: str) -> int | None:
+    value = first(holder, *keys)
+    try:
+        number = int(value or 0)
+    except (OverflowError, TypeError, ValueError):
+        number = -1
+    if not 0 <= number < 2**64:
+        problems.append(f"{keys[0]} of a span is no number of that kind: {json_of(value)}")
+        return None
+    return number or None
 
 
 def _kind_of(attributes: dict[str, Any]) -> str | None:

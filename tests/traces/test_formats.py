@@ -206,6 +206,48 @@ def test_any_part_may_be_anything(data: st.DataObject) -> None:
         assert detect(history) in FORMATS
 
 
+# LangChain and LlamaIndex have messages of OpenAI, too.
+ALSO = {"langchain": {"openai chat"}, "llamaindex": {"openai chat"}}
+
+
+@each_history
+def test_a_history_of_another_format_is_no_trace(name: str, form: str, history: Any) -> None:
+    for other in {*READERS} - {name}:
+        if f"{name} {form}" in ALSO.get(other, ()):
+            assert len(READERS[other](history, question_id="q1")["actual_steps"]) == len(STEPS)
+        else:
+            with pytest.raises(TraceError, match=name):
+                READERS[other](history, question_id="q1")
+    history = {"payload": history, "question_id": "q1"}
+    wrong = TraceFormat(name="mcp" if name != "mcp" else "responses", select="payload")
+    with pytest.raises(TraceError, match=f"of the format {name}"):
+        wrong.convert(history)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "steps", "tokens"),
+    [
+        ("openai", {"role": "user", "content": 5}, 0, None),
+        ("openai", {"role": "user", "content": [5]}, 0, None),
+        ("openai", {"role": "assistant", "content": {"x": 1}}, 0, None),
+        ("anthropic", "hello", 0, None),
+        ("pydantic-ai", {"kind": "request", "parts": [None]}, 0, None),
+        ("pydantic-ai", {"kind": "response", "parts": ["hello"]}, 0, None),
+        ("pydantic-ai", {"kind": "response", "parts": 5}, 0, None),
+        ("anthropic", {"content": [{"type": "tool_use", "id": "c", "name": "a", "input": {}}]}, 1, None),
+        ("langchain", {"type": "odd", "content": "", "tool_calls": [{"name": "a", "id": "c"}]}, 1, None),
+        ("langchain", {"type": "odd", "data": {"content": "", "usage_metadata": {"input_tokens": 2}}}, 0, 2),
+        ("openai", {"odd": 1}, 0, None),
+    ],
+)
+def test_a_message_that_is_none_is_a_problem(name: str, message: Any, steps: int, tokens: Any) -> None:
+    history = next(each for other, _, each in HISTORIES if other == name and isinstance(each, list))
+    response = read_trace([*history, message], name, question_id="q1", turn="all")
+    assert len(response["actual_steps"]) == len(STEPS) + steps
+    assert response["trace_problems"][0]
+    assert tokens is None or response["input_tokens"] >= tokens
+
+
 async def test_an_agent_that_returns_its_messages() -> None:
     async def agent(question: Question) -> Any:
         return "no messages" if question.id != "q1" else CHAT

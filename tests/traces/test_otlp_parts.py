@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.traces.otlp import responses_from_otlp
 from tests.traces.otlp import GEN_AI, OPENINFERENCE, line, model
-from tests.traces.scenario import ANSWER, STEPS
+from tests.traces.scenario import ANSWER, PROBLEM, STEPS
 from tests.traces.test_formats import JSON, replaced
 
 INNER = [
     each | {"spanId": f"b{at}", "parentSpanId": f"{11 + at:016x}"}
     for at, each in enumerate(OPENINFERENCE[:2])
 ]
-ALL = {"gen_ai": GEN_AI, "openinference": OPENINFERENCE, "mixed": [*GEN_AI, *INNER, *OPENINFERENCE[2:4]]}
+SAMPLES = {"gen_ai": GEN_AI, "openinference": OPENINFERENCE}
+ALL = {**SAMPLES, "mixed": [*GEN_AI, *INNER, *OPENINFERENCE[2:4]]}
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -69,6 +70,34 @@ def test_anything_of_any_type(name: str, group_by: Any, data: st.DataObject) -> 
         for step in response["actual_steps"]:
             assert isinstance(step["name"], str)
             assert isinstance(step.get("output", ""), str)
+
+
+BAD = st.sampled_from(["x", -1, [None], ["x"], {"code": "x", "attributes": 5}])
+FIELDS = ("status", "startTimeUnixNano", "endTimeUnixNano", "events", "resource", "droppedAttributesCount")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@QUICK
+@given(data=st.data())
+def test_one_field_that_is_not_otlp_costs_nothing_else(name: str, data: st.DataObject) -> None:
+    spans = json.loads(json.dumps(SAMPLES[name]))
+    broken = data.draw(st.sampled_from(spans))
+    field, bad = data.draw(st.sampled_from([*FIELDS, "attribute", "twice"])), data.draw(BAD)
+    if field == "attribute":
+        broken["attributes"].insert(data.draw(st.integers(0, 3)), bad)
+    elif field == "twice":
+        broken["attributes"].append(data.draw(st.sampled_from(broken["attributes"])))
+    elif field != "resource":
+        broken[field] = bad
+    lines = [line(each) for each in spans]
+    if field == "resource":
+        lines[0]["resourceSpans"][0]["resource"] = bad
+    [response] = responses_from_otlp(lines)
+    steps = sorted(response["actual_steps"], key=lambda step: str(step["id"]))  # Their times may be lost.
+    steps[1]["output"] = PROBLEM  # The text of an exception may be lost.
+    assert steps == STEPS
+    assert response["actual_answer"] == ANSWER
+    assert response["trace_problems"]
 
 
 PARTS = st.one_of(
