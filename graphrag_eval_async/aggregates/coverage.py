@@ -27,11 +27,9 @@ OutcomeCounts: TypeAlias = Counter[Outcome]
 
 
 def count(outcomes: OutcomeCounts, more: Iterable[Outcome], times: int = 1) -> None:
-    """Add `more` to the outcomes `times` times; -1 removes them."""
+    """Add `more` to the outcomes `times` times."""
     for outcome in more:
         outcomes[outcome] += times
-        if not outcomes[outcome]:
-            del outcomes[outcome]
 
 
 def reasons(outcomes: OutcomeCounts) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import OutcomeCounts, bounds, count, coverage, reasons
@@ -36,15 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.histogram import Weights
-    from graphrag_eval_async.aggregates.window import Row, WindowedResult
+    from graphrag_eval_async.aggregates.window import Row
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Outcome
 
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
-
-_Moved: TypeAlias = tuple[list[int], list[float]]
-"""Places of questions, and a value of each."""
 
 Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None, bool], dict[str, Any]]"
 """Returns the keys of intervals, from weights and clusters, if known, and whether values are from 0 to 1."""
@@ -87,7 +84,7 @@ class Group:
         self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
     def count(self, failed: bool, steps: StepKinds, outcomes: Sequence[Outcome], times: int) -> None:
-        """Count `times` results that share all these properties, but not their values; -1 removes one."""
+        """Count `times` results that share all these properties, but not their values."""
         self.touch()
         if failed:
             self.errors += times
@@ -97,20 +94,6 @@ class Group:
             add_steps(self.steps, counts_of(steps), times)
         if outcomes:
             count(self.outcomes, outcomes, times)
-
-    def replace(self, new: Sequence[WindowedResult], gone: Sequence[WindowedResult]) -> None:
-        """Add new samples and remove old ones that were added before."""
-        known, errors = self.places, self.errors_by_question
-        for sign, samples in ((1, new), (-1, gone)):
-            for sample in samples:
-                self.count(sample.failed, sample.steps, sample.outcomes, sign)
-            places = [known.setdefault(sample.question, len(known)) for sample in samples]
-            values = [float(sample.failed) for sample in samples]
-            if sign > 0:
-                errors.add(rows_of(places), values)
-            else:
-                errors.remove(places, values)
-        replace_samples(self.series, new, gone, known)
 
     def add(
         self, failed: bool, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]
@@ -321,46 +304,6 @@ def first_values(
         own = [place for place, other in enumerate(metrics) if other == name]
         sums = [sum_units([row[place] for place in own]) for row in rows]
         yield name, [mean(units, len(own), integral=False) for units in sums]
-
-
-def replace_samples(
-    series: dict[str, Series],
-    new: Sequence[WindowedResult],
-    gone: Sequence[WindowedResult],
-    places: dict[str, int] | None = None,
-) -> None:
-    """Add values of new samples and remove those of old ones; drop metrics without values.
-
-    With `places` of questions, also add and remove values by question.
-    """
-    moved: defaultdict[str, tuple[_Moved, _Moved]] = defaultdict(lambda: (([], []), ([], [])))
-    for side, samples in enumerate((new, gone)):
-        for sample in samples:
-            place = -1 if places is None else places.setdefault(sample.question, len(places))
-            for name, number in zip(sample.metrics, sample.numbers, strict=True):
-                of_questions, numbers = moved[name][side]
-                of_questions.append(place)
-                numbers.append(number)
-    for name, ((came_to, came), (went_from, went)) in moved.items():
-        own = metric(series, name, by_question=places is not None)
-        own.replace(came, went)
-        if own.questions is not None:
-            own.questions.add(rows_of(came_to), came)
-            own.questions.remove(went_from, went)
-    for sample in new:
-        _replace_first(series, sample, 1)
-    for sample in gone:
-        _replace_first(series, sample, -1)
-    for name in moved:
-        if not series[name]:
-            del series[name]
-
-
-def _replace_first(series: Mapping[str, Series], sample: WindowedResult, sign: int) -> None:
-    """Add a sample to the histograms if it is a first one, or with a `sign` of -1 remove it."""
-    for name, values in first_values(sample.metrics, [sample.numbers]) if sample.is_first else ():
-        if (histogram := series[name].histogram) is not None:
-            (histogram.add if sign > 0 else histogram.remove)(values)
 
 
 def _of_questions(

@@ -141,33 +141,23 @@ class QuestionValues:
             else:
                 self._merge_one(place, (total([values[index] for index in own]), len(own)))
 
-    def remove(self, places: Sequence[int], values: Sequence[float]) -> None:
-        """Remove values that were added."""
-        for place, value in zip(places, values, strict=True):
-            self._merge_one(place, (-to_units(value), -1))
-
     def _pad(self, length: int) -> None:
         self._single.extend(repeat(nan, length - len(self._single)))
 
     def _merge_one(self, place: int, value: float | Several) -> None:
-        """Add the value or values of one question; if there are less than none, remove them."""
+        """Add the value or values of one question."""
         if not isinstance(value, tuple) and float(value) != value:
             value = to_units(value), 1
         single = self._single
         self._pad(place + 1)
-        known = self._several.get(place, None if isnan(single[place]) else single[place])
-        total = value if known is None else plus(known, value)
-        if isinstance(total, tuple) and total[1] < 2:
-            double = mean_of(total)[0] if total[1] else nan
-            if not total[1] or to_units(double) == total[0]:
-                total = double
-        self._count += (isinstance(total, tuple) or not isnan(total)) - (known is not None)
-        if isinstance(total, tuple) or isinstance(known, tuple):
-            self._before.setdefault(place, nan if known is None else known)
+        known = self._several.get(place, single[place])
+        is_new = known != known  # NaN.
+        total = value if is_new else plus(known, value)
+        self._count += is_new
         if isinstance(total, tuple):
+            self._before.setdefault(place, known)
             self._several[place], single[place] = total, nan
         else:
-            self._several.pop(place, None)
             single[place] = total
 
     def by_place(self) -> Iterator[tuple[int, float | Several]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
-from operator import neg
 from struct import pack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -56,22 +55,19 @@ class Series:
     when statistics are read. `integral` says whether all values are ints; they are stored as doubles even so,
     except ints that no double equals.
 
-    To remove values, use only `replace` to add and remove them: it counts floats to keep `integral` right.
-
     Attributes:
         histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
         questions: for a template, its values by question; filled by the owner.
         units: the exact sum of the values, as a multiple of 2**-1074.
     """
 
-    __slots__ = ("_floats", "_ordered", "_waiting", "histogram", "integral", "questions", "units")
+    __slots__ = ("_ordered", "_waiting", "histogram", "integral", "questions", "units")
 
     def __init__(self, metric: str, *, by_question: bool = False) -> None:
         self.histogram = Histogram() if may_be_bounded(metric) else None
         self.questions = QuestionValues() if by_question else None
         self.integral = True
         self._ordered = OrderedValues()
-        self._floats = 0
         self.units = 0
         self._waiting = array("d")
 
@@ -119,23 +115,6 @@ class Series:
             self._ordered.widen()
         self._ordered.extend(values)
         self.units += sum_units(values) if wide else sum_floats(values)
-
-    def replace(self, new: Sequence[float], gone: Sequence[float]) -> None:
-        """Add `new` floats and ints; remove `gone` ones, which were added by `replace`."""
-        moved = [*new, *map(neg, gone)]
-        self._floats += len(new) - len(gone)
-        if int in map(type, moved):
-            self._floats -= [*map(type, new)].count(int) - [*map(type, gone)].count(int)
-            new, gone, moved = ([*map(stored, some)] for some in (new, gone, moved))
-        if int in map(type, moved):  # Ints that no double equals.
-            self.values.widen()
-            self.units += sum_units(moved)
-        else:
-            self.units += sum_floats(moved)
-        self.integral = not self._floats
-        self.values.extend(new)
-        for value in gone:
-            self.values.remove(value)
 
     def stats(self) -> dict[str, float]:
         """Return `sum`, `mean`, `median`, `min` and `max` of the values, at least one.

@@ -38,13 +38,9 @@ def counts_of(steps: StepKinds) -> tuple[tuple[str | None, tuple[int, ...]], ...
 
 
 def add_steps(steps: StepCounts, more: Iterable[tuple[str | None, Sequence[int]]], times: int = 1) -> None:
-    """Add `more` to the counts `times` times, or -1 to subtract; drop names with only zeros."""
+    """Add `more` to the counts `times` times."""
     for name, counts in more:
-        summed = [a + times * b for a, b in zip(steps.get(name, NONE), counts, strict=True)]
-        if any(summed):
-            steps[name] = summed
-        else:
-            steps.pop(name, None)
+        steps[name] = [a + times * b for a, b in zip(steps.get(name, NONE), counts, strict=True)]
 
 
 def trimmed(steps: StepCounts, expected: Collection[str]) -> StepCounts:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice
+from math import inf
 from sys import float_info
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
-
-from graphrag_eval_async.aggregates.questions import FIRST, name_of
 from graphrag_eval_async.errors import UsageError, check_integer, describe
 from graphrag_eval_async.records.caching import remember
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Outcome
 
@@ -57,66 +57,42 @@ Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, 
 """Properties that many results share: template, whether the agent failed, metrics, steps and outcomes."""
 
 
-class WindowedResult(msgspec.Struct, frozen=True, gc=False):
-    """The parts of a result that count, and when it arrived; `numbers` are the values of `metrics`.
-
-    Not tracked by the garbage collector: there may be millions, and they form no cycles.
-    """
-
-    arrived: float
-    question: str
-    is_first: bool
-    template: str
-    failed: bool
-    metrics: tuple[str, ...]
-    numbers: tuple[float, ...]
-    steps: StepKinds
-    outcomes: tuple[Outcome, ...]
-
-
 class Sliding:
-    """The samples in a window, in order of arrival.
+    """The results in a window, in order of arrival."""
 
-    Samples added since the last call of `advance` are kept apart: those that leave the window before the next
-    call are never counted.
-    """
-
-    __slots__ = ("_new", "_window", "samples")
+    __slots__ = ("_has_left", "_new", "_results", "_window")
 
     def __init__(self, window: Last | Seconds) -> None:
-        self.samples: deque[WindowedResult] = deque()
         self._window = window
-        # Of those that were never counted, only those in the window will be.
-        most = window.count if isinstance(window, Last) else None
-        self._new: deque[tuple[float, Alike, Row]] = deque(maxlen=most)
+        self._results: deque[tuple[float, Alike, Row]] = deque()
+        self._new = 0
+        self._has_left = False
 
     def add(self, alike: Alike, row: Row, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
-        self._new.append((monotonic() - age, alike, row))
+        self._results.append((monotonic() - age, _shared(alike), row))
+        self._new += 1
+        self._advance()
 
-    def advance(self) -> tuple[list[WindowedResult], list[WindowedResult]]:
-        """Update `samples`; return the samples that entered and those that left since the last call."""
-        known, new = len(self.samples), [_windowed(*each) for each in self._new]
-        self.samples.extend(new)
-        self._new.clear()
-        gone = [self.samples.popleft() for _ in range(self._surplus())]
-        return new[max(0, len(gone) - known) :], gone[:known]
+    def changes(self) -> tuple[bool, Iterator[tuple[Alike, Row]]]:
+        """Return whether all results are to be counted anew, since some have left, and those to count."""
+        self._advance()
+        anew, self._has_left = self._has_left, False
+        known = 0 if anew else len(self._results) - self._new
+        self._new = 0
+        return anew, ((alike, row) for _, alike, row in islice(self._results, known, None))
 
-    def _surplus(self) -> int:
-        if isinstance(self._window, Last):
-            return max(0, len(self.samples) - self._window.count)
-        end = monotonic() - self._window.seconds
-        return sum(1 for _ in takewhile(lambda sample: sample.arrived <= end, self.samples))
-
-
-def _windowed(arrived: float, alike: Alike, row: Row) -> WindowedResult:
-    template, failed, metrics, steps, outcomes = map(_shared, alike)
-    numbers, question, sample = row
-    question, is_first = name_of(question), sample in FIRST
-    return WindowedResult(arrived, question, is_first, template, failed, metrics, numbers, steps, outcomes)
+    def _advance(self) -> None:
+        """Let go of the results that have left the window."""
+        results, window = self._results, self._window
+        end = monotonic() - window.seconds if isinstance(window, Seconds) else -inf
+        most = window.count if isinstance(window, Last) else len(results)
+        while results and (len(results) > most or results[0][0] <= end):
+            results.popleft()
+            self._has_left = True
 
 
 @remember(entries=4096)
-def _shared(part: Any) -> Any:
-    """Return an object equal to `part`, often one already in memory: results have many equal parts."""
-    return part
+def _shared(alike: Any) -> Any:
+    """Return an object equal to `alike`, often one already in memory."""
+    return alike

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.aggregates.exact import mean, to_units
-from graphrag_eval_async.aggregates.ordered import OrderedValues
+from graphrag_eval_async.aggregates.ordered import quantile
 from graphrag_eval_async.aggregates.questions import mean_of
 from graphrag_eval_async.monitor.alerts import NO_LINES
 from graphrag_eval_async.records.conditions import OPERATORS
@@ -43,7 +44,7 @@ class Watched:
         self._values: deque[tuple[float, object, float]] = deque()
         self._questions: dict[object, Several] = {}
         self._units = 0  # The sum of the questions' means.
-        self._ordered = None if alert.quantile is None else OrderedValues()
+        self._ordered: list[float] | None = None if alert.quantile is None else []
         self._added = 0
         self._begin = inf  # of the window, as it fills
         self._held = -inf
@@ -57,7 +58,7 @@ class Watched:
         if self._ordered is None:
             self._move(question, to_units(value), 1)
         else:
-            self._ordered.extend([float(value)])
+            insort(self._ordered, float(value))
         return self.look(now)
 
     def _move(self, question: object, units: int, count: int) -> None:
@@ -77,7 +78,7 @@ class Watched:
             if self._ordered is None:
                 self._move(question, -to_units(gone), -1)
             else:
-                self._ordered.remove(float(gone))
+                del self._ordered[bisect_left(self._ordered, float(gone))]
         value, alert = self._value(), self.alert
         is_full = position - self._begin >= self._size
         if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
@@ -126,7 +127,8 @@ class Watched:
             return None
         if self._ordered is None or share is None:
             return mean(self._units, len(self._questions), integral=False)
-        return self._ordered.quantile(share.numerator, share.denominator)
+        ordered = self._ordered
+        return quantile(ordered.__getitem__, len(ordered), share.numerator, share.denominator)
 
     def _position(self, now: float) -> float:
         """Return the position in units of the window: values or seconds."""

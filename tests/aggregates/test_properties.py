@@ -25,7 +25,6 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "small":
             patch.setattr(ordered, "CHUNK", 3)
-            patch.setattr(ordered, "FEW", 1)
             patch.setattr(running, "BATCH", 4)
         yield
 

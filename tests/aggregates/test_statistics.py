@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections import deque
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -149,43 +148,3 @@ def test_a_store_that_widens_keeps_its_values() -> None:
     store.extend(odd)
     expected = sorted([*expected, *odd])
     assert [store.select(k) for k in range(len(expected))] == expected
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("size", [1, CHUNK, 3 * CHUNK])
-def test_selection_while_the_oldest_leave(shape: str, size: int) -> None:
-    rnd = random.Random(shape)
-    store, kept = OrderedValues(), deque[float]()
-    for step in range(60):
-        values = [SHAPES[shape](rnd, 500 * step + i) for i in range(rnd.choice([1, 5, 500]))]
-        if step % 3:
-            store.extend(values)
-        else:
-            for value in values:
-                store.extend([value])
-        kept.extend(values)
-        while len(kept) > size:
-            store.remove(kept.popleft())
-        expected = sorted(kept)
-        for k in (0, len(expected) // 2, rnd.randrange(len(expected))):
-            assert store.select(k) == expected[k]
-        assert (store.first(), store.last(), len(store)) == (expected[0], expected[-1], len(expected))
-        assert all(store.chunks)
-        assert max(map(len, store.chunks)) <= CHUNK
-    assert [store.select(k) for k in range(len(expected))] == expected
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_store_may_be_emptied_in_any_order_and_filled_again(shape: str) -> None:
-    rnd = random.Random(shape)
-    store = OrderedValues()
-    for _ in range(2):
-        values = [SHAPES[shape](rnd, i) for i in range(N)]
-        store.extend(values)
-        rnd.shuffle(values)
-        while values:
-            assert store.select(len(values) // 2) == sorted(values)[len(values) // 2]
-            for value in values[-rnd.choice([1, 500]) :]:
-                store.remove(value)
-                values.pop()
-        assert (len(store), list(map(len, store.chunks))) == (0, [0])

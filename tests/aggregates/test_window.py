@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import Last, RunningAggregates, Seconds
-from graphrag_eval_async.aggregates import running, window
-from graphrag_eval_async.aggregates.ordered import OrderedValues
+from graphrag_eval_async.aggregates import window
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.aggregates.made import aggregated, result
 from tests.cases import each
@@ -40,11 +39,6 @@ def shown(value: Any) -> str:
     """As messages have it; beyond 64 bits, printing an int may be an error itself."""
     too_long = isinstance(value, int) and not -(2**63) <= value < 2**64
     return f"an int of {value.bit_length()} bits" if too_long else repr(value)
-
-
-def values(aggregates: RunningAggregates) -> int:
-    stores = [aggregates._micro, *(group.series for group in aggregates._groups.values())]
-    return sum(len(series.values) for store in stores for series in store.values())
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 2.0, "2", None, -(10**5000)], ids=kind)
@@ -120,20 +114,6 @@ def test_seconds_pass_without_results(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text(windowed) == text(RunningAggregates())
 
 
-def test_when_most_leave_at_once_the_rest_is_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look after a long silence must not take the time of all that has aged since."""
-    now, removed = 0.0, list[float]()
-    monkeypatch.setattr(window, "monotonic", lambda: now)
-    monkeypatch.setattr(OrderedValues, "remove", lambda _, value: removed.append(value))
-    windowed = RunningAggregates(window=Seconds(10))
-    for now in [0.0] * 50 + [8.0] * 40:
-        windowed.add(result(elapsed_sec=now))
-    windowed.snapshot()
-    now = 12.0
-    assert text(windowed) == text(aggregate(*[result(elapsed_sec=8.0)] * 40))
-    assert removed == []
-
-
 def test_windows_do_not_merge() -> None:
     for into, other in [(Last(1), None), (None, Seconds(1)), (Last(1), Last(1))]:
         with pytest.raises(UsageError, match="cannot be merged"):
@@ -159,16 +139,6 @@ def test_what_has_left_takes_no_memory(status: str) -> None:
     gc.collect()
     assert not any(step() for step in steps)
     assert len(windowed.snapshot()["per_template"]) == 10
-    assert (len(windowed._groups), values(windowed)) == (10, 20 if status == "success" else 0)
-
-
-def test_what_nobody_looks_at_takes_no_memory() -> None:
-    windowed = RunningAggregates(window=Last(1))
-    assert windowed._sliding is not None
-    for _ in range(5000):
-        windowed.add(result(status="error"))
-    assert len(windowed._sliding._new) < 2000
-    assert len(windowed._sliding.samples) == 1
 
 
 @pytest.mark.parametrize("count", [6_000, pytest.param(300_000, marks=pytest.mark.soak)])
@@ -204,14 +174,3 @@ def test_results_may_have_come_before_they_are_added(monkeypatch: pytest.MonkeyP
     now += 6
     assert aggregates.snapshot()["micro"]["steps_score"]["sum"] == 0
     assert aggregates.snapshot()["micro"]["number_of_success_samples"] == 1
-
-
-def test_a_window_forgets_questions_that_left() -> None:
-    aggregates = RunningAggregates(window=Last(10))
-    for number in range(20_000):
-        aggregates.add(result(question_id=f"q{number}", steps_score=number % 2))
-        if number % 50 == 0:
-            assert aggregates.snapshot()["micro"]["steps_score"]["mean"] in (0, 0.5)
-    (group,) = aggregates._groups.values()
-    assert len(group.places) <= running.MAX_LEFT + 100
-    assert aggregates.snapshot()["micro"]["steps_score"]["mean"] == 0.5
