@@ -65,35 +65,62 @@ def truth(term: dict[str, Any]) -> bool | None:
 class Kinds:
     """Classes of the terms of two tables; those of one class agree."""
 
-    def __init__(self, terms: Iterable[Term]) -> None:
-        bound = [term for term in terms if term is not None]
-        integers = {value for term in bound if isinstance(value := number(term), int)}
-        numbers = sorted(integers.union(value for term in bound if (value := number(term)) is not None))
+    def __init__(self, *tables: Iterable[Term]) -> None:
+        sides = [[term for term in table if term is not None] for table in tables]
+        values = [number(term) for side in sides for term in side]
+        integers = {value for value in values if isinstance(value, int)}
         self._groups: list[list[float]] = []
-        for each in numbers:
+        for each in sorted(integers.union(value for value in values if value is not None)):
             last = self._groups[-1] if self._groups else [math.nan]
             is_close = math.isclose(last[0], each, rel_tol=1e-8, abs_tol=1e-8)
             if is_close and (each not in integers or integers.isdisjoint(last)):
                 last.append(each)
             else:
                 self._groups.append([each])
-        self._parents: dict[Any, Any] = {}
-        for one, other in combinations(bound, 2):
-            if one["value"] == other["value"] and self._own(one) != self._own(other):
-                self._parents[self._root(self._own(one))] = self._root(self._own(other))
+        ours, theirs = ({*map(self._cell, side)} for side in sides)
+        self._kinds: dict[Any, Any] = {cell: cell[1] for cell in ours | theirs}
+        for part in self._parts(ours | theirs):
+            self._kinds |= self._read([*part & ours], [*part & theirs])
 
-    def _own(self, term: dict[str, Any]) -> Any:
+    def _cell(self, term: dict[str, Any]) -> Any:
+        text = term["value"]
         if (value := number(term)) is not None:
-            return "number", next(group[0] for group in self._groups if value in group)
-        return ("boolean", truth(term)) if truth(term) is not None else ("text", term["value"])
+            return text, ("number", next(group[0] for group in self._groups if value in group))
+        return text, (("boolean", truth(term)) if truth(term) is not None else ("text", text))
 
-    def _root(self, kind: Any) -> Any:
-        while (parent := self._parents.get(kind, kind)) != kind:
-            kind = parent
-        return kind
+    @staticmethod
+    def _parts(cells: set[Any]) -> list[set[Any]]:
+        """Cells that are linked, step by step, by their texts or values."""
+        parts: list[set[Any]] = []
+        for cell in cells:
+            linked = [part for part in parts if any({*cell} & {*other} for other in part)]
+            parts = [part for part in parts if part not in linked] + [{cell}.union(*linked)]
+        return parts
+
+    @staticmethod
+    def _read(ours: list[Any], theirs: list[Any]) -> dict[Any, Any]:
+        if all({*one} & {*other} for one in ours for other in theirs):
+            return dict.fromkeys([*ours, *theirs], min(ours + theirs))
+        shared = {text for text, _ in ours} & {text for text, _ in theirs}
+        ways: list[list[list[Any]]] = [
+            [
+                [("text", text) if text in shared and by_text((text, kind), side) else kind for text, kind in side]
+                for side in (ours, theirs)
+            ]
+            for by_text in (
+                lambda _cell, _side: False,
+                lambda _cell, _side: True,
+                lambda cell, side: (cell[0], ("text", cell[0])) not in side,
+            )
+        ]
+        best = max(ways, key=lambda way: (Counter(way[0]) & Counter(way[1])).total())
+        return dict(zip([*ours, *theirs], best[0] + best[1], strict=True))
 
     def rows(self, table: Table, columns: Sequence[int]) -> list[tuple[Any, ...]]:
-        return [tuple(row[each] and self._root(self._own(row[each])) for each in columns) for row in table]  # type: ignore[arg-type]
+        return [
+            tuple(None if row[each] is None else self._kinds[self._cell(row[each])] for each in columns)  # type: ignore[arg-type]
+            for row in table
+        ]
 
 
 def rows_agree(left: Sequence[Any], right: Sequence[Any], *, ordered: bool, ignore_duplicates: bool) -> bool:
@@ -105,7 +132,7 @@ def rows_agree(left: Sequence[Any], right: Sequence[Any], *, ordered: bool, igno
 def oracle(expected: Table, required: list[int], actual: Table, width: int, **how: bool) -> float:
     """1 if any pairing of columns makes the rows agree, else 0."""
     kinds = Kinds(
-        [row[each] for row in expected for each in required] + [term for row in actual for term in row]
+        (row[each] for row in expected for each in required), (term for row in actual for term in row)
     )
     left = kinds.rows(expected, required)
     choices = permutations(range(width), len(required))
@@ -130,7 +157,7 @@ def best_f1(
 ) -> Fraction:
     """The greatest F1 of all pairings of columns and rows."""
     kinds = Kinds(
-        [row[each] for row in expected for each in required] + [term for row in actual for term in row]
+        (row[each] for row in expected for each in required), (term for row in actual for term in row)
     )
     size, as_set = min(len(required), width), ignore_duplicates and not ordered
     pairings = set()  # Columns may be equal.

@@ -53,6 +53,16 @@ def test_untyped_numbers_agree_by_value_with_numbers_alone(
     assert score(expected, output, **how) == wanted
 
 
+@each("how", [{}, {"ignore_duplicates": False}])
+def test_each_cell_has_one_reading_from_both_sides(how: dict[str, Any]) -> None:
+    """Otherwise the boolean 1, written as 1, would make the text true equal to 1."""
+    typed, untyped = results(("1", "boolean"), "1.00", "true"), "|x|\n|---|\n|1|\n|true|"
+    assert score(typed, untyped, score="f1", **how) == 0.8
+    assert score("x\n1\ntrue\n", typed, "text/csv", score="f1", **how) == 0.8
+    mixed, reading = results(("1", "boolean"), ("1", "integer")), "|x|\n|---|\n|true|\n|1|"
+    assert score(mixed, reading, **how) == score("x\n1\ntrue\n", mixed, "text/csv", **how) == 1
+
+
 def test_long_integers_of_graphs_agree_by_value() -> None:
     def triple(text: str, kind: str = "integer") -> str:
         return f'<urn:s> <urn:p> "{text}"^^<{XSD}{kind}> .'

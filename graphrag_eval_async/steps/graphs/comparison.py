@@ -12,7 +12,7 @@ from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
 from graphrag_eval_async.steps.graphs.reading import Source, import_pyoxigraph, read_dataset, read_union
-from graphrag_eval_async.steps.tables.columns import Column, join_classes, values_of
+from graphrag_eval_async.steps.tables.columns import Column, classes_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -149,7 +149,7 @@ def _by_value(
         for (text, name), read in zip(literals, values, strict=True)
         if (value := _number(read, name)) is not None
     }
-    [classes] = join_classes([Column("", [*known], [*known.values()])], budget)
+    [classes], _ = classes_of([Column("", [*known], [*known.values()])], [], budget)
     first: dict[Value, str] = {}
     spelling = {each: first.setdefault(value, each) for each, value in zip(known, classes, strict=True)}
     if len(first) == len(spelling):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from collections import Counter
 from functools import partial
-from itertools import compress, count, islice
+from itertools import chain, compress, count, islice, product
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -108,6 +108,9 @@ def _value(text: str, kind: str | None) -> Value:
         return text
 
 
+_FEW = 10_000
+"""Pairs of cells up to which it is checked whether all that are linked agree."""
+
 _close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 """Whether two numbers are within 1e-8, relative to the greater or absolute."""
 
@@ -115,69 +118,87 @@ _close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 def classes_of(
     reference: Sequence[Column], actual: Sequence[Column], budget: Budget
 ) -> tuple[list[Sequence[Value]], list[Sequence[Value]]]:
-    """For each column, the class of each cell, which is one of its values; cells agree if theirs are equal.
+    """For each column, the class of each cell; cells agree if their classes are equal.
 
     Numbers that are close agree if they are in one group: groups are formed upwards from the least number,
     are close to their least, and have one integer at most. A text, a number and a boolean agree if they are
-    written alike; a number that is near none of the other side is nothing but its text.
+    written alike; see `_meet`.
     """
-    reference, actual = _only_texts(reference, actual), _only_texts(actual, reference)
-    classes = join_classes([*reference, *actual], budget)
-    return classes[: len(reference)], classes[len(reference) :]
-
-
-def _only_texts(columns: Sequence[Column], others: Sequence[Column]) -> Sequence[Column]:
-    """The columns of one side, with numbers as texts if the other has these texts, and no such numbers."""
-    if all({*map(type, column.values)}.isdisjoint({int, float}) for column in columns):
-        return columns
-    texts: set[Any] = _of_type({str}, others)
-    if not texts or all(texts.isdisjoint(column.texts) for column in columns):
-        return columns
-    numbers: list[Any] = sorted(_of_type({int, float}, others))
-
-    def value_of(text: str | None, value: Any) -> Any:
-        if type(value) not in {int, float} or text not in texts:
-            return value
-        place = bisect_left(numbers, value)
-        near = numbers[max(0, place - 1) : place + 1]
-        return value if any(_close(value, each) for each in near) else str(text)
-
-    return [
-        column
-        if texts.isdisjoint(column.texts)
-        else Column(column.name, column.texts, [*map(value_of, column.texts, column.values)])
-        for column in columns
-    ]
-
-
-def _of_type(types: set[type], columns: Sequence[Column]) -> set[Any]:
-    return {value for column in columns for value in {*column.values} if type(value) in types}
-
-
-def join_classes(columns: Sequence[Column], budget: Budget) -> list[Sequence[Value]]:
-    """The classes of the cells of columns, whose numbers are compared by value in any case."""
+    columns = [*reference, *actual]
     budget.spend(sum(len(column.values) for column in columns))
     kinds = [{*map(type, column.values)} for column in columns]
+    width = len(reference)
+    found = [column.values for column in columns]
     if len(set().union(*kinds) - {NoneType}) < 2 and all(float not in own for own in kinds):
-        return [column.values for column in columns]
-    class_of: dict[Value, Value] = {}
+        return found[:width], found[width:]
     integers, floats, booleans = (_written(kind, columns, kinds) for kind in (int, float, tuple))
     if floats:
         exact = {*integers.values()}
         numbers = sorted(exact.union(floats.values()))
         budget.spend(4 * len(numbers))
-        for group in _groups(numbers, exact):
-            class_of.update(dict.fromkeys(group, group[0]))
-    for known in (integers, floats):
-        for text in booleans.keys() & known.keys():
-            class_of[booleans[text]] = class_of.get(known[text], known[text])
+        if group_of := {each: group[0] for group in _groups(numbers, exact) for each in group}:
+            found = [[*map(group_of.get, values, values)] for values in found]
+    typed = integers | floats | booleans
+    alike = booleans.keys() & (integers.keys() | floats.keys())
     for column, own in zip(columns, kinds, strict=True):
-        for typed in (integers, floats, booleans) if str in own else ():
-            for text in typed.keys() & column.values:
-                class_of[text] = class_of.get(typed[text], typed[text])
-    if not class_of:
-        return [column.values for column in columns]
-    return [[*map(class_of.get, column.values, column.values)] for column in columns]
+        alike |= typed.keys() & column.values if str in own else set()
+    if alike:
+        budget.spend(2 * sum(map(len, found)))
+        cells = [[*zip(column.texts, own, strict=True)] for column, own in zip(columns, found, strict=True)]
+        class_of = _meet({*chain(*cells[:width])}, {*chain(*cells[width:])}, alike)
+        found = [[class_of.get(cell, cell[1]) for cell in own] for own in cells]
+    return found[:width], found[width:]
+
+
+_Cell: TypeAlias = "tuple[str | None, Value]"
+"""The text of a cell and the class of its value."""
+
+
+def _meet(ours: Set[_Cell], theirs: Set[_Cell], alike: Set[str | None]) -> dict[_Cell, Value]:
+    """The classes of cells of different types that are written alike, given the texts of these.
+
+    If all cells that such texts link agree across the tables, by value or by text, they are one class.
+    Otherwise each has one reading, its value or its text: of three ways to choose, the one counts in which
+    most cells find a partner.
+    """
+    linked: dict[Value, set[Value]] = {}
+    for text, value in ours | theirs:
+        if text in alike:
+            linked.setdefault(text, set()).add(value)
+    part_of: dict[Value, set[Value]] = {}
+    for values in linked.values():
+        parts = [part_of[value] for value in values if value in part_of]
+        part = max(parts, key=len, default=set())
+        for value in values.union(*(each for each in parts if each is not part)):
+            part.add(value)
+            part_of[value] = part
+    members: dict[int, tuple[list[_Cell], list[_Cell]]] = {id(part): ([], []) for part in part_of.values()}
+    for side, cells in enumerate((ours, theirs)):
+        for cell in cells:
+            if cell[1] in part_of:
+                members[id(part_of[cell[1]])][side].append(cell)
+    class_of: dict[_Cell, Value] = {}
+    for one, other in members.values():
+        class_of.update(_read(one, other))
+    return class_of
+
+
+def _read(ours: list[_Cell], theirs: list[_Cell]) -> dict[_Cell, Value]:
+    """The classes of cells that are linked."""
+    cells = [*ours, *theirs]
+    pairs = product(ours, theirs)
+    if len(ours) * len(theirs) <= _FEW and all(a[0] == b[0] or a[1] == b[1] for a, b in pairs):
+        return dict.fromkeys(cells, min(cells, key=repr)[1])
+    shared = {text for text, _ in ours} & {text for text, _ in theirs}
+    literals = [{text for text, value in side if text == value} for side in (ours, theirs)]
+
+    def way(*by_text: Set[str | None]) -> list[list[Value]]:
+        sides = zip((ours, theirs), by_text, strict=True)
+        return [[text if text in own else value for text, value in side] for side, own in sides]
+
+    ways = way(set(), set()), way(shared, shared), way(*(shared - own for own in literals))
+    best = max(ways, key=lambda way: (Counter(way[0]) & Counter(way[1])).total())
+    return dict(zip(cells, chain(*best), strict=True))
 
 
 def _written(kind: type, columns: Sequence[Column], kinds: Sequence[set[type]]) -> dict[str | None, Any]:
