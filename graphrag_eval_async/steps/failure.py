@@ -90,7 +90,8 @@ def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
 MAX_CHARACTERS = 50_000
 """Characters of an output whose IRIs are looked at: a few milliseconds."""
 
-_split = re.compile(r"[\s\"<>,|{}\\]+").split
+# Escapes of JSON, and the names of datatypes after a literal, are no part of an IRI.
+_split = re.compile(r"(?:\^\^[\w.-]*:[\w.-]+|\\[bfnrt]|[\s\"<>,|{}\\])+").split
 
 
 def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:

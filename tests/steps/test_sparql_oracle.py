@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations, permutations
-from operator import eq
+from operator import eq, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, event, given, settings
@@ -104,15 +104,18 @@ class Kinds:
         shared = {text for text, _ in ours} & {text for text, _ in theirs}
         ways: list[list[list[Any]]] = [
             [
-                [("text", text) if text in shared and by_text((text, kind), side) else kind for text, kind in side]
-                for side in (ours, theirs)
+                [
+                    ("text", text) if text in shared and (way == 1 or ("text", text) not in own) else kind
+                    for text, kind in side
+                ]
+                for side, own in (
+                    (ours, {*map(itemgetter(1), ours)}),
+                    (theirs, {*map(itemgetter(1), theirs)}),
+                )
             ]
-            for by_text in (
-                lambda _cell, _side: False,
-                lambda _cell, _side: True,
-                lambda cell, side: (cell[0], ("text", cell[0])) not in side,
-            )
+            for way in (1, 2)
         ]
+        ways.insert(0, [[kind for _, kind in side] for side in (ours, theirs)])
         best = max(ways, key=lambda way: (Counter(way[0]) & Counter(way[1])).total())
         return dict(zip([*ours, *theirs], best[0] + best[1], strict=True))
 

@@ -48,7 +48,7 @@ def read_document(output: Any) -> dict[str, Any]:
     """The object of SPARQL results JSON. Its contents are not checked."""
     document = _value(output)
     if not isinstance(document, dict):
-        raise MalformedStep(f"not SPARQL JSON: expected an object, got {type(document).__name__}")
+        raise MalformedStep("not SPARQL JSON: it is no JSON object with head, and with results or boolean")
     return document
 
 

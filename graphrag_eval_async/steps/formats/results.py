@@ -5,6 +5,7 @@ https://www.w3.org/TR/sparql11-results-json/
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
@@ -173,7 +174,40 @@ def _checked(document: dict[str, Any], kind: type[S]) -> S:
     try:
         return msgspec.convert(document, kind)
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
-        raise _malformed(str(error)) from None
+        raise _malformed(_explained(document, error)) from None
+
+
+_WORDS = {"str": "a text", "str | object": "a text", "str | null": "a text", "int": "a number"} | {
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
+
+
+def _explained(document: dict[str, Any], error: Exception) -> str:
+    """What msgspec found wrong, where, and what is right."""
+    problem, _, path = str(error).rstrip("`").partition(" - at `$.")
+    if "[...]" in path:  # It does not say which variable of the row.
+        row = document["results"]["bindings"][int(path.split("[")[1].partition("]")[0])]
+        path = path.replace(
+            "[...]", next((f".{name}" for name, term in row.items() if not _is_term(term)), "")
+        )
+    example = "" if "boolean" in document else f"; write it as {_EXAMPLE}"
+    if missing := re.fullmatch("Object missing required field `([a-z]+)`?", problem):
+        return f"{f'{path}.{missing[1]}'.lstrip('.')} is missing{example}"
+    problem = re.sub("`([^`]*)`?", lambda found: _WORDS.get(found[1], found[1]), problem)
+    return f"{path}: {problem.lower()}{example}" if path else problem
+
+
+def _is_term(value: Any) -> bool:
+    try:
+        return bool(msgspec.convert(value, _Term))
+    except msgspec.ValidationError:
+        return False
+
+
+_EXAMPLE = '{"head": {"vars": ["x"]}, "results": {"bindings": [{"x": {"type": "literal", "value": "5"}}]}}'
 
 
 def _malformed(problem: str) -> MalformedStep:
