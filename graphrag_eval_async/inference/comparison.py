@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.questions import mean_of, plus
@@ -13,7 +14,7 @@ from graphrag_eval_async.inference.pairs import (
     Drop,
     PairSums,
     Question,
-    RunningPairs,
+    Snapshot,
     change_between,
     paired,
     pairs_of,
@@ -54,7 +55,6 @@ class _Run:
 
     def __init__(self) -> None:
         self.results = 0  # Complete results.
-        self.lone = 0  # Questions that the other run lacks.
         self.metrics = {ERROR_RATE}  # Metrics with a value.
         self.failed: set[str] = set()  # Metrics that were requested but failed.
         self.judges: dict[str, set[str]] = {key: set() for key in JUDGED_BY}
@@ -95,12 +95,14 @@ class RunningComparison:
         self._include_errors = include_errors
         self._primary = primary
         self._questions: dict[str, Question] = {}
-        self._pairs: defaultdict[str, RunningPairs] = defaultdict(RunningPairs)  # By template.
-        # Number of questions in the baseline, by metric and template.
-        self._templates: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        # The questions on both sides, by template; the templates in which they have changed; and their sums.
+        self._shared: defaultdict[str, dict[Question, None]] = defaultdict(dict)
+        self._changed: set[str] = set()
+        self._pairs: dict[str, dict[str, Snapshot]] = {}
+        # The templates of the baseline, by metric.
+        self._templates: defaultdict[str, set[str]] = defaultdict(set)
         self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
-        self._differing = 0
 
     def add_baseline(self, result: Mapping[str, Any]) -> None:
         """Add one result of the baseline; see `add`."""
@@ -127,7 +129,9 @@ class RunningComparison:
         if question is None:
             question = self._questions[question_id] = Question()
         reference = reference_hash(seen.as_dict())
-        self._count(question, -1, side)
+        if question.is_shared:
+            del self._shared[question.template][question]
+            self._changed.add(question.template)
         if seen.pending is not None:
             question.expect(side)
         else:
@@ -140,34 +144,29 @@ class RunningComparison:
             question.add_sample(side, seen.sample, _rightness(seen))
             self._runs[side].add(seen)
             self._fractions.update(seen.fractions)
-        self._count(question, 1, side)
-
-    def _count(self, question: Question, sign: int, side: Side) -> None:
-        """Add a question to all sums, or with a `sign` of -1, remove it."""
-        if side == "baseline" and side in question.values:
-            template = question.template
-            for metric in question.values[side]:
-                self._templates[metric][template] += sign
-        self._differing += sign * question.differs
+            for metric, _ in values if side == "baseline" else ():
+                self._templates[metric].add(seen.template_id)
         if question.is_shared:
-            pairs = self._pairs[question.template]
-            (pairs.add if sign > 0 else pairs.remove)(question)
-        elif lone := question.only_in:
-            self._runs[lone].lone += sign
+            self._shared[question.template][question] = None
+            self._changed.add(question.template)
 
     def live_snapshot(self) -> LiveSnapshot:
         """Return the sums from which `live_rows` makes rows; immutable, so other threads may read them."""
+        for _ in self.prepare():
+            pass
         return LiveSnapshot(
-            {template: pairs.snapshots() for template, pairs in self._pairs.items()},
-            {metric: sum(map(bool, questions.values())) for metric, questions in self._templates.items()},
+            {template: pairs for template, pairs in self._pairs.items() if pairs},
+            {metric: len(templates) for metric, templates in self._templates.items()},
             frozenset(self._fractions),
             self._primary,
         )
 
     def prepare(self) -> Iterator[None]:
         """Do the slow part of `live_snapshot` in steps; results may be added between steps."""
-        for pairs in [*self._pairs.values()]:
-            pairs.snapshots()
+        for template in [*self._changed]:
+            self._changed.discard(template)
+            pairs = paired(map(Question.sides, self._shared[template]))
+            self._pairs[template] = {metric: Snapshot.of(own) for metric, own in pairs.items()}
             yield
 
     def live_rows(self, *, level: float = 0.95) -> Rows:
@@ -180,15 +179,17 @@ class RunningComparison:
         return self.live_snapshot().rows(level)
 
     def live_facts(self) -> dict[str, Any]:
-        """Return other facts that are valid at any time, in constant time.
+        """Return other facts that are valid at any time.
 
         They are `warnings` that no further result revokes, and the numbers of questions `only_in_baseline`
         and `only_in_candidate`.
         """
         warnings = _judge_warnings({side: own.judges for side, own in self._runs.items()})
-        if differing := self._differing:
+        questions = self._questions.values()
+        if differing := sum(question.differs for question in questions):
             warnings.append(f"the reference sets differ in {plural(differing, 'question')}")
-        return {"warnings": warnings, **{f"only_in_{side}": own.lone for side, own in self._runs.items()}}
+        lone = Counter(question.only_in for question in questions)
+        return {"warnings": warnings, **{f"only_in_{side}": lone[side] for side in SIDES}}
 
     def facts_of_questions(self) -> dict[str, Any]:
         """Return a snapshot's lists of questions and its `warnings`, without tests."""
@@ -215,11 +216,7 @@ class RunningComparison:
         """Return the full comparison in the layout of `compare`, as a new dict."""
         check_level(level)
         found = self.facts_of_questions()
-        templates: defaultdict[str, list[Question]] = defaultdict(list)
-        for question in self._questions.values():
-            if question.is_shared:
-                templates[question.template].append(question)
-        pairs = {name: paired(map(Question.sides, own)) for name, own in templates.items()}
+        pairs = {name: paired(map(Question.sides, own)) for name, own in self._shared.items() if own}
         rows = finished_rows(pairs, self._fractions, level, self._primary)
         self._test_values(found["without_pair"], level)
         return {
@@ -236,7 +233,7 @@ class RunningComparison:
         """Return how a metric changed if errors count: as 0 in scores up to 1."""
         fills = metric != ERROR_RATE and (metric in self._fractions or range_of(metric)[1] == 1)
         pairs, failed, missing, results = [], [0, 0], [0, 0], [0, 0]
-        for question in filter(lambda question: question.is_shared, self._questions.values()):
+        for question in chain.from_iterable(self._shared.values()):
             known, valueless = [own.get(metric) for own in question.sides()], question.valueless
             if known == [None, None] and not all(valueless[side, metric, True] for side in SIDES):
                 continue  # Nobody knows whether the metric applies.
@@ -266,7 +263,7 @@ class RunningComparison:
         baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
-        shared = {metric for pairs in self._pairs.values() for metric in pairs.snapshots()}
+        shared = {metric for pairs in self.live_snapshot().per_template.values() for metric in pairs}
         lone = (baseline.metrics | candidate.metrics | {*(self._primary or ())}) - shared
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 

@@ -30,9 +30,6 @@ REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 
 _OF_EXECUTED = (*OF_EVALUATIONS, "output", "output_media_type")
 
-BATCH = 1024
-"""Maximum questions per template that wait to be summed in a batch."""
-
 Metrics: TypeAlias = "dict[str, float | Several]"
 """The values of a question on one side, by metric: one value, or several as their exact sum and number."""
 
@@ -209,9 +206,9 @@ class PairSums(NamedTuple):
             inside=len([0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]),
         )
 
-    def plus(self, other: PairSums, sign: int = 1) -> PairSums:
-        """Return the sums with the pairs of `other` added, or with a `sign` of -1 removed."""
-        return PairSums(*[own + sign * more for own, more in zip(self, other, strict=True)])
+    def plus(self, other: PairSums) -> PairSums:
+        """Return the sums with the pairs of `other` added."""
+        return PairSums(*[own + more for own, more in zip(self, other, strict=True)])
 
     def means(self) -> dict[str, float]:
         """Return the means of the baseline, of the candidate, and of their differences."""
@@ -238,51 +235,11 @@ class Snapshot(NamedTuple):
     sums: PairSums
     halves: Histogram
 
-
-class RunningPairs:
-    """Sums by metric over the shared questions of one template; questions can be added and removed.
-
-    Summing in batches is much faster than one by one.
-    """
-
-    __slots__ = ("_histograms", "_leaving", "_snapshots", "_waiting")
-
-    def __init__(self) -> None:
-        self._snapshots: dict[str, Snapshot] = {}
-        self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
-        self._waiting: dict[Question, None] = {}
-        self._leaving: list[tuple[Metrics, Metrics]] = []
-
-    def add(self, question: Question) -> None:
-        """Add a question; before its values change, call `remove`."""
-        self._waiting[question] = None
-        if len(self._waiting) >= BATCH:
-            self.snapshots()
-
-    def remove(self, question: Question) -> None:
-        if question in self._waiting:
-            del self._waiting[question]
-        else:
-            baseline, candidate = question.sides()
-            self._leaving.append((baseline.copy(), candidate.copy()))
-
-    def snapshots(self) -> Mapping[str, Snapshot]:
-        """Return the current sums; the mapping does not change later."""
-        if self._waiting or self._leaving:
-            self._snapshots = self._snapshots.copy()
-            came, went = paired(question.sides() for question in self._waiting), paired(self._leaving)
-            self._waiting.clear()
-            self._leaving.clear()
-            for metric in {**came, **went}:
-                new, old = came.get(metric, []), went.get(metric, [])
-                self._histograms[metric].add(halves(new))
-                self._histograms[metric].remove(halves(old))
-                known = self._snapshots[metric].sums if metric in self._snapshots else PairSums()
-                sums = known.plus(PairSums.of(new)).plus(PairSums.of(old), -1)
-                self._snapshots[metric] = Snapshot(sums, self._histograms[metric].copy())
-                if not sums.pairs:
-                    del self._snapshots[metric]
-        return self._snapshots
+    @classmethod
+    def of(cls, pairs: Collection[Pair]) -> Snapshot:
+        histogram = Histogram()
+        histogram.add(halves(pairs))
+        return cls(PairSums.of(pairs), histogram)
 
 
 def paired(questions: Iterable[tuple[Metrics, Metrics]]) -> dict[str, list[Pair]]:

@@ -6,7 +6,7 @@ import copy
 import random
 from collections import defaultdict
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 from math import comb, isclose, sqrt
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
@@ -484,12 +484,10 @@ def test_copies_of_sums_do_not_change() -> None:
 
 def live_of(baseline: Results, comparison: RunningComparison) -> dict[str, Any]:
     """What `look` should give: rows of `snapshot`, those of templates at a level for as many as there are."""
-    values = values_of(baseline, include_errors=False)
     having: dict[str, set[str]] = defaultdict(set)
-    for question, own in values.items():
-        template = min(each["template_id"] for each in baseline if each["question_id"] == question)
-        for metric in own:
-            having[metric].add(template)
+    for each in baseline:
+        for metric in chain.from_iterable(values_of([each], include_errors=False).values()):
+            having[metric].add(each["template_id"])
     primary = [metric for metric in having if metric in PRIMARY]
     shares = {metric: 2 * len(primary) if metric in primary else 1 for metric in having}
     levels = {k * share for k in (1, 2) for share in {1, *shares.values()}}
