@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import RunningAggregates
@@ -19,3 +20,9 @@ def aggregated(results: Iterable[Any], **options: Any) -> RunningAggregates:
     for each in results:
         aggregates.add(each)
     return aggregates
+
+
+def bits(aggregates: RunningAggregates) -> str:
+    """Everything that snapshots show."""
+    shown = [aggregates.snapshot(detail=True, interval=kind) for kind in ("anytime", "one_look")]
+    return json.dumps([aggregates.snapshot(), *shown])

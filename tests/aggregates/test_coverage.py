@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -11,82 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import AggregationError, Last, RunningAggregates
+from graphrag_eval_async import AggregationError, RunningAggregates
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.results import observe
-from tests.aggregates.made import aggregated
-from tests.aggregates.test_detail import bits
+from tests.aggregates.made import aggregated, bits
+from tests.aggregates.strategies import CARRIED, CORRECTNESS, JUDGE, PARTS, RETRIEVAL, judged
 from tests.inference.test_confidence import weights_of
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterator
-
-JUDGE: dict[str, Any] = {
-    "model": "m",
-    "prompts": "p",
-    "outputs": ["tone", "length", "note"],
-    "fractions": ["tone"],
-}
-ERRORS = st.sampled_from(
-    [*(f"{kind}: so it was" for kind in FAILURES), "budget", "disaster: no", "", None, 7]
-)
-SCORES = st.sampled_from([0.0, 0.25, 1.0, 1])
-CARRIED = ("total_tokens", "elapsed_sec")
-PARTS = ("recall", "precision")
-CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
-RETRIEVAL = [
-    f"retrieval_{about}_{part}" for about in ("answer", "context") for part in ("recall", "precision")
-]
-
-
-@st.composite
-def steps(draw: st.DrawFn) -> dict[str, Any]:
-    step: dict[str, Any] = {"name": draw(st.sampled_from(["retrieval", "retrieval", "sparql"]))}
-    for metric in RETRIEVAL:
-        match draw(st.sampled_from(["absent", "value", "error"])):
-            case "value":
-                step[metric] = draw(SCORES)
-            case "error":
-                step[f"{metric}_error"] = draw(ERRORS)
-    for about in ("answer", "context"):
-        parts = [step.get(f"retrieval_{about}_{part}") for part in PARTS]
-        if None not in parts:
-            step[f"retrieval_{about}_f1"] = parts[0]
-    return step
-
-
-@st.composite
-def results(draw: st.DrawFn) -> dict[str, Any]:
-    result: dict[str, Any] = {"template_id": draw(st.sampled_from("ab"))}
-    result |= draw(st.fixed_dictionaries({}, optional={"reference_steps": st.just([[]])}))
-    result |= draw(st.fixed_dictionaries({}, optional={"reference_answer": st.just("yes")}))
-    result["status"] = draw(st.sampled_from(["success", "success", "error"]))
-    if draw(st.booleans()):
-        result["actual_steps"] = draw(st.lists(steps(), max_size=2))
-    for part in [CORRECTNESS, ("answer_relevance",), ("ragas_answer_correctness",), ("steps_score",)]:
-        match draw(st.sampled_from(["absent", "value", "error"])):
-            case "value":
-                result |= dict.fromkeys(part, draw(SCORES))
-            case "error" if part != ("steps_score",):
-                name = "answer_eval" if part == CORRECTNESS else part[0]
-                result[f"{name}_error"] = draw(ERRORS)
-    result |= draw(st.fixed_dictionaries({}, optional=dict.fromkeys(CARRIED, st.integers(0, 9))))
-    answers = st.sampled_from(["yes", "", " \n", None])
-    result |= draw(st.fixed_dictionaries({}, optional={"actual_answer": answers}))
-    if draw(st.booleans()):  # Two custom evaluations, of two outputs and of one.
-        result["judge"] = JUDGE
-        for evaluation, outputs in (("style", ["tone", "length"]), ("words", ["note"])):
-            if draw(st.booleans()) and draw(st.booleans()):
-                continue
-            if draw(st.booleans()):
-                result |= {output: draw(SCORES | st.just("fine")) for output in outputs}
-            else:
-                result |= {**dict.fromkeys(outputs), f"{evaluation}_error": draw(ERRORS)}
-    return result | draw(
-        st.fixed_dictionaries({}, optional={"failure": st.sampled_from(["none", "no_steps"])})
-    )
 
 
 def kind(error: Any) -> str:
@@ -159,7 +92,7 @@ def outcomes_of_step(step: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f1, kind(step[error])
 
 
-@given(st.lists(results(), max_size=12), st.booleans())
+@given(st.lists(judged(), max_size=12), st.booleans())
 def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool) -> None:
     shown = aggregated(results, include_errors=include_errors).snapshot(detail=True)
     found = [
@@ -198,59 +131,13 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
             assert macro["bounds"][end] == float(sum(ends) / len(ends))
 
 
-@given(st.lists(results(), max_size=12), st.booleans())
-def test_a_plain_snapshot_does_not_change(results: list[dict[str, Any]], include_errors: bool) -> None:
-    def reduced(group: dict[str, Any]) -> dict[str, Any]:
-        extra = {"bounds", "coverage", "quantiles", "confidence", "interval", "se"}
-        parts = {
-            key: {name: value for name, value in part.items() if name not in extra}
-            if type(part) is dict
-            else part
-            for key, part in group.items()
-            if key != "failure"
-        }
-        return {key: part for key, part in parts.items() if part != {}}
-
-    aggregates = aggregated(results, include_errors=include_errors)
-    plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True)
-    detailed["per_template"] = {name: reduced(group) for name, group in detailed["per_template"].items()}
-    detailed |= {part: reduced(detailed[part]) for part in ("micro", "macro")}
-    assert json.dumps(detailed) == json.dumps(plain)
-
-
-@given(st.lists(results(), max_size=12), st.booleans())
+@given(st.lists(judged(), max_size=12), st.booleans())
 def test_results_may_be_read_before_they_are_counted(
     results: list[dict[str, Any]], include_errors: bool
 ) -> None:
     read = [observe(result, include_errors=include_errors) for result in results]
     expected = aggregated(results, include_errors=include_errors)
     assert bits(aggregated(read, include_errors=include_errors)) == bits(expected)
-
-
-@given(st.lists(results(), max_size=12), st.randoms(use_true_random=False))
-def test_order_shards_and_bytes_do_not_matter(results: list[dict[str, Any]], draw: random.Random) -> None:
-    parts = [
-        {**result, "question_id": str(i), "pending": ["answer_correctness"]}
-        for i, result in enumerate(results)
-    ]
-    results = [*results, *draw.sample(parts, len(parts) // 2)]
-    expected = aggregated(results)
-    cut = draw.randint(0, len(results))
-    mixed = draw.sample(results, len(results))
-    merged = aggregated(mixed[cut:]).merge(aggregated(mixed[:cut]))
-    assert bits(merged) == bits(expected)
-    assert merged.to_bytes() == expected.to_bytes()
-    assert bits(RunningAggregates.from_bytes(merged.to_bytes())) == bits(expected)
-
-
-@given(st.lists(results(), max_size=12), st.integers(1, 5), st.booleans())
-def test_windows(results: list[dict[str, Any]], size: int, include_errors: bool) -> None:
-    window = RunningAggregates(window=Last(size), include_errors=include_errors)
-    for number, result in enumerate(results):
-        window.add(result)
-        if number % 3 == 0:
-            window.snapshot()
-    assert bits(window) == bits(aggregated(results[-size:], include_errors=include_errors))
 
 
 def test_outputs_that_are_fractions_may_be_known_late() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Last, Reference, RunningAggregates, evaluate_stream
+from graphrag_eval_async import Reference, RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import group, running, steps
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import evaluation
@@ -108,16 +108,6 @@ def test_names_are_those_of_an_oracle_however_results_are_split(
     merged = RunningAggregates.from_bytes(parts[1].to_bytes()).merge(parts[0])
     assert merged.to_bytes() == whole.to_bytes()
     assert steps_of(merged) == steps_of(whole)
-
-
-@pytest.mark.usefixtures("few")
-@settings(deadline=None)
-@given(st.lists(results, max_size=20), st.integers(1, 6))
-def test_a_window_shows_what_its_results_alone_would(some: list[dict[str, Any]], count: int) -> None:
-    windowed = RunningAggregates(window=Last(count), steps=EXPECTED)
-    for number, result in enumerate(some, 1):
-        windowed.add(result)
-        assert steps_of(windowed) == expected_of(some[max(0, number - count) : number], 3)
 
 
 def test_a_million_names() -> None:
