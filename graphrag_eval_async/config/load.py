@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
 from msgspec.structs import replace
 
 from graphrag_eval_async.config.llm import GENERATION, LLMConfig, ModelConfig
@@ -192,12 +191,6 @@ def _check_model(model: ModelConfig, key: str, problem: Problem) -> None:
     if model.api_key is not None and not is_key(model.api_key):
         problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
     _check_headers(model.extra_headers, f"{key}.extra_headers", problem)
-    try:
-        is_json = orjson.loads(orjson.dumps(model.parameters)) == model.parameters
-    except TypeError:
-        is_json = False
-    if not is_json:
-        problem(f"{key}.parameters", "cannot be written as JSON")
     for parameter in OF_THE_REQUEST:
         if parameter in model.parameters:
             problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import orjson
 from msgspec import UNSET, ValidationError, convert
 from msgspec.structs import fields
 
@@ -19,11 +20,13 @@ from graphrag_eval_async.records.shapes import did_you_mean
 MAX_QUOTED = 20
 """Longer strings are not quoted in errors: they may be secrets in the wrong place."""
 
+NOT_JSON = "cannot be written as JSON"
+
 _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 
 
 class Reader:
-    """Reads each value by the type of its field. Text that holds a number may stand for one.
+    """Reads each value strictly by the type of its field; text from the environment may stand for a number.
 
     Attributes:
         problems: by key, the first that was found there.
@@ -82,7 +85,7 @@ class Reader:
         if len(self.problems) > count:
             return None
         try:
-            return convert(value, kind, strict=False)
+            return convert(value, kind, strict=not isinstance(value, FromEnvironment))
         except ValidationError:
             described = _described(value, key, is_number=base in {int, float})
             return self.problem(key, f"expected {_wanted(wanted)}, got {described}")
@@ -94,8 +97,17 @@ class Reader:
         if isinstance(value, list | tuple):
             return [self._plain(item, f"{key}[{i}]") for i, item in enumerate(value)]
         if isinstance(value, Mapping):
-            return {name: self._plain(item, join(key, name)) for name, item in value.items()}
-        return value
+            members = {name: self._plain(item, join(key, name)) for name, item in value.items()}
+            for name in members:
+                if not isinstance(name, str):
+                    self.problem(join(key, name), NOT_JSON)
+            return members
+        try:
+            if orjson.loads(orjson.dumps(value)) == value:
+                return value
+        except TypeError:
+            pass
+        return self.problem(key, NOT_JSON)
 
     def _text(self, text: str, key: str) -> str:
         """The text; where it may be secret, with ``${NAME}`` replaced by the environment variable."""
@@ -161,6 +173,7 @@ def _described(value: Any, key: str, *, is_number: bool = False) -> str:
     names = {list: "a list" if value else "an empty list", dict: "a mapping", NoneType: "nothing"}
     if _may_be_secret(key) and not is_number:
         names |= {int: "a number", float: "a number"}
-    if isinstance(value, str) and (_may_be_secret(key) or len(value) > MAX_QUOTED):
+    hidden = _may_be_secret(key) and not key.endswith(".provider")
+    if isinstance(value, str) and (hidden or len(value) > MAX_QUOTED):
         return "a string"
     return names.get(type(value)) or describe(value)
