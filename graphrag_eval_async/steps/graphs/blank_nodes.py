@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from math import perm
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
 
@@ -37,6 +39,12 @@ _TELLING = 50
 _VOTES = 4
 """Each vote may align the neighbours of nodes that the last one aligned."""
 
+_TRIED, _TRIED_NODES = 1 << 17, 8
+"""All ways to pair up to so many nodes are tried if their number times that of statements is at most this."""
+
+_Statement: TypeAlias = tuple[str, tuple[str, ...]]
+"""A statement without its blank nodes, and these."""
+
 
 class BlankNodes:
     """The blank nodes of two graphs, numbered together: those of the right after those of the left.
@@ -44,9 +52,10 @@ class BlankNodes:
     A statement of more than two blank nodes counts as a node itself, linked to each of them.
     """
 
-    def __init__(self, left: Iterable[str], right: Iterable[str], budget: Budget) -> None:
+    def __init__(self, left: Sequence[str], right: Sequence[str], budget: Budget) -> None:
         self._budget = budget
         sides = _Parts(left), _Parts(right)
+        self._statements = left, right
         self._same_ground = Counter(sides[0].ground) == Counter(sides[1].ground)
         self._names = [name for side in sides for name in side.own]
         self._own = [texts for side in sides for texts in side.own.values()]
@@ -104,8 +113,25 @@ class BlankNodes:
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
         """New labels for the left nodes and for the right ones: the same if they correspond.
 
-        Nodes with the same surroundings correspond, then those that share most statements. A second alignment
-        first pairs nodes that differ only in their links; the alignment with more equal statements counts.
+        In small graphs, those correspond with which most statements agree. In others, nodes with the same
+        surroundings correspond, then those that share most statements.
+        """
+        names, size = self._names, self._size
+        left, right = ([name for name in side if name[0] == "_"] for side in (names[:size], names[size:]))
+        said = ([*filter(itemgetter(1), map(_split, side))] for side in self._statements)
+        pairs = _best_pairs(*said, self._budget)
+        if pairs is None:
+            partners = self._likely()
+            pairs = {names[node]: names[one] for node, one in enumerate(partners[size:], size) if one >= 0}
+        labels = {name: f"_:b{number}" for number, name in enumerate(left)}
+        others = {name: labels.get(pairs.get(name, ""), f"_:x{number}") for number, name in enumerate(right)}
+        return labels, others
+
+    def _likely(self) -> list[int]:
+        """The partner of each node, or -1.
+
+        A second alignment first pairs nodes that differ only in their links; the one counts with which more
+        statements agree.
         """
         refined = self._colours[:]
         self._refine(refined, range(len(refined)))
@@ -116,12 +142,7 @@ class BlankNodes:
                     break
             for one, other in zip(*self._free(partners), strict=False):
                 partners[one], partners[other] = other, one
-        partners, size, names = max(found, key=self._agreeing), self._size, self._names
-        right = enumerate(partners[size:], size)
-        return (
-            {name: f"_:b{node}" for node, name in enumerate(names[:size])},
-            {names[node]: f"_:b{one}" if one >= 0 else f"_:x{node - size}" for node, one in right},
-        )
+        return max(found, key=self._agreeing)
 
     def _balanced(self, colours: list[int]) -> bool:
         """Whether each colour has as many nodes on either side."""
@@ -265,6 +286,62 @@ class BlankNodes:
         for kind, other in self._around[node]:
             if partners[other] >= 0:
                 yield kind + min(other, partners[other])
+
+
+def _best_pairs(
+    left: Iterable[_Statement], right: Iterable[_Statement], budget: Budget
+) -> dict[str, str] | None:
+    """By right nodes, the left ones with which most statements agree; None if the ways to pair are many."""
+    texts = {text for text, _ in left} & {text for text, _ in right}
+    few, many = (Counter([each for each in side if each[0] in texts]) for side in (left, right))
+    nodes, others = (Counter([node for _, nodes in side for node in nodes]) for side in (few, many))
+    if len(nodes) > len(others):
+        pairs = _best_pairs(right, left, budget)
+        return pairs and {one: other for other, one in pairs.items()}
+    if len(nodes) > _TRIED_NODES or perm(len(others), len(nodes)) * len(few) > _TRIED:
+        return None
+    order = [node for node, _ in nodes.most_common()]
+    return dict(zip(_best_partners(order, few, many, [*others], budget), order, strict=False))
+
+
+def _best_partners(
+    order: Sequence[str],
+    few: Counter[_Statement],
+    many: Counter[_Statement],
+    others: Sequence[str],
+    budget: Budget,
+) -> tuple[str, ...]:
+    """The partners of the first nodes in `order`, by depth-first search; those of the rest do not matter."""
+    places = {node: place for place, node in enumerate(order)}
+    decided: list[list[tuple[str, list[int], int]]] = [[] for _ in order]
+    for (text, nodes), count in few.items():
+        of_nodes = [places[node] for node in nodes]
+        decided[max(of_nodes)].append((text, of_nodes, count))
+    counts = [sum(count for *_, count in part) for part in decided]
+    possible = [sum(counts[depth:]) for depth in range(len(order) + 1)]
+    best, found = 0, tuple[str, ...]()
+
+    def search(partners: tuple[str, ...], agreeing: int) -> None:
+        nonlocal best, found
+        depth = len(partners)
+        if agreeing > best:
+            best, found = agreeing, partners
+        if agreeing + possible[depth] <= best:
+            return
+        tried = []
+        for other in others:
+            if other not in partners:
+                budget.spend(1 + len(decided[depth]))
+                more = (*partners, other)
+                share = 0
+                for text, of_nodes, count in decided[depth]:
+                    share += min(count, many[text, tuple([more[place] for place in of_nodes])])
+                tried.append((share, more))
+        for share, more in sorted(tried, key=itemgetter(0), reverse=True):
+            search(more, agreeing + share)
+
+    search((), 0)
+    return found
 
 
 class _Parts:
