@@ -118,8 +118,8 @@ class BlankNodes:
         """
         names, size = self._names, self._size
         left, right = ([name for name in side if name[0] == "_"] for side in (names[:size], names[size:]))
-        said = ([*filter(itemgetter(1), map(_split, side))] for side in self._statements)
-        pairs = _best_pairs(*said, self._budget)
+        one, other = ([*filter(itemgetter(1), map(_split, side))] for side in self._statements)
+        pairs = _best_pairs(one, other, self._budget)
         if pairs is None:
             partners = self._likely()
             pairs = {names[node]: names[one] for node, one in enumerate(partners[size:], size) if one >= 0}
