@@ -12,8 +12,8 @@ from docs.make import DRAWN, MADE
 from graphrag_eval_async import __all__, config, follow_jsonl, scale, traces
 from graphrag_eval_async.aggregates import steps
 from graphrag_eval_async.batch import MAX_RESULT_BYTES
-from graphrag_eval_async.cli.commands import Report
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
+from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.cli.watch import views
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.judge.protocol import MAX_VALUES
@@ -132,7 +132,7 @@ DEFAULTS = {
     "results that are listed": f"{counting.KEPT_RESULTS}",
     "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
     "length of a page of Markdown": f"{gfm.MAX_CHARACTERS:,} characters",
-    "questions that are listed as the worst": f"{Report.worst}",
+    "questions that are listed as the worst": options()["worst"].default,
     "changes of one alert that wait for `--on-alert` or `--on-alert-url`": f"{deliveries.MAX_WAITING}",
     "time that a command of `--on-alert` may take": f"{deliveries.DELIVERY_SECONDS:g} s",
     "attempts of `--on-alert-url`, and the time for all of them": (

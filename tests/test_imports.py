@@ -98,7 +98,7 @@ def test_every_room_has_its_place() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    heavy = "openai, ragas, pydantic, rich, typer, yaml, uvloop, hypothesis"
+    heavy = "openai, ragas, pydantic, rich, click, yaml, uvloop, hypothesis"
     heavy += "".join(f", {PACKAGE}.inference.{name}" for name in ("comparison", "verdicts"))
     script = f"""
 import sys

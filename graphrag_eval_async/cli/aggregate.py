@@ -6,7 +6,6 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates
 from graphrag_eval_async.cli.gates import on_missing
@@ -28,11 +27,11 @@ from graphrag_eval_async.sources.shards import Window
 from graphrag_eval_async.text import counts, one_line
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.commands import Aggregate
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.records import Rejects
 
 
-def run(given: Aggregate, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     groups = [path for path in given.results if _is_group(path)]
     merged = [path for path in given.results if path.endswith(STATE)]
     if on_missing(given.gate):
@@ -77,13 +76,13 @@ def run(given: Aggregate, interrupts: Interrupts) -> Exit:
     )
 
 
-def _lines(given: Aggregate) -> list[str]:
+def _lines(given: Given) -> list[str]:
     """The paths of results."""
     return [path for path in given.results if not path.endswith(STATE) and not _is_group(path)]
 
 
 def _read(
-    given: Aggregate,
+    given: Given,
     aggregates: RunningAggregates,
     names: StepNames,
     answered: set[str],
@@ -100,12 +99,12 @@ def _read(
         interrupts,
         rejects=given.rejects,
         max_reject_bytes=given.max_reject_bytes,
-        max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES,
+        max_line_bytes=given.max_line_bytes,
     )
 
 
 def _read_in_processes(
-    given: Aggregate,
+    given: Given,
     jobs: int,
     aggregates: RunningAggregates,
     steps: frozenset[str],
@@ -116,7 +115,7 @@ def _read_in_processes(
     with collecting(given.rejects, given.max_reject_bytes, interrupts) as (rejects, on_reject):
         merging = Merging(
             Aggregating(
-                max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES,
+                max_line_bytes=given.max_line_bytes,
                 include_errors=given.include_errors,
                 content=given.rejects is not None,
                 steps=steps,

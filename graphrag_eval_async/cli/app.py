@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import warnings
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import typer
-import typer.core
+import click
 
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.options import PANELS
+from graphrag_eval_async.cli.options import Given, options
 from graphrag_eval_async.cli.parsing import with_address
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.text import describe, one_line, tell
@@ -26,8 +24,8 @@ from graphrag_eval_async.version import version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.cli.commands import Command
     from graphrag_eval_async.cli.exits import Interrupts
+    from graphrag_eval_async.cli.options import Option
 
 PROGRAM = "graphrag-eval-async"
 
@@ -35,8 +33,6 @@ EXIT_CODES = (
     "Exit codes, the first that applies: 2 wrong usage or a broken reference set, 4 the run itself failed, 3 "
     "lines were rejected (unless interrupted), 1 a gate failed, 130 Ctrl-C, 143 SIGTERM, 0 none of these."
 )
-WIDTH = 120
-"""Maximum columns of help texts: longer lines are hard to read."""
 
 COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
 """The environment variable by which a shell asks for completions."""
@@ -48,69 +44,127 @@ REMOVED = {
 """Options of earlier versions, and what to write instead."""
 
 
-class GroupedCommand(typer.core.TyperCommand):
-    """A command whose help shows options in groups: the common ones, or with ``--help-all`` all.
+class Group(click.Group):
+    """The commands whose names begin with `prefix`; each is made when it is asked for."""
 
-    Attributes:
-        shows_all: whether ``--help-all`` was given.
-    """
+    def __init__(self, prefix: str, **more: Any) -> None:
+        super().__init__(prefix.strip(), no_args_is_help=True, **more)
+        self._prefix = prefix
 
-    shows_all = False
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of commands and of groups."""
+        own = (name.removeprefix(self._prefix) for name in COMMANDS if name.startswith(self._prefix))
+        return [*dict.fromkeys(name.partition(" ")[0] for name in own)]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then the options by group, those with a short form first."""
-        common: frozenset[str] = (
-            frozenset() if self.shows_all else getattr(self.callback, "common", frozenset())
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command or the group of this name."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        name = f"{self._prefix}{cmd_name}"
+        return (
+            GroupedCommand(name) if name in COMMANDS else Group(f"{name} ", help="Evaluate on many machines.")
         )
-        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *PANELS, "Other")}
-        for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is not None:
-                is_argument = isinstance(parameter, typer.core.TyperArgument)
-                panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
-                is_shown = is_argument or panel is None or not common or parameter.name in common
-                text = re.sub(r"; x>=\d+|  \[x>=\d+\]", "", record[1])
-                text = re.sub(r"default: \((.+?)\)", r"default: \1", text)
-                if is_shown:
-                    groups[panel or "Other"].append((record[0], text))
-        if common:
-            groups["Other"].append(("--help-all", "Show all options."))
-        for name, records in groups.items():
-            if records:
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its options in groups: those of most runs, or with ``--help-all`` all."""
+
+    def __init__(self, name: str) -> None:
+        command, known = COMMANDS[name], options()
+        self._shown = [known[key] for key in command.shown.split()]
+        self._more = [known[key] for key in command.more.split()]
+        self._runs = command.runs
+        super().__init__(
+            name.rpartition(" ")[2],
+            callback=self._given,
+            params=[*map(_parameter, self._shown + self._more), _HELP_ALL],
+            help=command.help,
+            epilog=f"\b\nExample:\n  {PROGRAM} {command.example}",
+        )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the arguments, then the options by group, those with a short form first."""
+        shows_all = ctx.meta.get("help-all", False)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in self._shown + self._more * shows_all:
+            groups.setdefault(option.group, []).append(option.record())
+        other = [("-h, --help", "Show this message and exit.")]
+        groups["Other"] = other + [("--help-all", "Show all options.")] * bool(self._more and not shows_all)
+        for name in dict.fromkeys([*(option.group for option in options().values()), "Other"]):
+            if name in groups:
                 with formatter.section(name):
-                    formatter.write_dl(sorted(records, key=lambda record: ", " not in record[0]))
+                    formatter.write_dl(sorted(groups[name], key=lambda record: ", " not in record[0]))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give options whose value may be left out their usual value: options of click need one."""
+        known = {option.names[-1]: option for option in self._shown + self._more}
+        if "--web" in known:
+            args = with_address(args)
+        if "--resume" in known and known["--resume"].metavar:
+            args = ["--resume=yes" if argument == "--resume" else argument for argument in args]
+        return super().parse_args(ctx, args)
+
+    def _given(self, **texts: Any) -> tuple[str, Given]:
+        """Return the function that runs the command, and what it was given."""
+        values, given = {}, set()
+        for option in self._shown + self._more:
+            value: Any = texts[option.field]
+            if option.is_flag:
+                default: Any = option.default is not None
+            elif option.is_repeated:
+                default, value = [], [_parse(option, text) for text in value or ()]
+            else:
+                default = None if option.default is None else option.parse(option.default)
+                value = default if value is None else _parse(option, value)
+            values[option.field] = value
+            if value != default:
+                given.add(option.field)
+        return self._runs, Given(given, **values)
 
 
-def _print_version(wanted: bool) -> None:
+def _parse(option: Option, text: str) -> Any:
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        names = [option.label] if option.is_argument else option.names
+        hint = " / ".join(f"'{name}'" for name in names)
+        raise click.BadParameter(str(error), click.get_current_context(), param_hint=hint) from None
+
+
+def _parameter(option: Option) -> click.Parameter:
+    more: dict[str, Any] = {"required": option.is_needed}
+    if option.choices:
+        more["type"] = click.Choice(option.choices)
+    if option.is_argument:
+        return click.Argument(
+            [option.field], nargs=-1 if option.is_repeated else 1, metavar=option.usage, **more
+        )
+    if option.is_flag:
+        return click.Option([*option.names], is_flag=True, default=option.default is not None)
+    return click.Option([*option.names], multiple=option.is_repeated, metavar=option.metavar, **more)
+
+
+def _show_all(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"{PROGRAM} {version()}")
-        raise typer.Exit
+        ctx.meta["help-all"] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show all options.",
 )
 
 
-@app.callback(epilog=EXIT_CODES)
-def _main(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Evaluate question-answering agents over knowledge graphs while they run."""
-
-
-_scale = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Evaluate on many machines.")
-app.add_typer(_scale, name="scale")
-for _name, _command in COMMANDS.items():
-    _group, _, _own = _name.rpartition(" ")
-    (_scale if _group else app).command(
-        _own, cls=GroupedCommand, epilog=f"\b\nExample:\n  {PROGRAM} {_command.example}"
-    )(_command)
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"{PROGRAM} {version()}")
+        ctx.exit()
 
 
 class _Escaped(logging.Formatter):
@@ -137,10 +191,15 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     logging.lastResort.setFormatter(_Escaped())
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        command = _parse(arguments)
-        sys.exit(command if isinstance(command, int) else _run(command, interrupts))
-    except typer.TyperException as error:
-        code, failure = Exit.USAGE, _shown(error)
+        found = _read(sys.argv[1:] if arguments is None else arguments)
+        if isinstance(found, int):
+            sys.exit(found)
+        module, _, function = found[0].partition(":")
+        command = getattr(import_module(f"graphrag_eval_async.cli.{module}"), function)
+        sys.exit(command(found[1], interrupts))
+    except click.ClickException as error:
+        error.show(text := StringIO())
+        code, failure = Exit.USAGE, text.getvalue().removesuffix("\n")
     except (UsageError, ConfigError, ReferenceDataError, GraphragEvalWarning) as error:
         # A warning comes as an error if the interpreter runs with -W error.
         code, failure = Exit.USAGE, f"Error: {describe(error)}"
@@ -151,37 +210,33 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     sys.exit(code)
 
 
-def _run(command: Command, interrupts: Interrupts) -> Exit:
-    module, _, function = command.runs.partition(":")
-    code: Exit = getattr(import_module(f"graphrag_eval_async.cli.{module}"), function)(command, interrupts)
-    return code
+def _read(arguments: Sequence[str]) -> tuple[str, Given] | int:
+    """Return the function that runs a command and what it is given; print help or a version and return 0.
 
-
-def _parse(arguments: Sequence[str] | None) -> Command | int:
-    """Return the command in `arguments`; print help or a version, and return the exit code.
-
-    Nothing is left for typer to print, which has exit codes of its own where nobody reads.
+    Nothing is left for click to print, which has exit codes of its own where nobody reads.
     """
+    version_option = click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_version,
+        help="Show the version.",
+    )
+    program = Group(
+        "",
+        params=[version_option],
+        help="Evaluate question-answering agents over knowledge graphs while they run.",
+        epilog=EXIT_CODES,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    )
     if COMPLETING in os.environ:
-        typer.main.get_command(app)(prog_name=PROGRAM)  # Prints, and exits.
+        program(prog_name=PROGRAM)  # Prints, and exits.
+    for argument in arguments:
+        if (option := argument.partition("=")[0]) in REMOVED:
+            raise UsageError(f"{option} is gone; write {REMOVED[option]}")
     with redirect_stdout(StringIO()) as text:
-        given = sys.argv[1:] if arguments is None else arguments
-        for argument in given:
-            if argument.startswith("--resume=") and argument != "--resume=force":
-                raise UsageError(f"{argument}: expected --resume or --resume=force")
-            if (option := argument.partition("=")[0]) in REMOVED:
-                raise UsageError(f"{option} is gone; write {REMOVED[option]}")
-        # An option of typer takes a value always or never.
-        known = ["--resume-force" if argument == "--resume=force" else argument for argument in given]
-        GroupedCommand.shows_all = "--help-all" in known
-        known = with_address("--help" if argument == "--help-all" else argument for argument in known)
-        command: Command | int = typer.main.get_command(app)(known, prog_name=PROGRAM, standalone_mode=False)
-    if isinstance(command, int):
+        found: tuple[str, Given] | int = program.main([*arguments], PROGRAM, standalone_mode=False)
+    if isinstance(found, int):
         tell(sys.stdout, text.getvalue().removesuffix("\n"))
-    return command
-
-
-def _shown(error: Any) -> str:
-    """Return what typer would print: the usage and the error."""
-    error.show(text := StringIO())
-    return text.getvalue().removesuffix("\n")
+    return found

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.files import check_distinct, open_lines, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -22,19 +21,17 @@ from graphrag_eval_async.text import name_cell, number, one_line, percent, tell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.cli.commands import Calibrate, SampleForLabels
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
 
 HEADINGS = ("labels", "agree-\nment", "kappa", "sensi-\ntivity", "speci-\nficity", "bias", "corrected\nmean")
 
 
-def sample(given: SampleForLabels, interrupts: Interrupts) -> Exit:
+def sample(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.results], [given.output])
     drawn = LabelSample(given.n, metric=given.metric, seed=given.seed)
     source = (given.results, drawn.add)
-    rejects, ending = read_to_end(
-        [source], interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
-    )
+    rejects, ending = read_to_end([source], interrupts, max_line_bytes=given.max_line_bytes)
     list_rejects(rejects)
     if ending.error is None and not interrupts.came:  # Half of a file is no random sample of it.
         labels = drawn.labels()
@@ -46,14 +43,12 @@ def sample(given: SampleForLabels, interrupts: Interrupts) -> Exit:
     return end(ending, rejects)
 
 
-def run(given: Calibrate, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.results, given.labels], [given.output])
     found = Calibration(given.metric, level=given.level, chosen_at_random=given.chosen_at_random)
     rejected = Rejects()
     for path, add in ((given.labels, found.add_label), (given.results, found.add_result)):
-        rejects, ending = read_to_end(
-            [(path, add)], interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
-        )
+        rejects, ending = read_to_end([(path, add)], interrupts, max_line_bytes=given.max_line_bytes)
         list_rejects(rejects)
         rejected.counts.update(rejects.counts)
         if ending.error is not None or interrupts.came:  # Half of a file would mislead.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import check_regressions, failed_and_held
 from graphrag_eval_async.cli.reading import read_to_end
@@ -33,13 +32,13 @@ from graphrag_eval_async.text import name_cell, number, plural, tell
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.cli.commands import Compare
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
 
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
 
-def run(given: Compare, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
     primary = None if given.config is None else load_primary(given.config)
     comparison = RunningComparison(include_errors=given.include_errors, primary=primary)
@@ -48,7 +47,7 @@ def run(given: Compare, interrupts: Interrupts) -> Exit:
         interrupts,
         rejects=given.rejects,
         max_reject_bytes=given.max_reject_bytes,
-        max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES,
+        max_line_bytes=given.max_line_bytes,
     )
     list_rejects(rejects)
     failures: list[str] = []

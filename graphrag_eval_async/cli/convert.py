@@ -17,17 +17,16 @@ from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
-from graphrag_eval_async.stream import MAX_LINE_BYTES
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.text import kind_of_problem, one_line, tell
 from graphrag_eval_async.traces.format import TraceFormat, convert_record
 from graphrag_eval_async.traces.trace import QuestionTexts
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.commands import Convert
+    from graphrag_eval_async.cli.options import Given
 
 
-def run(given: Convert, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.log, given.reference], [given.output])
     format_ = trace_format(given, name=given.format)
     assert format_ is not None  # noqa: S101  (it has a default)
@@ -42,18 +41,18 @@ def run(given: Convert, interrupts: Interrupts) -> Exit:
 
 
 async def _convert(
-    given: Convert,
+    given: Given,
     format_: TraceFormat,
     texts: QuestionTexts | None,
     lines: LineFile,
     rejects: Rejects,
     problems: Counter[str],
 ) -> None:
-    source = open_source(given.log, max_line_bytes=(given.max_line_bytes or MAX_LINE_BYTES), documents=False)
+    source = open_source(given.log, max_line_bytes=given.max_line_bytes, documents=False)
     async with aclosing(grouped(source, format_, texts, is_live=False)) as batches:
         async for batch in batches:
             for record in batch:
-                response = convert_record(record, format_, texts, (given.max_line_bytes or MAX_LINE_BYTES))
+                response = convert_record(record, format_, texts, given.max_line_bytes)
                 if isinstance(response, Reject):
                     rejects.add(response)
                     continue

@@ -1,27 +1,33 @@
-"""``answer-correctness``: the claims of the answers in a table."""
+"""``answer-correctness``: the claims of the answers in a table, TSV as spreadsheets have it."""
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 from collections import Counter
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import check_distinct, make_folder_of
+from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_page
 from graphrag_eval_async.cli.judges import judge_config, judging, keep_answer_correctness, nothing_judged
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
-from graphrag_eval_async.cli.tsv import Answer, Output, read_answers
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.metrics import judge_of
+from graphrag_eval_async.records.tabular import escape_formula
+from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
 from graphrag_eval_async.text import counts, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.cli.commands import AnswerCorrectness
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
 
 CALLS_AHEAD = 8
@@ -30,10 +36,15 @@ CALLS_AHEAD = 8
 MODEL = "openai/gpt-4o-mini"
 """The default LLM, if there is only an OpenAI key, as in the published library."""
 
+IN = ("Question", "Reference answer", "Actual answer")
+OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
+TEXTS = ("question_text", "reference_answer", "actual_answer")
 COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count")
 
+csv.field_size_limit(sys.maxsize)
 
-def run(given: AnswerCorrectness, interrupts: Interrupts) -> Exit:
+
+def run(given: Given, interrupts: Interrupts) -> Exit:
     llm = given.llm
     if llm is None and given.config is None and os.environ.get("OPENAI_API_KEY"):
         llm = MODEL
@@ -44,64 +55,114 @@ def run(given: AnswerCorrectness, interrupts: Interrupts) -> Exit:
             f"that {MODEL} judges"
         )
     assert config.llm is not None  # noqa: S101  (which the metric needs)
-    check_distinct([given.answers, given.config, config.llm.cache], [given.output])
-    answers = read_answers(given.answers)
-    output = Output(given.output, len(answers), escape_formulas=given.escape_formulas)
-    earlier = output.consumed
-    # Before the output is touched, since it may find the configuration wanting.
-    stream = _stream(answers, earlier, config, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+    journal = f"{given.output}.journal"
+    check_distinct([given.input, given.config, config.llm.cache], [given.output, journal])
+    rows = read_rows(given.input)
+    if os.path.exists(given.output) and not os.path.exists(journal):
+        raise UsageError(f"{given.output!r} exists, without {journal!r}; delete it, or write to another file")
     make_folder_of(given.output)
-    errors: Counter[str] = Counter()
-    with output, progress(output, usage=stream.usage) as advance:
-        ending = run_to_end(_write_rows(stream, answers, output, errors, advance), interrupts)
-    before = f", {earlier} of them from before" if earlier else ""
+    stream = _stream(rows, config, journal, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+    cells: dict[int, list[str]] = {}
+    position = SimpleNamespace(size=len(rows), consumed=0)
+
+    def add(result: Mapping[str, Any]) -> None:
+        number = int(result["question_id"])
+        judged = [result[key] for key in TEXTS if key in result]
+        if number < len(rows) and judged == rows[number][: len(judged)]:  # The journal may have other rows.
+            cells[number] = _cells(rows[number], result)
+            position.consumed = len(cells)
+
+    stream.tell_restored(add)
+    with progress(position, usage=stream.usage) as advance:
+
+        async def judge() -> None:
+            async with stream:
+                async for result in stream:
+                    add(result)
+                    advance()
+
+        ending = run_to_end(judge(), interrupts)
+    if not stream.is_restored:  # The journal could not be resumed.
+        return end(ending)
+    done = [cells[number] for number in sorted(cells)]
+    table = _tsv([OUT, *([*map(escape_formula, row)] if given.escape_formulas else row for row in done)])
+    ending = ending.attempt(partial(write_page, given.output, table))
+    before = f", {stream.skipped} of them from before" if stream.skipped else ""
+    errors = Counter(row[-1].partition(":")[0] for row in done if row[-1])
     without = f"; not judged: {counts(errors)}" if errors else ""
-    tell(sys.stderr, f"rows: {output.consumed} of {len(answers)}{before}{without}")
+    tell(sys.stderr, f"rows: {len(done)} of {len(rows)}{before}{without}")
     tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
     if ending.error is None:
         ending = ending._replace(error=nothing_judged(config, stream.usage, ()))
     return end(ending)
 
 
-def _stream(answers: Sequence[Answer], start: int, config: Config, *, ahead: int) -> EvaluationStream:
-    """Yield the results of the answers from `start` on, in order; each is a question of its own."""
+def read_rows(path: str) -> list[list[str]]:
+    """The questions and answers in a table, without blank lines, and why each cannot be judged, if so.
+
+    Raises a `UsageError` if it is no such table.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path!r} is not UTF-8: {error.reason} at byte {error.start}") from None
+    lines = csv.reader(StringIO(text, newline=""), "excel-tab", strict=True)
+    try:
+        header, *rows = [row for row in lines if row] or [[]]
+    except csv.Error:
+        raise UsageError(
+            f"{path!r}: line {lines.line_num}: a quoted field does not end where the cell does; a cell that "
+            'begins with a quote ends with one, and doubles those in it, as in """Yes"", he said"'
+        ) from None
+    for name in IN:
+        if header.count(name) != 1:
+            what = "no column" if name not in header else "more than one column"
+            raise UsageError(f"{path!r} has {what} {name!r}; its columns are {', '.join(map(repr, header))}")
+    indexes = [header.index(name) for name in IN]
+    return [_row(row, indexes, len(header)) for row in rows]
+
+
+def _row(row: Sequence[str], indexes: Sequence[int], columns: int) -> list[str]:
+    cells = [row[index] if index < len(row) else "" for index in indexes]
+    missing = [f"no {name.lower()}" for name, text in zip(IN, cells, strict=True) if not text.strip()]
+    problem = " and ".join(missing)
+    if "".join(row[columns:]).strip():
+        problem = f"the row has {len(row)} cells, but there are {columns} columns"
+    return [*cells, problem]
+
+
+def _stream(rows: Sequence[Sequence[str]], config: Config, journal: str, *, ahead: int) -> EvaluationStream:
+    """Yield a result for each row, which is a question of its own; rows that were changed are new."""
     questions, responses = [], []
-    for row, answer in enumerate(answers[start:], start):
-        known = {"question_text": answer.question, "reference_answer": answer.reference_answer}
-        questions.append({"id": str(row), **known})
-        given = {} if answer.problem else {"actual_answer": answer.actual_answer}
-        responses.append({"question_id": str(row), **given})
+    for number, row in enumerate(rows):
+        question, reference_answer, actual_answer, problem = row
+        known = {"question_text": question, "reference_answer": reference_answer}
+        questions.append({"id": str(number), **known})
+        answer = {} if problem else {"actual_answer": actual_answer}
+        responses.append({"question_id": str(number), "row": row, **answer})
     return evaluate_stream(
         [{"template_id": "answers", "questions": questions}],
         responses,
         config=config,
+        journal=Journal(journal, force=True),
         ordered=True,
         max_in_flight=max(MAX_IN_FLIGHT, ahead),
         on_reject="raise",
     )
 
 
-async def _write_rows(
-    stream: EvaluationStream,
-    answers: Sequence[Answer],
-    output: Output,
-    errors: Counter[str],
-    advance: Callable[[], None],
-) -> None:
-    async with stream:
-        async for result in stream:
-            # Where a row has ended the stream, those behind it may still come, but are not next.
-            if result["question_id"] == str(output.consumed):
-                cells = _cells(answers[output.consumed], result)
-                output.write(cells)
-                advance()
-                if cells[-1]:
-                    errors[cells[-1].partition(":")[0]] += 1
-
-
-def _cells(answer: Answer, result: Mapping[str, Any]) -> list[str]:
-    if answer.problem:
-        return ["", "", "", "", f"skipped: {answer.problem}"]
+def _cells(row: Sequence[str], result: Mapping[str, Any]) -> list[str]:
+    if row[-1]:
+        return ["", "", "", "", f"skipped: {row[-1]}"]
     if "answer_eval_error" in result:
         return ["", "", "", "", result["answer_eval_error"]]
     return [*(str(result[key]) for key in COUNTS), result["answer_correctness_reason"], ""]
+
+
+def _tsv(rows: Iterable[Iterable[str]]) -> str:
+    """Return a table with plain newlines."""
+    text = StringIO(newline="")
+    csv.writer(text, "excel-tab", lineterminator="\n").writerows(rows)
+    return text.getvalue().encode(errors="backslashreplace").decode()

@@ -6,7 +6,6 @@ import os
 import sys
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -44,20 +43,20 @@ from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, FileEvaluation
 from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
+from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.files import draft_beside
 from graphrag_eval_async.sinks.tables import check_table, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import as_shard
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, evaluate_stream
+from graphrag_eval_async.stream import evaluate_stream
 from graphrag_eval_async.text import counts, kind_of_problem, one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from graphrag_eval_async.cli.commands import Evaluate
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.sources import JsonlFiles
@@ -65,13 +64,13 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED = 0
 
-OF_SERVER = "dry_run jobs report resume resume_force shard shuffle stages until"
+OF_SERVER = "dry_run jobs report resume shard shuffle stages until"
 OF_ALL_RESPONSES = "until shuffle stages"
-OF_ONE_PROCESS = "resume resume_force until stages shuffle report otel otlp_metrics otlp_json dedupe"
+OF_ONE_PROCESS = "resume until stages shuffle report otel otlp_metrics otlp_json dedupe"
 """Fields of options that cannot be combined with responses of a server, with --shard and with --jobs."""
 
 
-def run(given: Evaluate, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
     _check(given)
     if is_redis(_source(given)):
@@ -82,9 +81,9 @@ def run(given: Evaluate, interrupts: Interrupts) -> Exit:
     if table is not None:  # The columns of a table are known only at the end.
         check_table(table)
         check_files(given, config_of(given), _source(given), pages=[given.report])
-        given = replace(given, output=draft_beside(table, ".jsonl"))
+        given = given.replace(output=draft_beside(table, ".jsonl"))
     elif given.output is None and not (sys.stdout and sys.stdout.isatty()):
-        given = replace(given, output="-")
+        given = given.replace(output="-")
     if table is None:
         return _run_here(given, interrupts)
     lines = str(given.output)
@@ -99,11 +98,11 @@ def run(given: Evaluate, interrupts: Interrupts) -> Exit:
     return code
 
 
-def _source(given: Evaluate) -> str:
+def _source(given: Given) -> str:
     return given.no_reference or given.responses or ""
 
 
-def _check(given: Evaluate) -> None:
+def _check(given: Given) -> None:
     """Raise a `UsageError` if options do not go together."""
     if given.no_reference is not None:
         if given.reference is not None:
@@ -112,7 +111,7 @@ def _check(given: Evaluate) -> None:
         raise UsageError("expected REFERENCE and RESPONSES, or --no-reference RESPONSES")
     if given.until and len(given.until) > 1:
         raise UsageError(f"--until: one condition only, got {len(given.until)}")
-    if given.output is not None and is_table(given.output) and given.is_resumable:
+    if given.output is not None and is_table(given.output) and given.resume:
         raise UsageError(f"--resume needs a JSONL output, not {given.output}; use another name")
     if is_redis(_source(given)):
         options.refuse(given, OF_SERVER, "{} cannot be combined with responses of a Redis server")
@@ -126,7 +125,7 @@ def _check(given: Evaluate) -> None:
     _check_parts(given)
 
 
-def _check_parts(given: Evaluate) -> None:
+def _check_parts(given: Given) -> None:
     if given.shard is not None:
         as_shard(given.shard)
         if _source(given) == "-":
@@ -143,12 +142,12 @@ def _check_parts(given: Evaluate) -> None:
         )
 
 
-def _check_missing(given: Evaluate, why: str) -> None:
+def _check_missing(given: Given, why: str) -> None:
     if on_missing(given.gate):
         raise UsageError(f"{MISSING_RATE} cannot be a gate {why}")
 
 
-def _run_here(given: Evaluate, interrupts: Interrupts) -> Exit:
+def _run_here(given: Given, interrupts: Interrupts) -> Exit:
     """Evaluate files on this machine, in this process or in several."""
     config = config_of(given)
     check_files(given, config, _source(given), pages=[given.report])
@@ -166,7 +165,7 @@ def _run_here(given: Evaluate, interrupts: Interrupts) -> Exit:
         )
         if jobs > 1:
             return _run_in_processes(given, evaluator, jobs, interrupts)
-        given = replace(given, ordered=True)
+        given = given.replace(ordered=True)
     until = Until(given.until[0], given.level) if given.until else None
     seed = given.shuffle
     if until is not None and seed is None and read_jsonl(_source(given)).can_be_shuffled:
@@ -187,10 +186,10 @@ def _order(seed: int | None) -> str:
     )
 
 
-def _run_as_worker(given: Evaluate, interrupts: Interrupts) -> Exit:
+def _run_as_worker(given: Given, interrupts: Interrupts) -> Exit:
     """Evaluate what comes from a Redis server until stopped, or until nothing is left to do."""
     source = stream_at(_source(given), given.output if is_redis(given.output) else None)
-    given = replace(given, output=None) if is_redis(given.output) else given
+    given = given.replace(output=None) if is_redis(given.output) else given
     config, reference = config_of(given), reference_of(given)
     check_files(given, config)
     check_gates(given.gate, reference.templates, config)
@@ -198,7 +197,7 @@ def _run_as_worker(given: Evaluate, interrupts: Interrupts) -> Exit:
 
 
 def _evaluate(
-    given: Evaluate,
+    given: Given,
     reference: Reference,
     source: JsonlFiles | RedisStream,
     config: Config | None,
@@ -254,7 +253,7 @@ async def _write_results(
 
 
 def _write_page(
-    given: Evaluate,
+    given: Given,
     stream: EvaluationStream,
     config: Config | None,
     collected: ReportResults,
@@ -276,7 +275,7 @@ def _write_page(
     write_page(str(given.report), page)
 
 
-def _estimate(given: Evaluate, interrupts: Interrupts) -> Exit:
+def _estimate(given: Given, interrupts: Interrupts) -> Exit:
     """Say what the judges would cost."""
     config = judge_config(given.config, given.llm, given.embedding, prepare=forget_keys)
     unlimited = config
@@ -293,8 +292,8 @@ def _estimate(given: Evaluate, interrupts: Interrupts) -> Exit:
         judge=DryJudge() if judge_of(config) is not None else None,
         steps_groups=given.steps_groups,
         format=traces_of(given),
-        max_in_flight=given.max_in_flight or MAX_IN_FLIGHT,
-        max_line_bytes=given.max_line_bytes or MAX_LINE_BYTES,
+        max_in_flight=given.max_in_flight,
+        max_line_bytes=given.max_line_bytes,
     )
     rejects = stream.rejects
     with progress(source) as advance:
@@ -305,8 +304,8 @@ def _estimate(given: Evaluate, interrupts: Interrupts) -> Exit:
     return end(ending, rejects)
 
 
-def _run_in_processes(given: Evaluate, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
-    most = MAX_REJECT_BYTES if given.max_reject_bytes is None else given.max_reject_bytes
+def _run_in_processes(given: Given, evaluator: Evaluator, jobs: int, interrupts: Interrupts) -> Exit:
+    most = given.max_reject_bytes
     with ExitStack() as files:
         results = given.output and files.enter_context(open_lines(given.output))
         rejects = given.rejects and files.enter_context(open_lines(given.rejects, interrupts))
@@ -315,7 +314,7 @@ def _run_in_processes(given: Evaluate, evaluator: Evaluator, jobs: int, interrup
             expand([_source(given)]),
             jobs,
             on_reject=RejectWriter(rejects, max_bytes=most) if rejects else "collect",
-            max_line_bytes=given.max_line_bytes or MAX_LINE_BYTES,
+            max_line_bytes=given.max_line_bytes,
             include_errors=given.include_errors,
             shard=None if given.shard is None else as_shard(given.shard),
         )
@@ -328,10 +327,10 @@ def _run_in_processes(given: Evaluate, evaluator: Evaluator, jobs: int, interrup
     return report(given, found, ending, reference=reference, table=_table(given), interval=given.interval)
 
 
-def _shows_progress(given: Evaluate) -> bool:
+def _shows_progress(given: Given) -> bool:
     # Results on the same terminal would go through the bar.
     return given.output != "-" or not sys.stdout.isatty()
 
 
-def _table(given: Evaluate) -> TextIO | None:
+def _table(given: Given) -> TextIO | None:
     return sys.stderr if "-" in {given.output, given.rejects} else sys.stdout

@@ -29,8 +29,6 @@ DRAIN_SECONDS = 25.0
 SAME_SECONDS = 0.5
 """Signals within this time count as one: a wrapper may pass on a Ctrl-C that the terminal also sent."""
 
-POLL_MILLISECONDS = 100
-
 
 class Exit(IntEnum):
     USAGE = 2
@@ -48,13 +46,12 @@ CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 class Interrupts:
     """Handles SIGINT and SIGTERM while its context is open; the process should end afterwards.
 
-    The first signal calls `stop`; signals within `SAME_SECONDS` count as the same one. A later signal calls
-    `cancel` or, without one, ends the process at once. Ignored signals stay ignored.
+    Handlers of the event loop would not do: what waits for the reader of a pipe keeps the loop from them.
 
     Attributes:
-        stop: raises `KeyboardInterrupt` until a run replaces it.
-        cancel: ends what `stop` has not ended yet; None if there is nothing to end.
-        leave: called before a signal ends the process at once.
+        stop: what the first signal calls; raises `KeyboardInterrupt` until a run replaces it.
+        cancel: what a later signal calls once; without it, or after that, a signal ends the process.
+        leave: called before a signal ends the process.
         code: the exit code for the first signal; None before it.
     """
 
@@ -63,7 +60,7 @@ class Interrupts:
         self.cancel: Callable[[], object] | None = None
         self.leave: Callable[[], object] = _ignore
         self.code: Exit | None = None
-        self._first = 0.0
+        self._first = inf
 
     @property
     def came(self) -> bool:
@@ -71,6 +68,7 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         handlers = {number: signal.getsignal(number) for number in CODES}
+        # Ignored signals stay ignored, as under nohup.
         self._previous = {n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN}
         for number in self._previous:
             signal.signal(number, self._handle)
@@ -82,27 +80,26 @@ class Interrupts:
             signal.signal(number, signal.SIG_IGN if self.came else previous)
 
     def _handle(self, number: int, _frame: object) -> None:
-        now = monotonic()
         if self.code is None:
-            self.code = CODES[signal.Signals(number)]
-            self._first = now
+            self.code, self._first = CODES[signal.Signals(number)], monotonic()
             self.stop()
-        elif now - self._first > SAME_SECONDS:
+        elif self.is_over():
             cancel, self.cancel = self.cancel, None
             if cancel is None:
                 self.leave()
                 os._exit(CODES[signal.Signals(number)])
             cancel()
 
-    def wait_writable(self, descriptor: int) -> None:
-        """Block until `descriptor` can be written to.
+    def is_over(self) -> bool:
+        """Whether `SAME_SECONDS` have passed since the first signal."""
+        return monotonic() - self._first > SAME_SECONDS
 
-        Raises an `InterruptedError` if nothing could be written for `SAME_SECONDS` since a signal came.
-        """
+    def wait_writable(self, descriptor: int) -> None:
+        """Block until `descriptor` can be written to; after a signal, raise an `InterruptedError` instead."""
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
-        while not poll.poll(POLL_MILLISECONDS):
-            if self.came and monotonic() - self._first > SAME_SECONDS:
+        while not poll.poll(100):
+            if self.is_over():
                 raise InterruptedError
 
 
@@ -119,6 +116,11 @@ class Ending(NamedTuple):
 
     interrupts: Interrupts
     error: Exception | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was read."""
+        return self.error is None and not self.interrupts.came
 
     def attempt(self, action: Callable[[], object]) -> Ending:
         """Run an action; its `OSError` becomes the error of the run, unless there is one already."""
@@ -148,39 +150,35 @@ def run_to_end(
     A signal calls `drain` on the event loop, and `work` then has `DRAIN_SECONDS` to finish; after that, or at
     a second signal, it is cancelled. Without `drain`, the first signal cancels it.
     """
+
+    async def run() -> None:
+        task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+
+        def stop() -> None:
+            if drain is None:
+                task.cancel()
+            else:
+                drain()
+                loop.call_later(DRAIN_SECONDS, task.cancel)
+
+        interrupts.stop = partial(loop.call_soon_threadsafe, stop)
+        if drain is not None:
+            interrupts.cancel = partial(loop.call_soon_threadsafe, task.cancel)
+        try:
+            if interrupts.came:
+                stop()
+            await task
+        finally:
+            interrupts.stop, interrupts.cancel = _ignore, None
+
     interrupts.stop = _ignore  # What was computed is still to be written.
     try:
-        asyncio.run(_run(work, interrupts, drain))
+        asyncio.run(run())
     except (BrokenPipeError, InterruptedError, asyncio.CancelledError):
         pass
     except Exception as error:  # noqa: BLE001  (what was computed is still to be written)
         return Ending(interrupts, error)
     return Ending(interrupts)
-
-
-async def _run(
-    work: Coroutine[Any, Any, None], interrupts: Interrupts, drain: Callable[[], object] | None
-) -> None:
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    soon = loop.call_soon_threadsafe
-
-    def stop() -> None:
-        if drain is None:
-            task.cancel()
-        else:
-            drain()
-            loop.call_later(DRAIN_SECONDS, task.cancel)
-
-    interrupts.stop = partial(soon, stop)
-    interrupts.cancel = partial(soon, task.cancel) if drain is not None else None
-    try:
-        if interrupts.came:
-            stop()
-        await task
-    finally:
-        interrupts.stop = _ignore
-        interrupts.cancel = None
 
 
 class Sending:
@@ -192,10 +190,7 @@ class Sending:
         stop: Callable[[], object],
         takers: Iterable[Callable[[Mapping[str, Any]], object]] = (),
     ) -> None:
-        """`lines` takes the results, if anything does; `stop` makes the run stop reading.
-
-        `takers` are called with each result.
-        """
+        """`lines` and `takers` take each result; `stop` makes the run stop reading."""
         self._takers = [*takers]
         self._lines = lines
         self._stop = stop

@@ -74,10 +74,10 @@ def results_path(path: str) -> str:
     return path
 
 
-def file_path(path: str, *, what: str) -> str:
-    """A path of a readable file, not ``-``; errors say `what` the file holds."""
+def file_path(path: str) -> str:
+    """A path of a readable file, not ``-``."""
     if path == "-":
-        raise ValueError(f"{what} cannot come from standard input")
+        raise ValueError("'-': this file cannot come from standard input")
     if os.path.isdir(path):
         raise ValueError(f"{path!r} is a directory")
     _check_readable(path)
@@ -91,7 +91,7 @@ def _check_readable(path: str) -> None:
 
 def reference_path(path: str) -> str:
     """A path of a reference set, or the address of a stream, in place of it."""
-    return responses_path(path) if is_redis(path) else file_path(path, what="the reference set")
+    return responses_path(path) if is_redis(path) else file_path(path)
 
 
 def output_path(path: str) -> str:
@@ -102,22 +102,27 @@ def output_path(path: str) -> str:
     return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
 
 
-def aggregates_path(path: str, suffixes: str = ".yaml, .yml or .json") -> str:
+def aggregates_path(path: str) -> str:
     """A path that `write_aggregates` can write."""
-    if Path(path).suffix not in {".yaml", ".yml", ".json"}:
-        raise ValueError(f"{path!r}: expected a name that ends in {suffixes}")
-    return check_replaceable(path)
+    return _replaceable(path, ".yaml", ".yml", ".json")
 
 
 def state_path(path: str) -> str:
     """A path for aggregates: as `aggregates_path`, or one that ends in `STATE`."""
-    is_state = path.endswith(STATE)
-    return check_replaceable(path) if is_state else aggregates_path(path, f".yaml, .yml, .json or {STATE}")
+    return _replaceable(path, ".yaml", ".yml", ".json", STATE)
 
 
 def html_path(path: str) -> str:
-    if Path(path).suffix not in {".html", ".htm"}:
-        raise ValueError(f"{path!r}: expected a name that ends in .html")
+    return _replaceable(path, ".html", ".htm")
+
+
+def picture_path(path: str) -> str:
+    return _replaceable(path, ".svg", ".png", ".pdf")
+
+
+def _replaceable(path: str, *suffixes: str) -> str:
+    if Path(path).suffix.lower() not in suffixes:
+        raise ValueError(f"{path!r}: expected a name that ends in {', '.join(suffixes)}")
     return check_replaceable(path)
 
 

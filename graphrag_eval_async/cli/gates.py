@@ -28,7 +28,7 @@ from graphrag_eval_async.text import number
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.cli.commands import Regressions
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.monitor.alerts import Alert
@@ -165,7 +165,7 @@ def parse_max_drop(text: str) -> MaxDrop:
 
 
 def check_regressions(
-    given: Regressions, comparison: RunningComparison, snapshot: Mapping[str, Any]
+    given: Given, comparison: RunningComparison, snapshot: Mapping[str, Any]
 ) -> list[CheckedGate]:
     """Check the gates on the comparison with a baseline."""
     gates: list[CheckedGate] = [gate.check(comparison, snapshot["overall"]) for gate in given.max_drop]

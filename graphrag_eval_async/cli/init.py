@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.commands import Init
+    from graphrag_eval_async.cli.options import Given
 
 REFERENCE = """\
 # A reference set: templates of questions with what is expected of an agent. Replace it by your own.
@@ -83,7 +83,7 @@ FILES = {
 }
 
 
-def run(given: Init, _interrupts: Interrupts) -> Exit:
+def run(given: Given, _interrupts: Interrupts) -> Exit:
     folder = Path(given.folder)
     if taken := [name for name in FILES if os.path.lexists(folder / name)]:
         raise UsageError(f"{given.folder!r} has {', '.join(taken)} already; give another folder")

@@ -16,8 +16,6 @@ LOOPBACK = "127.0.0.1"
 WEB = f"{LOOPBACK}:8080"
 """The address of ``--web`` without a value."""
 
-PICTURES = (".svg", ".png", ".pdf")
-
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:/\[\]]+|\[[^\s\]]+\])?:)?(?P<port>\d{1,5})", re.ASCII)
 
 
@@ -55,6 +53,22 @@ def _is_no_address(text: str) -> bool:
     return text.startswith("-") or looks_like_path or is_redis(text) or os.path.exists(text)
 
 
+def parse_natural(text: str, least: int = 0) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) >= least):
+        raise ValueError(f"{text!r}: expected a whole number of at least {least}")
+    return int(text)
+
+
+def parse_count(text: str) -> int:
+    return parse_natural(text, 1)
+
+
+def parse_resume(text: str) -> str:
+    if text not in ("yes", "force"):
+        raise ValueError(f"{text!r}: expected --resume or --resume=force")
+    return text
+
+
 def parse_level(text: str) -> float:
     level = to_float(text)
     if not 0 < level < 1:
@@ -87,9 +101,3 @@ def parse_positive(text: str) -> float:
     if not 0 < value < 1e300:
         raise ValueError(f"{text!r}: expected a number above 0, such as 0.05")
     return value
-
-
-def picture_path(path: str) -> str:
-    if not path.lower().endswith(PICTURES):
-        raise ValueError(f"{path!r}: expected a name that ends with {', '.join(PICTURES)}")
-    return path

@@ -6,7 +6,6 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -17,8 +16,8 @@ from graphrag_eval_async.records.conditions import to_float
 from graphrag_eval_async.text import number, percent, tell
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.commands import Plan
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
 
 
 def parse_positive(text: str) -> float:
@@ -28,13 +27,11 @@ def parse_positive(text: str) -> float:
     return value
 
 
-def run(given: Plan, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct(given.results, [])
     runs = [Spread(given.metric) for _ in given.results]
     sources = [(path, run.add) for path, run in zip(given.results, runs, strict=True)]
-    rejects, ending = read_to_end(
-        sources, interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
-    )
+    rejects, ending = read_to_end(sources, interrupts, max_line_bytes=given.max_line_bytes)
     list_rejects(rejects)
     if ending.error is None and not interrupts.came:  # Half of a file would mislead.
         primary = None if given.config is None else load_primary(given.config)

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.histogram import Histogram
-from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from graphrag_eval_async.cli.commands import Plot
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
 
 FORMATS = (".svg", ".png", ".pdf")
 POINTS = 120  # of an interval that narrows
@@ -55,7 +54,7 @@ def picture_path(path: str) -> str:
     return path
 
 
-def run(given: Plot, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     try:
         import matplotlib as _  # noqa: F401
     except ModuleNotFoundError:
@@ -67,9 +66,7 @@ def run(given: Plot, interrupts: Interrupts) -> Exit:
     check_distinct([*given.results], [given.output])
     runs = [Run(path, given.metric) for path in given.results]
     sources = [(run.name, run.add) for run in runs]
-    rejects, ending = read_to_end(
-        sources, interrupts, max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES
-    )
+    rejects, ending = read_to_end(sources, interrupts, max_line_bytes=given.max_line_bytes)
     list_rejects(rejects)
     if ending.error is None and not interrupts.came:
         for run in runs:

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, TextIO
 
 from graphrag_eval_async.aggregates.questions import QuestionScore
-from graphrag_eval_async.cli.commands import Reported
 from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import check_each, failed_and_held
+from graphrag_eval_async.cli.options import Given
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.monitor.wording import unscored
@@ -29,7 +29,7 @@ WORST_QUESTIONS = 5
 
 
 def report(
-    given: Reported,
+    given: Given,
     found: EvaluatedFile,
     ending: Ending,
     *,

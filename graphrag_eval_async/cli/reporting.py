@@ -9,7 +9,6 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.batch import MAX_RESULT_BYTES
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.compare import results_of_questions
 from graphrag_eval_async.cli.files import (
@@ -37,15 +36,15 @@ from graphrag_eval_async.text import tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.cli.commands import Report
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.records import Rejects
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable with the path of the summary of a step of GitHub Actions."""
 
 
-def run(given: Report, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     _check(given)
     reference = load_reference(given.reference) if given.reference is not None else None
     reading = Reading(
@@ -68,7 +67,7 @@ def run(given: Report, interrupts: Interrupts) -> Exit:
         interrupts,
         rejects=given.rejects,
         max_reject_bytes=given.max_reject_bytes,
-        max_line_bytes=given.max_line_bytes or MAX_RESULT_BYTES,
+        max_line_bytes=given.max_line_bytes,
     )
     list_rejects(rejects)
     failures: list[str] = []
@@ -81,7 +80,7 @@ def run(given: Report, interrupts: Interrupts) -> Exit:
     return end(ending, rejects, failures)
 
 
-def _check(given: Report) -> None:
+def _check(given: Given) -> None:
     """Raise a `UsageError` if options do not go together."""
     if given.reference is None and on_missing(given.gate):
         raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
@@ -94,7 +93,7 @@ def _check(given: Report) -> None:
         make_folder_of(path)
 
 
-def _check_conditions(given: Report, overall: Mapping[str, Any]) -> None:
+def _check_conditions(given: Given, overall: Mapping[str, Any]) -> None:
     """Raise a `UsageError` if no result has the metric of a condition, not even without a value."""
     known = [name for name, stats in overall.items() if isinstance(stats, dict) and "coverage" in stats]
     for condition in given.pass_if if counts_of(overall)[0] else ():
@@ -103,7 +102,7 @@ def _check_conditions(given: Report, overall: Mapping[str, Any]) -> None:
             raise UsageError(f"--pass-if: no result has the metric {condition.metric!r}; {hint}")
 
 
-def _summary(given: Report, reading: Reading, rejects: Rejects, reference: Reference | None) -> Summary:
+def _summary(given: Given, reading: Reading, rejects: Rejects, reference: Reference | None) -> Summary:
     summary = reading.summary(
         level=given.level,
         interval=given.interval,
@@ -122,7 +121,7 @@ def _summary(given: Report, reading: Reading, rejects: Rejects, reference: Refer
 
 
 def _writers(
-    given: Report, collected: ReportResults | None, reference: Reference | None
+    given: Given, collected: ReportResults | None, reference: Reference | None
 ) -> Iterator[Callable[[Summary], None]]:
     """Yield what writes a report as was asked for."""
     if given.output is not None and collected is not None:
@@ -138,7 +137,7 @@ def _writers(
 
 
 def _write_html(
-    given: Report, path: str, collected: ReportResults, reference: Reference | None, summary: Summary
+    given: Given, path: str, collected: ReportResults, reference: Reference | None, summary: Summary
 ) -> None:
     questions = 0 if reference is None else len(reference)
     page = html_report(

@@ -21,9 +21,9 @@ from graphrag_eval_async.monitor.otel import OtelExport, check_export
 from graphrag_eval_async.monitor.otlp import OtlpFile
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
+from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.journal import Journal
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream, evaluate_stream
+from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 from graphrag_eval_async.traces import TraceFormat
 from graphrag_eval_async.traces.format import OTLP
 from graphrag_eval_async.traces.grouping import GRACE
@@ -32,8 +32,8 @@ from graphrag_eval_async.traces.trace import FAILURES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.cli.commands import Evaluating, Traces
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.inference.running import Interval
     from graphrag_eval_async.scale.redis.results import Run
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Responses
 
 
-def reference_of(given: Evaluating) -> Reference:
+def reference_of(given: Given) -> Reference:
     """Return the reference set, or what stands for none."""
     return NoReference() if given.reference is None else load_reference(given.reference)
 
 
-def config_of(given: Evaluating) -> Config | None:
+def config_of(given: Given) -> Config | None:
     return judge_config(given.config, given.llm, given.embedding)
 
 
 def trace_format(
-    given: Traces, *, name: str | None, grace: float | None = None, late: str | None = None
+    given: Given, *, name: str | None, grace: float | None = None, late: str | None = None
 ) -> TraceFormat | None:
     """Return the format of this name with the options for it; None without a name."""
     if name is None:
@@ -69,17 +69,17 @@ def trace_format(
     )
 
 
-def traces_of(given: Evaluating) -> TraceFormat | None:
+def traces_of(given: Given) -> TraceFormat | None:
     return trace_format(given, name=given.format, grace=given.grace, late=late_file(given))
 
 
-def late_file(given: Evaluating) -> str | None:
+def late_file(given: Given) -> str | None:
     """The file for responses of traces with late spans."""
     return f"{given.output}.late" if given.format == OTLP and given.output not in (None, "-") else None
 
 
 def check_files(
-    given: Evaluating, config: Config | None, *read: str | None, pages: Iterable[str | None] = ()
+    given: Given, config: Config | None, *read: str | None, pages: Iterable[str | None] = ()
 ) -> None:
     """Raise a `UsageError` if output options do not go together, or a file would be overwritten.
 
@@ -90,7 +90,7 @@ def check_files(
     elif given.otel_metric and given.otlp_json is None:
         raise UsageError("--otel-metric needs --otel or --otlp-json")
     written = [given.output, given.rejects, given.aggregates, given.otlp_json, late_file(given), *pages]
-    if given.is_resumable:
+    if given.resume:
         if given.output in (None, "-") or given.rejects == "-":
             raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
         options.refuse(
@@ -98,9 +98,8 @@ def check_files(
         )
         written += [f"{given.output}{suffix}" for suffix in (".run", ".damaged", ".watch")]
         written += [] if given.rejects else [f"{given.output}.rejects"]
-    elif given.fsync is not None:
-        raise UsageError("--fsync needs --resume")
-    elif given.output is not None and os.path.exists(f"{given.output}.run"):
+    options.refuse(given, "" if given.resume else "fsync", "{} needs --resume")
+    if not given.resume and given.output is not None and os.path.exists(f"{given.output}.run"):
         raise UsageError(
             f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "
             f"overwrite it, delete {given.output}.run"
@@ -113,16 +112,16 @@ def check_files(
             raise UsageError(f"{file!r} is among the files of {path!r}, which are read")
 
 
-def readable_outputs(given: Evaluating, pages: Iterable[str | None] = ()) -> list[str]:
+def readable_outputs(given: Given, pages: Iterable[str | None] = ()) -> list[str]:
     """The files that would be read if they were among the sources; those of a journal would not."""
-    lines = [] if given.is_resumable else [given.output, given.rejects]
+    lines = [] if given.resume else [given.output, given.rejects]
     written = (given.aggregates, given.otlp_json, *pages, *lines)
     return [path for path in written if path is not None and path != "-"]
 
 
 @contextmanager
 def open_stream(
-    given: Evaluating,
+    given: Given,
     reference: Reference,
     source: Responses | RedisStream,
     config: Config | None,
@@ -134,12 +133,12 @@ def open_stream(
     """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
-    most = MAX_REJECT_BYTES if given.max_reject_bytes is None else given.max_reject_bytes
+    most = given.max_reject_bytes
     journal = None
-    if given.is_resumable and given.output is not None:
+    if given.resume and given.output is not None:
         journal = Journal(
             given.output,
-            force=given.resume_force,
+            force=given.resume == "force",
             fsync=given.fsync or "interval",
             rejects=given.rejects,
             max_reject_bytes=most,
@@ -160,8 +159,8 @@ def open_stream(
         steps_groups=given.steps_groups,
         format=traces_of(given),
         ordered=given.ordered,
-        max_in_flight=given.max_in_flight or MAX_IN_FLIGHT,
-        max_line_bytes=given.max_line_bytes or MAX_LINE_BYTES,
+        max_in_flight=given.max_in_flight,
+        max_line_bytes=given.max_line_bytes,
         **more,
     )
     if on_restored is not None:
@@ -178,7 +177,7 @@ def open_stream(
 
 
 @contextmanager
-def exporting(given: Evaluating, stream: Run) -> Iterator[list[Callable[[Mapping[str, Any]], object]]]:
+def exporting(given: Given, stream: Run) -> Iterator[list[Callable[[Mapping[str, Any]], object]]]:
     """What takes each result for OpenTelemetry; at the end, delivers the rest."""
     takers: list[Callable[[Mapping[str, Any]], object]] = []
     with ExitStack() as exports:
@@ -196,19 +195,19 @@ def exporting(given: Evaluating, stream: Run) -> Iterator[list[Callable[[Mapping
         yield takers
 
 
-def stopping(given: Evaluating, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:
+def stopping(given: Given, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:
     """Return what a first signal calls: `stop`; with a journal, unsent calls are left to the next run."""
 
     def stop_paying() -> None:
         stop()
-        if given.is_resumable:
+        if given.resume:
             stream.drop_unsent()
 
     return stop_paying
 
 
 def report_stream(
-    given: Evaluating,
+    given: Given,
     stream: Run,
     ending: Ending,
     *,
@@ -245,7 +244,7 @@ def report_stream(
         reference=reference,
         table=table,
         interval=interval,
-        kept=(given.rejects or f"{given.output}.rejects") if given.is_resumable else None,
+        kept=(given.rejects or f"{given.output}.rejects") if given.resume else None,
         notes=[*about, *notes],
         decision=decision,
         page=page,

@@ -22,15 +22,14 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation, evaluate_dataset, stored_rejects
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
+from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.text import dollars, tell
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.commands import ScaleRay
+    from graphrag_eval_async.cli.options import Given
 
 
-def run(given: ScaleRay, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     if "-" in given.responses:
         raise UsageError("standard input cannot be read by several workers")
     check_distinct([given.reference, given.config, *given.responses], [given.rejects, given.aggregates])
@@ -45,8 +44,8 @@ def run(given: ScaleRay, interrupts: Interrupts) -> Exit:
             concurrency=given.concurrency,
             batch_size=given.batch_size,
             include_errors=given.include_errors,
-            max_in_flight=given.max_in_flight or MAX_IN_FLIGHT,
-            max_line_bytes=given.max_line_bytes or MAX_LINE_BYTES,
+            max_in_flight=given.max_in_flight,
+            max_line_bytes=given.max_line_bytes,
             config=config,
             steps_groups=given.steps_groups,
         )
@@ -68,9 +67,9 @@ def run(given: ScaleRay, interrupts: Interrupts) -> Exit:
     )
 
 
-def _write_rejects(given: ScaleRay, interrupts: Interrupts) -> None:
+def _write_rejects(given: Given, interrupts: Interrupts) -> None:
     if given.rejects is not None:
-        most = MAX_REJECT_BYTES if given.max_reject_bytes is None else given.max_reject_bytes
+        most = given.max_reject_bytes
         with open_lines(given.rejects, interrupts) as lines:
             writer = RejectWriter(lines, max_bytes=most)
             for reject in stored_rejects(given.results):

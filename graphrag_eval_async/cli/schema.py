@@ -12,15 +12,15 @@ from graphrag_eval_async.reference.schemas import json_schema
 from graphrag_eval_async.text import tell
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.commands import Grafana, Schema
+    from graphrag_eval_async.cli.options import Given
 
 
-def run(given: Schema, _interrupts: Interrupts) -> Exit:
+def run(given: Given, _interrupts: Interrupts) -> Exit:
     tell(sys.stdout, json.dumps(json_schema(given.name), indent=2))
     return Exit.OK
 
 
-def grafana(_given: Grafana, _interrupts: Interrupts) -> Exit:
+def grafana(_given: Given, _interrupts: Interrupts) -> Exit:
     dashboard = files("graphrag_eval_async.monitor") / "grafana.json"
     tell(sys.stdout, dashboard.read_text(encoding="utf-8").removesuffix("\n"))
     return Exit.OK

@@ -20,17 +20,16 @@ from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, st
 from graphrag_eval_async.reference import NoReference, Reference, load_reference, misnamed_steps
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
-from graphrag_eval_async.stream import MAX_LINE_BYTES
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.text import describe, one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.cli.commands import Validate
+    from graphrag_eval_async.cli.options import Given
 
 
-def run(given: Validate, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     if given.no_reference is not None:
         if given.reference is not None:
             raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
@@ -55,7 +54,7 @@ def run(given: Validate, interrupts: Interrupts) -> Exit:
     return _check(given, reference, given.responses, valid, interrupts)
 
 
-def _check(given: Validate, reference: Reference, responses: str, valid: str, interrupts: Interrupts) -> Exit:
+def _check(given: Given, reference: Reference, responses: str, valid: str, interrupts: Interrupts) -> Exit:
     problems = open_output(LineFile, "-")
     rejects, answered = Rejects(), Counter[str]()
     names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
@@ -78,7 +77,7 @@ def _check(given: Validate, reference: Reference, responses: str, valid: str, in
 
 
 async def _read(
-    given: Validate,
+    given: Given,
     path: str,
     reference: Reference,
     problems: LineFile,
@@ -87,7 +86,7 @@ async def _read(
     names: Mapping[str, tuple[set[str], set[str]]],
 ) -> None:
     format_ = trace_format(given, name=given.format)
-    most = given.max_line_bytes or MAX_LINE_BYTES
+    most = given.max_line_bytes
     read = Evaluator(reference, format=format_).reader(most)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
     known = reference.step_names

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from graphrag_eval_async.cli import answer_correctness
-from tests.cli.judged import KEY, MODEL, blocks, claims, config, failing, honest, serving
-from tests.cli.support import ROOT, finish, run, start, terminal_output, until
+from tests.cli.judged import KEY, blocks, claims, config, failing, honest, serving
+from tests.cli.support import finish, run, start, until
 from tests.judge_server import FAULTS, NEVER, Reply, completion, error
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from tests.judge_server import Request
 
 IN = ["Question", "Reference answer", "Actual answer"]
+COMMAND = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv"]
 OUT = ["#Reference", "#PTarget", "#Matching", "Reasoning", "Error"]
 
 ROWS = [
@@ -154,41 +154,6 @@ def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
     assert read(folder.path / "out") == list(map(judged, numbered(40)))
 
 
-def test_slow_rows_do_not_change_the_order(folder: Folder) -> None:
-    def script(request: Request) -> Reply:
-        is_first = "riddle 0000" in blocks(request)["question"]
-        once = (lambda: server.counts.replies == 9) if is_first else None
-        return replace(honest(request), once=once)
-
-    write(folder.path / "in.tsv", numbered(10))
-    with serving(script) as server:
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "out", "-c", config(folder.path, server)) == 0
-    assert read(folder.path / "out") == list(map(judged, numbered(10)))
-
-
-@pytest.mark.parametrize("script", [False, True])
-def test_by_the_console_script_and_a_model_of_the_command_line(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, script: bool
-) -> None:
-    write(folder.path / "in.tsv", ROWS)
-    arguments = ["-i", "in.tsv", "-o", "out.tsv", "--llm", f"openai/{MODEL}"]
-    with serving() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        if script:
-            monkeypatch.setattr(sys, "argv", ["answer-correctness", *arguments])
-            with pytest.raises(SystemExit) as end:
-                answer_correctness()
-            assert end.value.code == 0
-        else:
-            assert run("answer-correctness", *arguments) == 0
-    assert read(folder.path / "out.tsv") == list(map(judged, ROWS))
-
-
-def test_the_console_script_is_declared() -> None:
-    scripts = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]\n")[2]
-    assert 'answer-correctness = "graphrag_eval_async.cli:answer_correctness"\n' in scripts
-
-
 METRICS = {
     "answer_relevance": {},
     "retrieval_answer": {},
@@ -250,39 +215,6 @@ def test_rows_that_fail_say_why(folder: Folder, capfd: pytest.CaptureFixture[str
     assert "metrics: 3 ok, 0 skipped, 2 failed (1 invalid_request, 1 refused)" in err
 
 
-def test_resume_continues_where_the_run_stopped(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    rows = numbered(6)
-    write(folder.path / "in.tsv", rows)
-    with serving() as server:
-        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
-        assert run(*command) == 0
-        whole = (folder.path / "out.tsv").read_bytes()
-        text = whole.decode()
-        cuts = {0, 5, len(OUT), len(whole) - 1, len(whole), *range(60, len(whole), 37)}
-        for cut in sorted(cuts):
-            folder.write("out.tsv", whole[:cut])
-            before = server.counts.requests
-            assert run(*command) == 0
-            assert (folder.path / "out.tsv").read_bytes() == whole
-            done = max(0, len(list(csv.reader(text[:cut].splitlines(keepends=True), "excel-tab"))) - 1)
-            assert len(rows) - done <= server.counts.requests - before <= len(rows) - done + 1
-    assert "rows: 6 of 6, 6 of them from before\n" in capfd.readouterr().err
-
-
-def test_rows_from_before_are_kept_as_they_are(folder: Folder) -> None:
-    write(folder.path / "in.tsv", numbered(3))
-    earlier = [["9", "8", "7", "by hand", ""], ["", "", "", "", "timeout: earlier"]]
-    write(folder.path / "out.tsv", earlier, header=OUT, quoting=csv.QUOTE_ALL)
-    before = (folder.path / "out.tsv").read_bytes()
-    with serving() as server:
-        assert (
-            run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)) == 0
-        )
-        assert server.counts.requests == 1
-    assert (folder.path / "out.tsv").read_bytes().startswith(before)
-    assert read(folder.path / "out.tsv") == [*earlier, judged(numbered(3)[2])]
-
-
 def test_no_rows(folder: Folder) -> None:
     write(folder.path / "in.tsv", [])
     with serving() as server:
@@ -293,63 +225,62 @@ def test_no_rows(folder: Folder) -> None:
     assert read(folder.path / "out.tsv") == []
 
 
-USAGE = [
-    ([], "Missing option"),
-    (
-        ["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"],
-        "--llm cannot be combined with",
-    ),
-    (["-i", "in.tsv", "-o", "new.tsv", "--llm", "m"], "--llm: expected"),
-    (["-i", "in.tsv", "-o", "new.tsv", "-c", "no-models.yaml"], "answer_correctness: needs llm.generation"),
-    (["-i", "in.tsv", "-o", "new.tsv", "-c", "bad.yaml"], "configuration bad.yaml:\n  answr: unknown key"),
-    (["-i", "none.tsv", "-o", "new.tsv"], "does not exist"),
-    (["-i", "-", "-o", "new.tsv"], "the table cannot come from standard input"),
-    (["-i", "in.tsv", "-o", "-"], "'-' is not a regular file"),
-    (["-i", "in.tsv", "-o", "."], "is not a regular file"),
-    (["-i", "in.tsv", "-o", "in.tsv/no.tsv", "-c", "config.yaml"], "in.tsv' cannot be made: File exists"),
-    (["-i", "in.tsv", "-o", "in.tsv", "-c", "config.yaml"], "is given twice"),
-    (["-i", "in.tsv", "-o", "config.yaml", "-c", "config.yaml"], "is given twice"),
-    (["-i", "two.tsv", "-o", "new.tsv", "-c", "config.yaml"], "no column 'Reference answer'"),
-    (["-i", "in.tsv", "-o", "other.tsv", "-c", "config.yaml"], "with another header than #Reference, "),
-    (["-i", "in.tsv", "-o", "longer.tsv", "-c", "config.yaml"], "with more rows than the input"),
-]
+CELLS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8)
 
 
-@pytest.mark.parametrize(("arguments", "problem"), USAGE, ids=[" ".join(case[0]) for case in USAGE])
-def test_wrong_usage_changes_nothing(
-    folder: Folder,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    arguments: list[str],
-    problem: str,
-) -> None:
-    write(folder.path / "in.tsv", ROWS)
-    write(folder.path / "two.tsv", [], header=["Question", "Actual answer"])
-    write(folder.path / "other.tsv", ROWS)
-    write(folder.path / "longer.tsv", [["1", "1", "1", "", ""]] * 7, header=OUT)
-    (folder.path / "no-models.yaml").write_text("{}")
-    (folder.path / "bad.yaml").write_text("answr: {}")
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=3), bom=st.booleans())
+def test_tables_of_any_text(folder: Folder, rows: list[list[str]], bom: bool) -> None:
+    """None of the rows is sent to a judge."""
+    table = folder.path / "in.tsv"
+    write(table, [[question, " ", actual] for question, _, actual in rows])
+    table.write_bytes(b"\xef\xbb\xbf" * bom + table.read_bytes())
+    for name in ("out.tsv", "out.tsv.journal"):
+        (folder.path / name).unlink(missing_ok=True)
     with serving() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        config(folder.path, server)
-        before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
-        assert run("answer-correctness", *arguments) == 2
-        assert server.counts.most_connections == 0
-    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
-    out, err = capfd.readouterr()
-    assert not out
-    assert problem in err
+        assert run(*COMMAND, "-c", config(folder.path, server)) == 4  # Nothing could be judged.
+        assert not server.counts.requests
+    found = [error for *_, error in read(folder.path / "out.tsv")]
+    assert len(found) == len(rows)
+    assert all("no reference answer" in error for error in found)
 
 
-def test_a_missing_key_is_found_before_the_output_is_touched(
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (b"Question\tActual answer\n", "no column 'Reference answer'"),
+        (b"\t".join(name.encode() for name in [*IN, IN[0]]), "more than one column 'Question'"),
+        (b"\xff", "is not UTF-8: invalid start byte at byte 0"),
+        (b'Question\tReference answer\tActual answer\nq\tr\t"a\n', "line 2: a quoted field does not end"),
+    ],
+)
+def test_other_tables_are_refused(
+    folder: Folder, capfd: pytest.CaptureFixture[str], table: bytes, problem: str
+) -> None:
+    folder.write("in.tsv", table)
+    assert run(*COMMAND, "-c", config(folder.path, None)) == 2
+    assert problem in capfd.readouterr().err
+    assert not (folder.path / "out.tsv").exists()
+
+
+def test_rows_with_too_many_cells_are_not_judged(folder: Folder) -> None:
+    write(folder.path / "in.tsv", [[*ROWS[0], "more"], ROWS[0]])
+    with serving() as server:
+        assert run(*COMMAND, "-c", config(folder.path, server)) == 0
+    assert [row[4] for row in read(folder.path / "out.tsv")] == [
+        "skipped: the row has 4 cells, but there are 3 columns",
+        "",
+    ]
+
+
+def test_a_table_of_something_else_is_not_overwritten(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write(folder.path / "in.tsv", ROWS)
-    folder.write("out.tsv", b"#Refer")
-    assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "--llm", "openai/m") == 2
-    assert "OPENAI_API_KEY" in capfd.readouterr().err
-    assert (folder.path / "out.tsv").read_bytes() == b"#Refer"
+    folder.write("out.tsv", b"mine")
+    assert run(*COMMAND, "-c", config(folder.path, None)) == 2
+    assert "out.tsv' exists, without 'out.tsv.journal'" in capfd.readouterr().err
+    assert (folder.path / "out.tsv").read_bytes() == b"mine"
 
 
 def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_does_the_work(
@@ -357,106 +288,59 @@ def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_does_the_work(
 ) -> None:
     rows = numbered(20)
     write(folder.path / "in.tsv", rows)
-
-    def script(request: Request) -> Reply:
-        return FAULTS["401"](request) if fatal else honest(request)
-
-    fatal = True
-    with serving(script) as server:
-        path = config(folder.path, server, llm={"limits": {"max_concurrency": 8}})
-        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path]
+    with serving(FAULTS["401"]) as server:
+        command = [*COMMAND, "-c", config(folder.path, server)]
         assert run(*command) == 4
         err = capfd.readouterr().err
         assert err.splitlines()[0] == "rows: 0 of 20"
         assert err.splitlines()[-1].startswith("Error: unavailable: ")
         assert KEY not in err
-        assert read(folder.path / "out.tsv") == []
-        fatal = False
-        assert run(*command) == 0
-    assert read(folder.path / "out.tsv") == list(map(judged, rows))
-
-
-def is_begun(output: Path) -> bool:
-    """Whether there is a header."""
-    return output.exists() and output.stat().st_size > 0
-
-
-def test_ctrl_c_leaves_finished_rows(folder: Folder) -> None:
-    rows = numbered(12)
-    write(folder.path / "in.tsv", rows)
-    with serving(failing("riddle 0005", NEVER)) as server:
-        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
-        process = start(*command)
-        output = folder.path / "out.tsv"
-        until(process, lambda: is_begun(output) and len(read(output)) == 5, "five rows")
-        process.send_signal(signal.SIGINT)
-        code, _, err = finish(process)
-        assert code == 130
-        assert read(folder.path / "out.tsv") == list(map(judged, rows[:5]))
-        assert "rows: 5 of 12\n" in err
-        assert "Traceback" not in err
         server.script = honest
         assert run(*command) == 0
     assert read(folder.path / "out.tsv") == list(map(judged, rows))
 
 
-def test_a_killed_process_can_be_followed_by_another(folder: Folder) -> None:
-    write(folder.path / "in.tsv", numbered(300))
-    with serving() as server:
-        path = config(folder.path, server, llm={"limits": {"max_concurrency": 8}})
-        command = ["answer-correctness", "-i", "in.tsv", "-c", path]
-        assert run(*command, "-o", "undisturbed.tsv") == 0
-        whole, output = (folder.path / "undisturbed.tsv").read_bytes(), folder.path / "out.tsv"
-        enough = len(whole) // 3
-        server.script = failing("riddle 0299", NEVER)  # It must not end before it is killed.
-        process = start(*command, "-o", "out.tsv")
-        until(process, lambda: output.exists() and output.stat().st_size >= enough, "a third of the rows")
-        process.kill()
-        assert finish(process)[0] == -signal.SIGKILL
-        left = output.read_bytes()
-        assert whole.startswith(left)
-        assert enough <= len(left) < len(whole)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_was_stopped_is_resumed(folder: Folder, number: int) -> None:
+    """Rows that were changed since are judged again."""
+    rows = numbered(30)
+    write(folder.path / "in.tsv", rows)
+    journal = folder.path / "out.tsv.journal"
+    with serving(failing("riddle 0012", NEVER)) as server:
+        command = [*COMMAND, "-c", config(folder.path, server, llm={"limits": {"max_concurrency": 4}})]
+        process = start(*command)
+        until(process, lambda: journal.exists() and journal.read_bytes().count(b"\n") == 12, "twelve rows")
+        process.send_signal(number)
+        code, _, err = finish(process)
+        if number == signal.SIGINT:
+            assert code == 130
+            found = read(folder.path / "out.tsv")  # The last may not have come out of the journal yet.
+            assert found == list(map(judged, rows[: len(found)]))
+            assert f"rows: {len(found)} of 30\n" in err
         server.script = honest
         before = server.counts.requests
-        assert run(*command, "-o", "out.tsv") == 0
-        assert server.counts.requests - before < 210
-    assert output.read_bytes() == whole
+        rows[3][2] = "red as well"
+        write(folder.path / "in.tsv", rows)
+        assert run(*command) == 0
+        assert server.counts.requests - before <= 19
+    assert read(folder.path / "out.tsv") == list(map(judged, rows))
 
 
-def test_a_full_disk_is_one_line(folder: Folder) -> None:
-    write(folder.path / "in.tsv", numbered(3))
-    with serving() as server:
-        path = config(folder.path, server)
-        limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150)); "
-        code = f"{limit}from graphrag_eval_async.cli import main; main(sys.argv[1:])"
-        command = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path]
-        failed = subprocess.run(
-            [sys.executable, "-c", code, *command], capture_output=True, check=False, timeout=60
-        )
-        assert failed.returncode == 4
-        assert failed.stderr.splitlines()[-1] == b"Error: out.tsv: File too large"
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
-    assert read(folder.path / "out.tsv") == list(map(judged, numbered(3)))
-
-
-def test_cached_calls_are_not_made_again(folder: Folder) -> None:
-    write(folder.path / "in.tsv", numbered(3))
-    with serving() as server:
-        path = config(folder.path, server, llm={"cache": "calls.sqlite"})
-        for name in ("a.tsv", "b.tsv"):
-            assert run("answer-correctness", "-i", "in.tsv", "-o", name, "-c", path) == 0
-        assert server.counts.requests == 3
-    assert (folder.path / "a.tsv").read_bytes() == (folder.path / "b.tsv").read_bytes()
-
-
-def test_progress_on_a_terminal(folder: Folder) -> None:
-    rows = numbered(4)
-    write(folder.path / "in.tsv", rows)
-    write(folder.path / "out.tsv", [judged(rows[0])], header=OUT)
-    with serving() as server:
-        path = config(folder.path, server)
-        shown = terminal_output("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path)
-    assert "3 results" in shown
-    assert "100%" in shown
-    assert "$0.0009" in shown
-    assert "rows: 4 of 4, 1 of them from before" in shown
+def test_wrong_usage_changes_nothing(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(folder.path / "in.tsv", ROWS)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    config(folder.path, None)
+    for arguments, problem in [
+        ([], "Missing option"),
+        (["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"], "--llm cannot be"),
+        (["-i", "-", "-o", "new.tsv"], "cannot come from standard input"),
+        (["-i", "in.tsv", "-o", "-"], "'-' is not a regular file"),
+        (["-i", "in.tsv", "-o", "in.tsv/no.tsv", "-c", "config.yaml"], "in.tsv' cannot be made"),
+        (["-i", "in.tsv", "-o", "in.tsv", "-c", "config.yaml"], "is given twice"),
+    ]:
+        before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+        assert run("answer-correctness", *arguments) == 2
+        assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+        assert problem in capfd.readouterr().err

@@ -292,7 +292,7 @@ def test_a_reference_from_standard_input_is_wrong_usage(
     for name in ("responses", "results"):
         folder.lines(name=name)
     assert run(*arguments) == 2
-    assert "the reference set cannot come from standard input" in capfd.readouterr().err
+    assert "cannot come from standard input" in capfd.readouterr().err
 
 
 def test_a_file_named_like_standard_input(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

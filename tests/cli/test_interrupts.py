@@ -148,7 +148,7 @@ runpy.run_module("graphrag_eval_async", run_name="__main__")
         "anyio",
         "orjson",
         "graphrag_eval_async.cli.app",
-        "typer",
+        "click",
     ],
 )
 def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(name: str) -> None:

@@ -133,7 +133,7 @@ USAGE = [
     (["--config", "good.yaml", "--llm", "openai/m"], "--llm cannot be combined with --config"),
     (["--config", "good.yaml", "--embedding", "openai/e"], "--embedding needs --llm"),
     (["--config", "no-such-file"], "does not exist"),
-    (["--config", "-"], "the configuration cannot come from standard input"),
+    (["--config", "-"], "cannot come from standard input"),
     (["--config", "."], "is a directory"),
     (["--config", "text.yaml"], "configuration text.yaml:\n  expected a mapping, got a string"),
     (["--config", "empty.yaml"], "expected a mapping, got nothing"),

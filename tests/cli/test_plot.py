@@ -63,7 +63,7 @@ def test_scores_that_are_not_from_0_to_1(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["-o", "page.txt"], "expected a name that ends with .svg, .png, .pdf"),
+        (["-o", "page.txt"], "expected a name that ends in .svg, .png, .pdf"),
         ([], "--output"),
         (["-o", "page.svg", "--metric", "elapsed_sec"], "is no score"),
         (["-o", "page.svg", "--metric", "step_score"], "did you mean steps_score"),

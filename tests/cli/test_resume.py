@@ -87,7 +87,7 @@ def test_a_long_list_of_rejects_names_the_file_that_has_all(
         (["-o", "-"], "--resume needs -o FILE"),
         (["--rejects", "-"], "no --rejects on standard output"),
         (["--stages"], "--stages cannot be combined with --resume"),
-        (["--resume=nonsense"], "--resume=nonsense: expected --resume or --resume=force"),
+        (["--resume=nonsense"], "'nonsense': expected --resume or --resume=force"),
         (["--aggregates", "a.json", "--rejects", "a.json"], "given twice"),
     ],
 )

@@ -59,7 +59,7 @@ def test_aggregates_of_shards_are_merged(folder: Folder, capfd: pytest.CaptureFi
     assert run("aggregate", folder.file("0.aggregates")) == 2
     assert "0.aggregates: " in capfd.readouterr().err
     assert run("evaluate", folder.reference, folder.lines(), "--aggregates", "a.txt") == 2
-    assert "expected a name that ends in .yaml, .yml, .json or .aggregates" in capfd.readouterr().err
+    assert "expected a name that ends in .yaml, .yml, .json, .aggregates" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import os
 import resource
 import sys
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -55,8 +54,8 @@ from graphrag_eval_async.traces.format import OTLP
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from graphrag_eval_async.cli.commands import Watch
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Change
     from graphrag_eval_async.reference import Reference
@@ -68,18 +67,18 @@ Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver | RedisStream
 OPEN_FILES = 65_536  # more than anybody follows
 
 
-def run(given: Watch, interrupts: Interrupts) -> Exit:
+def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
     if given.no_reference is not None:  # All arguments are logs.
         others = [] if given.reference is None else [given.reference]
-        given = replace(given, reference=None, paths=[given.no_reference, *others, *given.paths])
+        given = given.replace(reference=None, paths=[given.no_reference, *others, *given.paths])
     elif given.reference is None:
         raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
     elif is_redis(given.reference):  # The workers know their reference set.
-        given = replace(given, reference=None, paths=[given.reference, *given.paths])
+        given = given.replace(reference=None, paths=[given.reference, *given.paths])
     _check(given)
     if given.otlp_listen is not None:
-        given = replace(given, format=OTLP)
+        given = given.replace(format=OTLP)
     config, reference = config_of(given), reference_of(given)
     check_files(given, config, *given.paths, given.baseline)
     check_gates(given.gate, reference.templates, config)
@@ -102,7 +101,7 @@ def run(given: Watch, interrupts: Interrupts) -> Exit:
             watched = [f"http://{source.host}:{source.port}/v1/traces"]
         facts = Facts(stream, counting, source=source, config=config, paths=watched, level=given.level)
         view = open_view(facts, given.window, given.every, interrupts, reads_stdin=given.paths == ["-"])
-        journal = given.output if given.is_resumable else None
+        journal = given.output if given.resume else None
         kept = Kept(journal, counting.alerts, counting.arrivals, lambda: stream.is_restored)
         work = _watch(stream, sending, counting, view, kept, _deliveries(given, view.say))
         if web is not None:
@@ -140,7 +139,7 @@ def run(given: Watch, interrupts: Interrupts) -> Exit:
     )
 
 
-def _check(given: Watch) -> None:
+def _check(given: Given) -> None:
     """Raise a `UsageError` if options do not go together."""
     if given.otlp_listen is None and not given.paths:
         raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
@@ -156,7 +155,7 @@ def _check(given: Watch) -> None:
             raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
 
 
-def _check_paths(given: Watch) -> None:
+def _check_paths(given: Given) -> None:
     if given.otlp_listen is not None:
         if given.paths or given.format not in (None, OTLP):
             raise UsageError("--otlp-listen cannot be combined with logs or a --format other than otlp")
@@ -164,7 +163,7 @@ def _check_paths(given: Watch) -> None:
     if any(map(is_redis, given.paths)):
         if len(given.paths) > 1:
             raise UsageError("a group of a Redis server cannot be watched together with others")
-        names = "config llm format otlp_metrics rejects resume resume_force start until_idle"
+        names = "config llm format otlp_metrics rejects resume start until_idle"
         options.refuse(given, names, "{} cannot be combined with a Redis stream, which watch only shows")
     if "-" in given.paths:
         if len(given.paths) > 1:
@@ -175,7 +174,7 @@ def _check_paths(given: Watch) -> None:
         options.refuse(given, "until_idle start", told)
 
 
-def _source(given: Watch, stop: asyncio.Event) -> Source:
+def _source(given: Given, stop: asyncio.Event) -> Source:
     if given.otlp_listen is not None:
         return receive_otlp(*given.otlp_listen)
     if given.paths == ["-"]:
@@ -196,7 +195,7 @@ def _source(given: Watch, stop: asyncio.Event) -> Source:
 
 @contextmanager
 def _opened(
-    given: Watch,
+    given: Given,
     reference: Reference,
     source: Source,
     config: Config | None,
@@ -213,7 +212,7 @@ def _opened(
             yield opened
 
 
-def _counting(given: Watch, config: Config | None) -> Counting:
+def _counting(given: Given, config: Config | None) -> Counting:
     comparison = None
     if given.baseline is not None:
         primary = None if config is None else config.primary
@@ -228,7 +227,7 @@ def _counting(given: Watch, config: Config | None) -> Counting:
     )
 
 
-def _deliveries(given: Watch, say: Callable[[str], object]) -> list[Deliveries]:
+def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
     secret = os.environ.get(SECRET)
     key = None if secret is None else secret.encode(errors="surrogateescape")
     posts = [
