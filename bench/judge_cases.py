@@ -50,7 +50,7 @@ def reference() -> list[dict[str, Any]]:
                     "id": f"question {number}",
                     "question_text": QUESTION.format(number),
                     "reference_answer": REFERENCE_ANSWER.format(number),
-                    "reference_steps": [[retrieval("reference", number)]],
+                    "reference_steps": [[reference_step(number)]],
                 }
                 for number in range(QUESTIONS)
             ],
@@ -65,6 +65,12 @@ def retrieval(whose: str, number: int) -> dict[str, Any]:
     ]
     output = orjson.dumps(documents).decode()
     return {"name": "retrieval", "args": {"query": QUESTION}, "output": output, "status": "success"}
+
+
+def reference_step(number: int) -> dict[str, Any]:
+    step = retrieval("reference", number)
+    del step["status"]
+    return step
 
 
 def response(number: int, **more: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}
 # Names used in annotations only, which no type checker could do without.
 TYPES_ONLY = {("errors", "records")}
 
-LLM = {"openai", "ragas", "pydantic", "langchain", "litellm", "httpx"}
+LLM = {"aiohttp", "openai", "ragas", "pydantic", "langchain", "litellm", "httpx"}
 
 
 def room_of(path: Path) -> str:

@@ -9,7 +9,7 @@ from graphrag_eval_async.config.load import check_config, read_config
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
-from graphrag_eval_async.judge.endpoint import import_sdk
+from graphrag_eval_async.judge.endpoint import import_aiohttp
 from graphrag_eval_async.judge.sender import ADVICE, advice
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.metrics.judging import loader
@@ -86,7 +86,7 @@ def load_for(config: Config | None) -> None:
     """
     if judge_of(config) is not None and config is not None:
         loader(config)()
-        import_sdk()
+        import_aiohttp()
         gc.collect()
         gc.freeze()
 

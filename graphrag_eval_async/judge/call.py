@@ -38,7 +38,6 @@ class Way:
     reasons: dict[str, str] = field(default_factory=dict)  # What the server said of these, and of "format".
     is_guess: bool = False  # It did not say that it refuses the formats before.
     errors: int = 0  # How often it answered this format with an internal error.
-    is_reopened: bool = False  # The request was repeated because its connection had been closed.
     is_repaired: bool = False  # Other text was removed from the reply.
 
 

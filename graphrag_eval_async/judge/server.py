@@ -13,7 +13,6 @@ from msgspec import UNSET
 from graphrag_eval_async.config import GenerationConfig
 from graphrag_eval_async.errors import GraphragEvalWarning, JudgeError
 from graphrag_eval_async.judge.call import Rewritten, Way
-from graphrag_eval_async.judge.endpoint import CONNECTION
 from graphrag_eval_async.judge.refusals import Response, Scrubber
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
 
@@ -49,9 +48,6 @@ VARIED_TEMPERATURE = 0.3
 CONFIRMATIONS = 2
 """Calls that must need another format before it is kept, where one refusal may be an accident."""
 
-CLOSED = {"ServerDisconnectedError", "ClientOSError", "RemoteProtocolError", "ReadError"}
-"""Exceptions of transports when the server has closed a connection, beside those of the standard library."""
-
 LARGE = 1 << 17
 """Size in bytes above which a reply takes milliseconds to read."""
 
@@ -78,15 +74,10 @@ class Server:
         key: str,
         model: GenerationConfig | EmbeddingConfig,
         scrub: Scrubber,
-        *,
-        reopens: bool = True,
     ) -> None:
-        """Write requests to a model as it is configured at `key`.
-
-        With `reopens`, a request is repeated if its idle connection was closed.
-        """
+        """Write requests to a model as it is configured at `key`."""
         self.where = scrub(f"{model.model} at {endpoint.base_url}")
-        self._client, self._key, self._scrub, self._reopens = client, key, scrub, reopens
+        self._client, self._key, self._scrub = client, key, scrub
         self._address = endpoint.base_url
         self._path = {name: endpoint.path(model.model, name) for name in ("/chat/completions", "/embeddings")}
         self._names: dict[str, str | None] = {}
@@ -178,7 +169,7 @@ class Server:
         try:
             response = Response(*await self._client.post(self._path[method], data), self._scrub).unmasked
         except self._client.errors as error:
-            raise self._no_reply(error, way) from None
+            raise self._no_reply(error) from None
         if response.is_success:
             return response
         failure = response.failure(self._key, self.where)
@@ -190,23 +181,14 @@ class Server:
             failure = JudgeError(failure.kind, text, final=failure.final)
         raise failure
 
-    def _no_reply(self, error: Exception, way: Way) -> JudgeError:
-        """Return the error for a failed connection; `Rewritten` if the server may have closed an idle one.
-
-        Looks at the cause: the client calls a connection reset on aiohttp a timeout.
-        """
+    def _no_reply(self, error: Exception) -> JudgeError:
+        """Return the error for a failed connection; the client's is more general than its cause."""
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self._address}: {type(cause).__name__}: {cause}")
-        is_closed, connection = isinstance(cause, ConnectionResetError | BrokenPipeError), CONNECTION.get()
-        if not is_closed and type(cause).__name__ not in CLOSED and connection != "answered":
-            return JudgeError(kind, text)
-        if connection == "reused" and self._reopens and not way.is_reopened:
-            way.is_reopened = True
-            return Rewritten(kind, text)
-        return ConnectionLost(kind, text)
+        return (JudgeError if isinstance(error, self._client.unsent) else ConnectionLost)(kind, text)
 
     def _step_down(
         self, response: Response, name: str | None, body: Mapping[str, Any], way: Way, title: str

@@ -90,8 +90,8 @@ def judge_setup(
 
 def check(llm: LLMConfig, name: str = GENERATION) -> None:
     """Check that the judge `name` can be called, as far as possible without a request."""
-    if find_spec("openai") is None:
-        raise ConfigError([f"llm: needs the package openai: {INSTALL}"])
+    if find_spec("aiohttp") is None:
+        raise ConfigError([f"llm: needs the package aiohttp: {INSTALL}"])
     models = [(llm.key(name), llm.model(name)), ("llm.embedding", llm.embedding)]
     problems = [endpoint_of(llm, model).problems(key) for key, model in models if model is not None]
     if found := [problem for each in problems for problem in each]:
@@ -176,14 +176,14 @@ class JudgeSession:
         self._is_open = True
 
     async def _server(self, key: str, model: GenerationConfig | EmbeddingConfig | None) -> Server | None:
-        """Return the model that is configured at `key`; imports the SDK, in a thread."""
+        """Return the model that is configured at `key`; imports aiohttp, in a thread."""
         if model is None:
             return None
         llm, endpoint = self._llm, endpoint_of(self._llm, model)
         if endpoint not in self._clients:
             self._clients[endpoint] = await asyncio.to_thread(Client, endpoint, llm.limits)
         client, scrub = self._clients[endpoint], Scrubber(secrets(llm))
-        return Server(client, endpoint, key, model, scrub, reopens=llm.limits.max_attempts > 1)
+        return Server(client, endpoint, key, model, scrub)
 
     async def admit(self, order: int) -> None:
         """Wait until a call of a result may be prepared, the lowest `order` first."""

@@ -191,12 +191,12 @@ def test_a_package_that_cannot_be_imported_after_all(
     folder: Folder, names: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def break_down() -> None:
-        raise ConfigError(["llm: openai cannot be imported"])
+        raise ConfigError(["llm: aiohttp cannot be imported"])
 
-    monkeypatch.setattr("graphrag_eval_async.cli.judges.import_sdk", break_down)
+    monkeypatch.setattr("graphrag_eval_async.cli.judges.import_aiohttp", break_down)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert run("evaluate", *names, "-o", folder.file("out"), "--llm", "openai/m") == 2
-    assert capfd.readouterr().err == "Error: configuration:\n  llm: openai cannot be imported\n"
+    assert capfd.readouterr().err == "Error: configuration:\n  llm: aiohttp cannot be imported\n"
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "cache.sqlite"])

@@ -174,11 +174,7 @@ async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         assert proxy.requests[0].path == "http://judge.invalid/v1/chat/completions"
 
 
-async def test_the_default_transport(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(**_: Any) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr("openai.DefaultAioHttpClient", missing)
+async def test_calls_that_are_cancelled_leave_no_connection() -> None:
     async with JudgeServer(FAULTS["never"]) as server, leaving_nothing():
         limits = LimitsConfig(max_concurrency=20)
         judge = Opened(LLMConfig(generation=generation(base_url=server.base_url), limits=limits))

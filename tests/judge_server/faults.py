@@ -136,7 +136,7 @@ HTTP_FAULTS: Mapping[str, Fault] = {
     "503": again(error(503, "The engine is overloaded", headers={"Retry-After": "3"})),
     "408": again(error(408, "Request timeout"), "timeout"),
     "409": again(error(409, "Conflict")),
-    "reset": again(Reply(how="reset"), always=ATTEMPTS + 1),
+    "reset": again(Reply(how="reset")),
     "reset mid-body": again(_part("cut")),
     "never": again(NEVER, "timeout"),
     "drip": again(_part("drip"), "timeout"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -325,39 +324,3 @@ async def test_a_short_outage_fails_few_metrics() -> None:
             await collect(stream)
         assert stream.usage.outcomes["unavailable"] <= 10 + 8 + 8
         assert sum(stream.usage.outcomes.values()) == 400
-
-
-@pytest.mark.parametrize(("closes", "max_attempts", "requests"), [(False, 3, 4), (True, 3, 3), (False, 1, 1)])
-@without_waiting
-async def test_only_a_connection_that_was_used_before_is_reopened(
-    closes: bool, max_attempts: int, requests: int
-) -> None:
-    """With `closes`, the server keeps no connection for later requests."""
-
-    def script(request: Request) -> Any:
-        if request.number:
-            return FAULTS["reset"](request)
-        return replace(sensible(request), headers=(("Connection", "close"),) if closes else ())
-
-    async with serving(script) as server:
-        async with judged(server, 2, CLAIMS, max_concurrency=1, max_attempts=max_attempts) as stream:
-            results = await collect(stream)
-        usage = stream.usage
-        assert results["q1"]["answer_eval_error"].startswith("unavailable: ")
-        assert usage.attempts == server.counts.requests == 1 + requests
-        assert usage.retries["unavailable"] == requests - 1
-        assert usage.timed_out_dollars > 0  # Requests that were sent may be billed.
-
-
-@without_waiting
-async def test_a_connection_that_was_closed_while_idle_counts_as_no_attempt() -> None:
-    def script(request: Request) -> Any:
-        return FAULTS["reset"](request) if request.number == 3 else sensible(request)
-
-    async with serving(script) as server:
-        async with judged(server, 4, max_concurrency=1, max_attempts=2) as stream:
-            await collect(stream)
-        assert stream.usage.outcomes == {"ok": 8, "skipped": 0}
-        assert stream.usage.attempts == server.counts.requests == 9
-        assert stream.usage.timed_out_dollars == 0
-        assert now() < 0.5
