@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -16,6 +16,12 @@ Count = Annotated[int, Meta(ge=1, le=2**53, description="an integer of 1 or more
 Positive = Annotated[float, Meta(gt=0, le=1e15, description="a number above 0")]
 Rate = Annotated[float, Meta(ge=0.001, le=1e15, description="a number of 0.001 or more")]
 Amount = Annotated[float, Meta(ge=0, le=1e9, description="a number from 0 to a billion")]
+
+Key = Annotated[
+    str, Meta(pattern=r"\A[!-~]+\Z", description="ASCII characters without white space, as in HTTP headers")
+]
+Header = Annotated[str, Meta(pattern=r"\A[ -~]*\Z", description="printable ASCII, on one line")]
+Headers: TypeAlias = dict[Key, Header]
 
 GENERATION = "generation"
 """The judge that `llm.generation` configures, among those that a metric names."""
@@ -49,9 +55,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     provider: Literal["openai", "azure"]
     model: Text
     base_url: Text | None = None
-    api_key: Text | None = None
+    api_key: Key | None = None
     api_version: Text | None = None
-    extra_headers: dict[str, str] = field(default_factory=dict)
+    extra_headers: Headers = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
 
 

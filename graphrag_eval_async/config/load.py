@@ -174,8 +174,11 @@ def _check_llm(llm: LLMConfig, problem: Problem) -> None:
     models: dict[str, ModelConfig | None] = {"llm.generation": llm.generation, "llm.embedding": llm.embedding}
     models |= {join("llm.judges", name): judge for name, judge in llm.judges.items()}
     for key, model in models.items():
-        if model is not None:
-            _check_model(model, key, problem)
+        if model is not None and model.base_url is not None and (wrong := wrong_with_url(model.base_url)):
+            problem(f"{key}.base_url", wrong)
+        for parameter in OF_THE_REQUEST:
+            if model is not None and parameter in model.parameters:
+                problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
     if llm.limits.shared is not None:
         try:
             shared_address(llm.limits.shared)
@@ -183,23 +186,6 @@ def _check_llm(llm: LLMConfig, problem: Problem) -> None:
             problem("llm.limits.shared", str(error))
     if GENERATION in llm.judges:
         problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
-
-
-def _check_model(model: ModelConfig, key: str, problem: Problem) -> None:
-    if model.base_url is not None and (wrong := wrong_with_url(model.base_url)):
-        problem(f"{key}.base_url", wrong)
-    if model.api_key is not None and not is_key(model.api_key):
-        problem(f"{key}.api_key", "expected ASCII characters without white space, as an HTTP header has them")
-    _check_headers(model.extra_headers, f"{key}.extra_headers", problem)
-    for parameter in OF_THE_REQUEST:
-        if parameter in model.parameters:
-            problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
-
-
-def _check_headers(headers: Mapping[str, str], key: str, problem: Problem) -> None:
-    for name, value in headers.items():
-        if not is_key(name) or not value.isascii() or not value.isprintable():
-            problem(join(key, name), "expected printable ASCII, without line breaks")
 
 
 def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
@@ -211,7 +197,6 @@ def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
         _check_graph(execute, execute.graph, problem)
     if (execute.username is None) != (execute.password is None):
         problem("execute", "expected username and password, or neither")
-    _check_headers(execute.headers, "execute.headers", problem)
     for prefix, iri in execute.prefixes.items():
         if not _PREFIX.fullmatch(prefix) or not _IRI.fullmatch(iri):
             key = join("execute.prefixes", prefix)

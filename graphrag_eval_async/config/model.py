@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from msgspec import Meta, field
 from msgspec.structs import fields
 
-from graphrag_eval_async.config.llm import GENERATION, Amount, Count, LLMConfig, Name, Positive, Section, Text
+from graphrag_eval_async.config.llm import (
+    GENERATION,
+    Amount,
+    Count,
+    Headers,
+    LLMConfig,
+    Name,
+    Positive,
+    Section,
+    Text,
+)
 
 Texts = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list that is not empty")]
 Seed = Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")]
@@ -61,7 +71,7 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     endpoint: Text | None = None
     graph: Text | None = None
     prefixes: dict[str, str] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
     username: Text | None = None
     password: Text | None = None
     actual: bool = True

@@ -20,8 +20,6 @@ from graphrag_eval_async.records.shapes import did_you_mean
 MAX_QUOTED = 20
 """Longer strings are not quoted in errors: they may be secrets in the wrong place."""
 
-NOT_JSON = "cannot be written as JSON"
-
 _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 
 
@@ -42,8 +40,8 @@ class Reader:
         """The section that a mapping or a section holds; None after a problem."""
         count = len(self.problems)
         if isinstance(given, Section):
-            values = [(field.encode_name, getattr(given, field.name)) for field in fields(given)]
-            given = {name: value for name, value in values if value is not UNSET}
+            values = {field.encode_name: getattr(given, field.name) for field in fields(given)}
+            given = {name: value for name, value in values.items() if value is not UNSET}
         if not isinstance(given, Mapping):
             return self.problem(key, f"expected a mapping, got {_described(given, key)}")
         known = {field.encode_name: field for field in fields(kind)}
@@ -60,28 +58,31 @@ class Reader:
         return None if len(self.problems) > count else kind(**members)
 
     def _value(self, kind: Any, value: Any, key: str) -> Any:
-        """The value as an annotated type has it; anything after a problem."""
+        """The value as an annotated type has it; None after a problem."""
         options = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
         if value is None and NoneType in options:
             return None
-        section = next((each for each in options if _is_section(each)), None)
+        section = next(
+            (each for each in options if isinstance(each, type) and issubclass(each, Section)), None
+        )
         if section is not None and (section is options[0] or isinstance(value, Mapping | Section)):
             return self.section(section, value, key)
-        if kind is Any:
-            return self._plain(value, key)
         wanted, count = options[0], len(self.problems)
         base = get_args(wanted)[0] if get_origin(wanted) is Annotated else wanted
         if isinstance(value, str):
             value = self._text(value, key)
-        elif get_origin(base) is tuple and isinstance(value, list | tuple):
-            item = get_args(base)[0]
-            value = [self._value(item, each, f"{key}[{i}]") for i, each in enumerate(value)]
-        elif get_origin(base) is dict and isinstance(value, Mapping):
-            of_name, of_item = get_args(base)
+        elif isinstance(value, list | tuple) and (base is Any or get_origin(base) is tuple):
+            of_item, *_ = get_args(base) or (Any,)
+            value = [self._value(of_item, item, f"{key}[{i}]") for i, item in enumerate(value)]
+        elif isinstance(value, Mapping) and (base is Any or get_origin(base) is dict):
+            of_name, of_item = get_args(base) or (str, Any)
+            places = {name: join(key, name) for name in value}
             value = {
-                self._value(of_name, name, join(key, name)): self._value(of_item, item, join(key, name))
+                self._value(of_name, name, places[name]): self._value(of_item, item, places[name])
                 for name, item in value.items()
             }
+        elif base is Any and not _is_json(value):
+            return self.problem(key, "cannot be written as JSON")
         if len(self.problems) > count:
             return None
         try:
@@ -89,25 +90,6 @@ class Reader:
         except ValidationError:
             described = _described(value, key, is_number=base in {int, float})
             return self.problem(key, f"expected {_wanted(wanted)}, got {described}")
-
-    def _plain(self, value: Any, key: str) -> Any:
-        """A copy in which strings are read like others."""
-        if isinstance(value, str):
-            return self._text(value, key)
-        if isinstance(value, list | tuple):
-            return [self._plain(item, f"{key}[{i}]") for i, item in enumerate(value)]
-        if isinstance(value, Mapping):
-            members = {name: self._plain(item, join(key, name)) for name, item in value.items()}
-            for name in members:
-                if not isinstance(name, str):
-                    self.problem(join(key, name), NOT_JSON)
-            return members
-        try:
-            if orjson.loads(orjson.dumps(value)) == value:
-                return value
-        except TypeError:
-            pass
-        return self.problem(key, NOT_JSON)
 
     def _text(self, text: str, key: str) -> str:
         """The text; where it may be secret, with ``${NAME}`` replaced by the environment variable."""
@@ -123,8 +105,11 @@ class Reader:
         return ""
 
 
-def _is_section(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Section)
+def _is_json(value: Any) -> bool:
+    try:
+        return bool(orjson.loads(orjson.dumps(value)) == value)
+    except TypeError:
+        return False
 
 
 def _as_published(known: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[Any, Any]:
