@@ -28,7 +28,7 @@ from graphrag_eval_async.cli.run import (
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.commands import ShellCommand
 from graphrag_eval_async.cli.watch.kept import Kept
-from graphrag_eval_async.cli.watch.views import Lines, Screen, open_view
+from graphrag_eval_async.cli.watch.views import Screen, View, open_view
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import message
@@ -252,7 +252,7 @@ async def _watch(
     stream: Run,
     sending: Sending,
     counting: Counting,
-    view: Screen | Lines,
+    view: View,
     kept: Kept,
     deliveries: Sequence[Deliveries],
 ) -> None:

@@ -1,282 +1,298 @@
-"""Facts as lines of text for a terminal."""
+"""Lays out facts as lines of text for a terminal."""
 
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import dataclass
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from rich.filesize import decimal
+from rich.cells import cell_len
 from rich.text import Text
 
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
-from graphrag_eval_async.cli.watch.browsing import Browsing
-from graphrag_eval_async.cli.watch.columns import BARS, lay_out, sparkline
-from graphrag_eval_async.monitor.captions import backlog_facts
+from graphrag_eval_async.monitor.captions import judge_facts, run_facts
+from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.windows import duration_name
-from graphrag_eval_async.records.metrics import mean_of_questions, own_interval
-from graphrag_eval_async.records.outcomes import REASON, RESPONSE_ERROR
+from graphrag_eval_async.records.metrics import COST, mean_of_questions, own_interval
+from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
-from graphrag_eval_async.text import by_frequency, counts, dollars, one_line, percent
+from graphrag_eval_async.text import by_frequency, one_line, percent
+from graphrag_eval_async.text import number as long_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-GAP = "   "
-GAP_OF_REASON = 2
-
+BARS = "▁▂▃▄▅▆▇█"
+LEAST_NAME, MOST_NAME = 12, 32
+LEAST_CELL, MOST_CELL = 8, 12
 SHOWN_ALERTS = 3
-SHOWN_PATHS = 3  # of those that are not there yet
-LEAST_TEMPLATES = 8
-"""Lines kept for templates, if there are as many, before `overall` gets its lines of trust."""
+LEAST_RESULTS = 2  # lines kept for results, with their heading
+ROOMY = 10  # lines kept for results, or for templates, before intervals are shown
 
-LEAST_RESULTS = 2  # lines kept for results, with their heading, before templates get more
-TRUSTED_LINES = 6  # lines of a template with its intervals and quantile
-ROOMY_RESULTS = 10  # lines kept for results, with a blank one, before templates get their intervals
-HIGH_QUANTILE = "p95"
+HEADINGS = {
+    "samples": "samples",
+    "errors": "errors",
+    "steps_score": "steps",
+    "answer_f1": "F1",
+    "answer_relevance": "relev.",
+    "total_tokens": "tokens",
+    "elapsed_sec": "sec",
+    "cost": "cost",
+}
+"""The columns that come first; other metrics follow if there is room."""
 
-SHOWN_CHARACTERS = 300  # the limit of anything quoted: more than a line has
+ORDERS: dict[str, Callable[[tuple[str, Any]], Any]] = {
+    "worst first": lambda each: quality(each[1]),
+    "by name": lambda each: each[0],
+    "most samples first": lambda each: -each[1]["samples"]["total"],
+    "most errors first": lambda each: -each[1]["errors"]["total"],
+}
+
+_KEY = re.compile(r"\x1b[\[O][0-9;]*+[A-Za-z~]|.", re.DOTALL)
+_MOVES: dict[str, Callable[[Browsing], int]] = {
+    **dict.fromkeys(("j", "\x1b[B", "\x1bOB"), lambda at: at.first + 1),
+    **dict.fromkeys(("k", "\x1b[A", "\x1bOA"), lambda at: at.first - 1),
+    **dict.fromkeys((" ", "\x1b[6~"), lambda at: at.first + at.page),
+    **dict.fromkeys(("b", "\x1b[5~"), lambda at: at.first - at.page),
+    **dict.fromkeys(("g", "\x1b[H", "\x1bOH", "\x1b[1~"), lambda _: 0),
+    **dict.fromkeys(("G", "\x1b[F", "\x1bOF", "\x1b[4~"), lambda at: at.total),
+}
+"""What keys make the first template; the arrows, PgUp, PgDn, Home and End are sequences."""
 
 
-def render(
-    facts: Mapping[str, Any], width: int, height: int, bars: str = BARS, browsing: Browsing | None = None
-) -> list[Text]:
+def quality(group: Mapping[str, Any]) -> float:
+    """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
+    scores = [mean_of_questions(group["metrics"][name]) for name in SCORES if name in group["metrics"]]
+    mean = fsum(scores) / len(scores) if scores else 1.0
+    return mean * (1 - (mean_of_questions(group["error_rate"]) or 0.0))
+
+
+@dataclass
+class Browsing:
+    """Which of `total` templates the screen shows: a `page` of them from the `first`, in an order."""
+
+    has_keys: bool = False
+    order: int = 0
+    first: int = 0
+    page: int = 1
+    total: int = 0
+
+    def press(self, text: str) -> None:
+        """Do what the keys in `text` mean; others have no effect."""
+        for key in _KEY.findall(text):
+            if key == "s":
+                self.order, self.first = (self.order + 1) % len(ORDERS), 0
+            elif key in _MOVES:
+                self.first = _MOVES[key](self)
+                self.fit(self.total, self.page)
+
+    def fit(self, total: int, page: int) -> None:
+        """Keep a full page, if there is one, within the templates."""
+        self.total, self.page = total, max(1, page)
+        self.first = max(0, min(self.first, total - self.page))
+
+
+def render(facts: Mapping[str, Any], width: int, height: int, browsing: Browsing | None = None) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
-    A group of results has a line of means so far, one of the means of the window, one of their trends, and
-    lines of confidence intervals and a high quantile. The line of the window is left out where the window has
-    all results. If not all templates fit, they lose the intervals and quantiles first, then the trends; then
-    `browsing` says which of them are shown. A comparison has at most a third of that room, and results have
-    what is left.
+    If not all templates fit, they lose their intervals first, then the trends; then `browsing` says which
+    are shown. A comparison has at most a third of that room, and results have what is left.
     """
-    screen = _Screen(facts, width, bars, browsing or Browsing())
-    head = [screen.title(), screen.headings(), *screen.group("overall", facts["overall"], trends=True)]
-    foot = [*screen.alerts(), *_status(facts, width)]
-    results = screen.results()
-    trust = screen.trust(facts["overall"])
-    room = height - len(head) - len(foot)
-    comparison = facts["comparison"]
-    compared = [] if comparison is None else comparison_lines(comparison)[: max(0, room // 3)]
+    screen = _Screen(facts, width, browsing or Browsing())
+    paths = [_quote(path).rstrip("/") for path in facts["paths"]]
+    title = f"watching {' '.join(paths)}"
+    head = [
+        Text(
+            title if cell_len(title) <= width else f"watching {' '.join(map(os.path.basename, paths))}",
+            "bold",
+        ),
+        screen.headings(),
+        *screen.group("overall", facts["overall"], detail=1),
+    ]
+    foot = [*_alerts(facts["alerts"]), *_status(facts, width)]
+    room = height - len(head) - len(foot) - min(LEAST_RESULTS, len(facts["results"]))
+    compared = [] if facts["comparison"] is None else comparison_lines(facts["comparison"])
+    compared = compared[: max(0, room // 3)]
     room -= len(compared)
-    if room - len(trust) >= min(screen.least_lines, LEAST_TEMPLATES) + LEAST_RESULTS:
-        head += trust
-        room -= len(trust)
-    templates = screen.templates(room - min(LEAST_RESULTS, len(results)))
-    spare = room - len(templates) - min(LEAST_RESULTS, len(results))
-    # More results come after blank lines between the parts.
-    first, second, third = ([Text()] if spare > i else [] for i in range(3))
-    lines = [head[0], *third, *head[1:], *templates, *first, *compared, *foot, *second, *results]
+    trust = screen.trust(facts["overall"])
+    if room - len(trust) >= min(screen.size(0) * len(facts["templates"]), ROOMY):
+        head, room = head + trust, room - len(trust)
+    templates = screen.templates(room)
+    blank = [Text()] * (room - len(templates) > LEAST_RESULTS)
+    lines = [*head, *templates, *blank, *compared, *foot, *blank, *screen.results()][: max(0, height)]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
         line.rstrip()
-    return lines[: max(0, height)]
-
-
-class _Screen:
-    def __init__(self, facts: Mapping[str, Any], width: int, bars: str, browsing: Browsing) -> None:
-        self._facts = facts
-        self._browsing = browsing
-        self._width = width
-        self._bars = bars
-        self._templates = [(_quote(name), group) for name, group in browsing.sort(facts["templates"])]
-        self._questions = [_quote(result["question_id"]) for result in facts["results"]]
-        self._window = f"  last {_window_name(facts['window'])}"
-        names = [self._window, *(name for name, _ in self._templates), *self._questions]
-        self._grid = lay_out(facts["overall"], names, width)
-
-    def title(self) -> Text:
-        facts = self._facts
-        right = f"  {facts['results_per_sec']:.1f} results/s  {_clock(facts['elapsed_sec'])}"
-        room = max(0, self._width - len(right))
-        left = Text(f"watching {' '.join(map(_quote, facts['paths']))}", "bold")
-        if left.cell_len > room:
-            names = (os.path.basename(path.rstrip("/")) for path in facts["paths"])
-            left = Text(f"watching {' '.join(map(_quote, names))}", "bold")
-        left.truncate(room, overflow="ellipsis", pad=True)
-        return left.append(right, "dim")
-
-    def headings(self) -> Text:
-        grid = self._grid
-        more = f"({grid.left_out} more)" if grid.left_out else ""
-        return self._row(more, [column.heading for column in grid.columns], "dim")
-
-    def group(self, name: str, group: Mapping[str, Any], *, trends: bool) -> list[Text]:
-        values = [column.of(group) or {} for column in self._grid.columns]
-        means = self._cells(
-            [mean_of_questions(value) if "mean" in value else value.get("total") for value in values]
-        )
-        recent = self._cells([value.get("window") for value in values])
-        lines = [self._row(name, means, "bold")]
-        if _differs(group):
-            lines.append(self._row(self._window, recent))
-        if trends:
-            pairs = zip(self._grid.columns, values, strict=True)
-            bars = [sparkline(value.get("trend", ()), column.width, self._bars) for column, value in pairs]
-            lines.append(self._row("", bars, "cyan"))
-        return lines
-
-    def trust(self, group: Mapping[str, Any]) -> list[Text]:
-        """The confidence intervals of a group, with repeats also their means, and a high quantile."""
-        values = [column.of(group) or {} for column in self._grid.columns]
-        levels = [value["confidence"]["level"] for value in values if "confidence" in value]
-        level = percent(levels[0]) if levels else ""
-        firsts = any("confidence" in value and not own_interval(value, "confidence") for value in values)
-        rows = [
-            *([("  first answers", "confidence", "mean")] if firsts else []),
-            (f"  {level} from", "confidence", "low"),
-            (f"  {level} to", "confidence", "high"),
-            (f"  {HIGH_QUANTILE}", "quantiles", HIGH_QUANTILE),
-        ]
-        return [
-            self._row(name, self._cells([value.get(part, {}).get(key) for value in values]))
-            for name, part, key in rows
-            if any(part in value for value in values)
-        ]
-
-    def _cells(self, values: Sequence[Any]) -> list[str]:
-        return [column.text(value) for column, value in zip(self._grid.columns, values, strict=True)]
-
-    @property
-    def least_lines(self) -> int:
-        """How many lines all templates take, without what is left out first."""
-        return sum(_least_lines(group) for _, group in self._templates)
-
-    def templates(self, room: int) -> list[Text]:
-        """As many templates as fit, and how many others there are or, if keys are read, what they do."""
-        browsing, total = self._browsing, len(self._templates)
-        needed = [_least_lines(group) for _, group in self._templates]
-        if browsing.has_keys or sum(needed) > room:
-            room -= 1
-        trends = sum(needed) + total <= room
-        shown = browsing.fit(needed, room)
-        trusted = TRUSTED_LINES * len(shown) <= room - ROOMY_RESULTS
-        lines: list[Text] = []
-        for name, group in self._templates[shown.start : shown.stop]:
-            lines += self.group(name, group, trends=trends) + (self.trust(group) if trusted else [])
-        if total and browsing.has_keys:
-            return [*lines, Text(browsing.note(shown, total), "dim")]
-        return lines + _more(total - len(shown), "template", "dim")
-
-    def alerts(self) -> list[Text]:
-        alerts = self._facts["alerts"]
-        lines = []
-        for alert in alerts[:SHOWN_ALERTS]:
-            value = "no values" if alert["value"] is None else f"{alert['value']:.4g}"
-            lines.append(Text(f"ALERT {_quote(alert['alert'])}: {value}", "bold red"))
-        return lines + _more(len(alerts) - len(lines), "alert", "bold red")
-
-    def results(self) -> list[Text]:
-        results = self._facts["results"]
-        if not results:
-            return []
-        heading = Text(f"{self._facts['show']} results", "dim")
-        return [heading, *map(self._result, self._questions, results)]
-
-    def _result(self, question: str, result: Mapping[str, Any]) -> Text:
-        columns = self._grid.columns
-        number = f"#{result['sample']}"
-        if result["status"] == "error":
-            error = _quote(result.get("error", "error"))
-            return self._row(question, [number][: len(columns)], "red").append(f"  {error}")
-        cells = [number, *(column.text(column.of(result)) for column in columns[1:])]
-        reason = result.get(REASON, NO_FAILURE)
-        if self._facts["show"] != "worst" or reason == NO_FAILURE:
-            return self._row(question, cells[: len(columns)])
-        # In place of the last columns, those of tokens, seconds and cost.
-        reason, room, kept = _quote(reason), 0, len(columns)
-        while kept > 1 and room < len(reason) + GAP_OF_REASON:
-            kept -= 1
-            room += columns[kept].width + self._grid.gap
-        return self._row(question, cells[:kept]).append(f"{' ' * GAP_OF_REASON}{reason}", "red")
-
-    def _row(self, name: str, cells: Sequence[str], style: str = "") -> Text:
-        grid = self._grid
-        line = Text(name, style)
-        line.truncate(grid.name_width, overflow="ellipsis", pad=True)
-        for column, cell in zip(grid.columns, cells, strict=False):
-            line.append(cell.rjust(column.width + grid.gap))
-        return line
-
-
-def _differs(group: Mapping[str, Any]) -> bool:
-    """Whether the window lacks results of a group: only then do its means differ."""
-    samples = group["samples"]
-    return bool(samples["total"] != samples["window"])
-
-
-def _least_lines(group: Mapping[str, Any]) -> int:
-    return 2 if _differs(group) else 1
-
-
-def _more(count: int, what: str, style: str) -> list[Text]:
-    return [Text(f"... and {count} more {what}{'s' * (count > 1)}", style)] if count else []
-
-
-def _window_name(window: Mapping[str, float]) -> str:
-    return str(window["last"]) if "last" in window else duration_name(window["seconds"])
-
-
-def _quote(text: str) -> str:
-    return one_line(text, limit=SHOWN_CHARACTERS)
-
-
-def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
-    """Return lines about the progress of the work."""
-    lines = [Text(f"not there yet: {_quote(path)}", "bold red") for path in facts["not_found"][:SHOWN_PATHS]]
-    lines += [*_more(len(facts["not_found"]) - len(lines), "path", "bold red"), Text()]
-    for name, value in _parts(facts):
-        part = Text.assemble((f"{name} ", "dim"), value)
-        gap = GAP if lines[-1] else ""
-        if gap and lines[-1].cell_len + len(gap) + part.cell_len > width:
-            lines.append(part)
-        else:
-            lines[-1].append(gap).append_text(part)
     return lines
 
 
-def _parts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names and values; in this order, they fill three lines of 80 columns."""
-    judge, lag, journal = facts["judge"], facts["lag"], facts["journal"]
-    if judge is not None:
-        spent = "not known" if judge["dollars"] is None else dollars(judge["dollars"])
-        budget = "" if judge["budget_usd"] is None else f" of {dollars(judge['budget_usd'])}"
-        yield "judge", f"{judge['calls_per_sec']:.1f} calls/s"
-        yield "concurrency", f"{judge['concurrency']} of {judge['max_concurrency']}"
-        yield "queued", str(judge["waiting"])
-        yield "spent", spent + budget
-        if judge["paused_sec"]:
-            yield "paused for", f"{judge['paused_sec']:.0f} s"
-        yield "retries", counts(judge["retries"]) or "none"
-        if judge["errors"]:
-            yield "failed", counts(judge["errors"])
-    yield "in flight", str(facts["in_flight"])
-    if lag is not None:
-        since = f"{lag['seconds']:.1f} s" if lag["seconds"] < 60 else _clock(lag["seconds"])
-        yield "behind", f"{decimal(lag['bytes'])}, {since}"
-    if facts["backlog"] is not None:
-        yield from backlog_facts(facts["backlog"])
-    yield "rejects", counts(facts["rejects"]) or "none"
-    yield "unanswered", f"{facts['missing']} of {facts['questions']}"
-    yield from _without_values(facts["overall"]["coverage"])
+class _Screen:
+    """Rows of groups and of results, in columns of the same width after one of names."""
+
+    def __init__(self, facts: Mapping[str, Any], width: int, browsing: Browsing) -> None:
+        self._facts, self._browsing = facts, browsing
+        overall, window = facts["overall"], facts["window"]
+        known = _values(overall)
+        every = [
+            *(name for name in HEADINGS if name in known),
+            *(name for name in known if name not in HEADINGS),
+        ]
+        self._columns = every[: max(0, (width - LEAST_NAME) // LEAST_CELL)]
+        self._left_out = len(every) - len(self._columns)
+        self._window = f"  last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
+        # Only if the window lacks results, its means differ.
+        self._has_window = bool(overall["samples"]["total"] != overall["samples"]["window"])
+        names = [self._window, *facts["templates"], *(each["question_id"] for each in facts["results"])]
+        room = width - max(LEAST_NAME, min(MOST_NAME, max(cell_len(_quote(name)) for name in names)))
+        self._cell = max(LEAST_CELL, min(MOST_CELL, room // max(1, len(self._columns))))
+        self._name = width - self._cell * len(self._columns)
+        values = [known[column] for column in self._columns]
+        sure = [value for value in values if "confidence" in value]
+        level = percent(sure[0]["confidence"]["level"]) if sure else ""
+        firsts = any(own_interval(value, "confidence") is None for value in sure)
+        self._trusted = [
+            *[("  first answers", "confidence", "mean")] * firsts,
+            *[(f"  {level} from", "confidence", "low"), (f"  {level} to", "confidence", "high")] * bool(sure),
+            *[("  p95", "quantiles", "p95")] * any("quantiles" in value for value in values),
+        ]
+
+    def headings(self) -> Text:
+        headings = [(HEADINGS.get(name) or _heading(name))[: self._cell - 1] for name in self._columns]
+        return self._row(f"({self._left_out} more)" if self._left_out else "", headings, "dim")
+
+    def size(self, detail: int) -> int:
+        """The lines of a group without trends (`detail` 0), with them (1), and with intervals (2)."""
+        return 1 + self._has_window + (detail > 0) + (detail > 1) * len(self._trusted)
+
+    def group(self, name: str, group: Mapping[str, Any], detail: int) -> list[Text]:
+        known = _values(group)
+        values = [known.get(column, {}) for column in self._columns]
+        means = [mean_of_questions(value) if "mean" in value else value.get("total") for value in values]
+        lines = [self._row(_quote(name), self._cells(means), "bold")]
+        if self._has_window:
+            lines.append(self._row(self._window, self._cells(value.get("window") for value in values)))
+        if detail:
+            lines.append(self._row("", [sparkline(value.get("trend", ())) for value in values], "cyan"))
+        return lines + (self.trust(group) if detail > 1 else [])
+
+    def trust(self, group: Mapping[str, Any]) -> list[Text]:
+        """The confidence intervals of a group, with repeats also their means, and a high quantile."""
+        known = _values(group)
+        return [
+            self._row(name, self._cells(known.get(each, {}).get(part, {}).get(key) for each in self._columns))
+            for name, part, key in self._trusted
+        ]
+
+    def templates(self, room: int) -> list[Text]:
+        """As many templates as fit, and which they are if not all are shown, or if keys change that."""
+        groups, browsing = self._facts["templates"], self._browsing
+        count = len(groups)
+        room -= browsing.has_keys or self.size(0) * count > room
+        detail = int(self.size(1) * count <= room)
+        if self.size(2) * count <= room - ROOMY and all("coverage" in group for group in groups.values()):
+            detail = 2
+        fitting = max(0, room // self.size(detail))
+        browsing.fit(count, fitting)
+        ordered = sorted(groups.items(), key=[*ORDERS.values()][browsing.order])
+        shown = ordered[browsing.first :][:fitting]
+        lines = [line for name, group in shown for line in self.group(name, group, detail)]
+        if groups and (browsing.has_keys or len(shown) < count):
+            places = f"{browsing.first + 1} to {browsing.first + len(shown)}" if shown else "none"
+            keys = "; s sorts, j k PgDn PgUp scroll" if browsing.has_keys else ""
+            lines.append(Text(f"{places} of {count} templates, {[*ORDERS][browsing.order]}{keys}", "dim"))
+        return lines
+
+    def results(self) -> list[Text]:
+        results = self._facts["results"]
+        return [Text(f"{self._facts['show']} results", "dim"), *map(self._result, results)] if results else []
+
+    def _result(self, result: Mapping[str, Any]) -> Text:
+        """A result with its error or, among the worst, with why it failed, in place of the last columns."""
+        wrong, kept = "", len(self._columns)
+        if result["status"] == "error":
+            wrong, kept = _quote(result.get("error", "error")), 1
+        elif self._facts["show"] == "worst" and result.get(REASON, NO_FAILURE) != NO_FAILURE:
+            wrong = _quote(result[REASON])
+            kept -= min(kept - 1, -(-(len(wrong) + 2) // self._cell))
+        known = {**result["metrics"], "cost": result.get("cost")}
+        cells = [f"#{result['sample']}", *self._cells(map(known.get, self._columns))[1:]]
+        return self._row(_quote(result["question_id"]), cells[:kept]).append(
+            f"  {wrong}" * bool(wrong), "red"
+        )
+
+    def _cells(self, values: Iterable[Any]) -> list[str]:
+        named = zip(self._columns, values, strict=True)
+        return [
+            "" if each is None else price(each) if name == "cost" else number(each) for name, each in named
+        ]
+
+    def _row(self, name: str, cells: Iterable[str], style: str = "") -> Text:
+        line = Text(name, style)
+        line.truncate(self._name, overflow="ellipsis", pad=True)
+        return line.append("".join(cell.rjust(self._cell) for cell in cells))
+
+
+def _values(group: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of the columns of a group, by name."""
+    metrics = {name: value for name, value in group["metrics"].items() if not name.endswith(COST)}
+    return metrics | {name: group[name] for name in ("samples", "errors", "cost") if name in group}
+
+
+def _heading(metric: str) -> str:
+    """A short form of a name, such as "inp tok" or "ra reca"."""
+    *words, last = one_line(metric).removeprefix("answer_").removesuffix("_score").split("_")
+    first = words[0][:3] if len(words) == 1 else "".join(word[:1] for word in words)
+    return f"{first} {last[: 6 - len(first)]}" if words else last
+
+
+def number(value: float) -> str:
+    """A number in about 5 characters."""
+    text = f"{value:.3f}" if isinstance(value, float) and abs(value) <= 1 else long_number(value)
+    return text if len(text) < LEAST_CELL else f"{value:.1e}"
+
+
+def price(value: float) -> str:
+    """An amount in US dollars in about 7 characters."""
+    return f"${value:.2f}" if value >= 1 else f"${value:.2g}".replace("e-0", "e-")
+
+
+def sparkline(points: Sequence[float | None]) -> str:
+    """The latest points as bars from the lowest to the highest of them; gaps are blank."""
+    points = points[2 - LEAST_CELL :]
+    known = [point for point in points if point is not None]
+    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    top = len(BARS) - 1
+    places = [
+        None if each is None else round((each - low) / span * top) if span else top // 2 for each in points
+    ]
+    return "".join(" " if place is None else BARS[place] for place in places)
+
+
+def _alerts(alerts: Sequence[Mapping[str, Any]]) -> list[Text]:
+    values = ["no values" if each["value"] is None else long_number(each["value"]) for each in alerts]
+    told = [f"ALERT {_quote(each['alert'])}: {value}" for each, value in zip(alerts, values, strict=True)]
+    more = [f"... and {len(told) - SHOWN_ALERTS} more alerts"] * (len(told) > SHOWN_ALERTS)
+    return [Text(line, "bold red") for line in told[:SHOWN_ALERTS] + more]
+
+
+def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
+    """How far the run and its judge are, as on pages, and why answers failed."""
+    minutes, seconds = divmod(int(facts["elapsed_sec"]), 60)
+    clock = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    told = [("time", clock), *run_facts(facts), *judge_facts(facts["judge"])]
     if wrong := failure_counts(facts["overall"]):
-        yield "failures", one_line(by_frequency(wrong))
-    if journal is not None:
-        yield "restored", str(journal["restored"])
-    if facts["skipped"]:
-        yield "skipped", str(facts["skipped"])
+        told.append(("failures", by_frequency(wrong)))
+    lines = [Text()]
+    for name, value in told:
+        part = Text.assemble((f"{name} ", "dim"), _quote(value))
+        if lines[-1] and lines[-1].cell_len + 3 + part.cell_len > width:
+            lines.append(part)
+        else:
+            lines[-1].append("   " * bool(lines[-1])).append_text(part)
+    return lines
 
 
-def _without_values(coverage: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Metrics that failed although the agent had not; those that failed alike are together."""
-    alike: dict[str, list[str]] = {}
-    for metric, covered in coverage.items():
-        failed = {kind: total for kind, total in covered["failed"].items() if kind != RESPONSE_ERROR}
-        if failed:
-            alike.setdefault(one_line(counts(failed)), []).append(one_line(metric))
-    for kinds, metrics in alike.items():
-        yield f"without {', '.join(metrics)}", kinds
-
-
-def _clock(seconds: float) -> str:
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}"
+def _quote(text: str) -> str:
+    return one_line(text, limit=300)  # More than a line has.

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
 from collections import deque
-from contextlib import nullcontext, redirect_stderr, suppress
-from functools import partial
+from contextlib import ExitStack, redirect_stderr, suppress
 from io import StringIO
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import anyio.to_thread
-from rich.text import Text
+from rich.cells import chop_cells
+from rich.console import Console
 
 from graphrag_eval_async.cli.files import open_lines
-from graphrag_eval_async.cli.watch.browsing import Browsing
 from graphrag_eval_async.cli.watch.keys import Keys
-from graphrag_eval_async.cli.watch.screen import TRUSTED_LINES, render
-from graphrag_eval_async.cli.watch.terminal import Terminal
+from graphrag_eval_async.cli.watch.screen import Browsing, render
 from graphrag_eval_async.monitor.facts import complete
 from graphrag_eval_async.monitor.windows import Trends
 from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from rich.text import Text
 
     from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Interrupts
@@ -35,120 +36,165 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks import LineFile
 
 DRAW_SECONDS = 0.25
-DRAW_SHARE = 0.1
-"""The share of the time that drawing may take: with thousands of templates, it happens less often."""
-
+DRAW_SHARE = 0.1  # of the time that drawing may take: with thousands of templates, it happens less often
 MAX_MESSAGES = 1000  # how many messages wait while nobody reads; older ones are lost
 PRINTED_RESULTS = 10  # in each line of JSON
+TEMPLATE_LINES = 6  # of a template with its intervals
 
 
-def open_view(
-    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts, *, reads_stdin: bool
-) -> Screen | Lines:
-    """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
-
-    A terminal whose cursor cannot be moved gets the same view as plain text, again and again. Keys are read
-    from standard input if that is a terminal, and not what `reads_stdin`.
-    """
-    write: Callable[[dict[str, Any]], bytes] = _line
-    if sys.stdout is not None and sys.stdout.isatty():
-        terminal = Terminal(sys.stdout)
-        if terminal.is_usable:
-            has_keys = not reads_stdin and sys.stdin is not None and sys.stdin.isatty()
-            keys = partial(Keys, sys.stdin.fileno(), interrupts) if has_keys else None
-            return Screen(terminal, source, Trends(window), keys)
-        write = partial(_text, terminal, Trends(window))
-    return Lines(open_lines("-", interrupts), source, interval, write)
-
-
-class Screen:
-    """A view on a terminal; messages stand above it, and stay.
+class View:
+    """Shows a run.
 
     Attributes:
         loops: coroutines to run meanwhile; they raise `OSError` if something cannot be written.
     """
 
-    def __init__(
-        self,
-        terminal: Terminal,
-        source: Facts,
-        trends: Trends,
-        keys: Callable[[Callable[[str], None]], Keys] | None = None,
-    ) -> None:
-        """`keys` reads keys, and calls the function that it is given with them."""
-        self._keys = keys
-        self._browsing = Browsing()
-        self._pressed = asyncio.Event()
-        self._terminal = terminal
+    def __init__(self, source: Facts, *loops: Callable[[], Coroutine[Any, Any, NoReturn]]) -> None:
+        self.loops = loops
         self._source = source
-        self._trends = trends
         self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
-        # A task that is cancelled while a thread draws does not wait for the thread.
-        self._drawing = threading.Lock()
-        self._ended = False
-        self.loops = (self._run,)
+        self._said = asyncio.Event()
 
     def say(self, message: str) -> None:
+        """Show a message, which stays."""
         self._messages.append(one_line(message))
+        self._said.set()
 
     def finish(self, *, shown: bool) -> None:
-        """Show the final state or, if it is not to be `shown`, remove the view; messages stay."""
+        """Show the final state, if it is to be `shown`; messages stay."""
+        raise NotImplementedError
+
+    def _take_messages(self) -> list[str]:
+        return [self._messages.popleft() for _ in range(len(self._messages))]
+
+
+def open_view(
+    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts, *, reads_stdin: bool
+) -> View:
+    """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
+
+    Keys are read from standard input if that is a terminal, and not what `reads_stdin`.
+    """
+    terminal = None if sys.stdout is None or not sys.stdout.isatty() else Terminal(sys.stdout)
+    if terminal is None or terminal.is_dumb:
+        return Lines(source, interval, open_lines("-", interrupts), terminal)
+    screen = Screen(source, terminal, window)
+    if not reads_stdin and sys.stdin is not None and sys.stdin.isatty():
+        screen.keys = Keys(sys.stdin.fileno(), interrupts, screen.press)
+    return screen
+
+
+class Terminal:
+    """Keeps lines at the end of what a terminal shows, and changes them there.
+
+    The cursor stays visible, on the row below the lines: a process that is killed leaves a terminal that
+    works, with the lines still on it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        # Without a colour system, rich would omit the colours, but not bold.
+        self._console = Console(
+            file=stream,
+            color_system=None if os.environ.get("NO_COLOR") else "auto",
+            markup=False,
+            emoji=False,
+            highlight=False,
+        )
+        self._stream = stream
+        self._lines: Sequence[Text] = ()
+        self._drawn: object = None
+        self.is_dumb = self._console.is_dumb_terminal
+
+    def size(self) -> tuple[int, int]:
+        """Its columns and rows, as they are now."""
+        columns, rows = os.get_terminal_size(self._stream.fileno())
+        return columns or 80, rows or 24
+
+    def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
+        """Replace the lines by those that fit into columns and rows, in one write; those `above` stay."""
+        columns, rows = self.size()
+        # The last column and row stay free: terminals differ on what comes after them.
+        lines = render(columns - 1, rows - 1)
+        # If the terminal has become narrower, old lines may fill more rows.
+        up = sum(max(1, len(chop_cells(line.plain, columns))) for line in self._lines)
+        with self._console.capture() as capture:
+            for line in lines:
+                self._console.print(line, soft_wrap=True)
+        text = "\r" + f"\x1b[{up}A" * bool(up)
+        text += "".join(f"\x1b[J{line}\n" for line in above)  # They may fill several rows.
+        text += capture.get().replace("\n", "\x1b[K\n") + "\x1b[J"
+        if above or self._drawn != (columns, rows, text):
+            encoding = self._stream.encoding or "utf-8"
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.flush()
+        self._lines, self._drawn = lines, (columns, rows, text)
+
+
+class Screen(View):
+    """A view on a terminal; messages stand above it."""
+
+    def __init__(self, source: Facts, terminal: Terminal, window: Last | Seconds) -> None:
+        super().__init__(source, self._run)
+        self.keys: Keys | None = None
+        self._terminal, self._trends = terminal, Trends(window)
+        self._browsing, self._pressed = Browsing(), asyncio.Event()
+        # A task that is cancelled while a thread draws does not wait for the thread.
+        self._drawing, self._ended = threading.Lock(), False
+
+    def press(self, text: str) -> None:
+        """Do what keys mean."""
+        self._browsing.press(text)
+        self._pressed.set()
+
+    def finish(self, *, shown: bool) -> None:
         self._browsing.has_keys = False
         self._draw(self._facts() if shown else None, last=True)
 
     async def _run(self) -> NoReturn:
-        # Warnings, of whichever package, would go through the view.
-        shared = sys.stderr is not None and sys.stderr.isatty()
-        reading = nullcontext() if self._keys is None else self._keys(self._press)
-        with redirect_stderr(_Said(self.say)) if shared else nullcontext(), reading as keys:
+        with ExitStack() as stack:
+            if sys.stderr is not None and sys.stderr.isatty():
+                # Warnings, of whichever package, would go through the view.
+                stack.enter_context(redirect_stderr(_Said(self.say)))
+            if self.keys is not None:
+                stack.enter_context(self.keys.reading())
             while True:
                 start = monotonic()
-                if keys is not None:
-                    keys.look()
-                    self._browsing.has_keys = keys.is_reading
+                if self.keys is not None:
+                    self.keys.look()
+                    self._browsing.has_keys = self.keys.are_read
                 await self._source.prepare()
                 # Not on the event loop: somebody may have stopped the terminal.
                 await anyio.to_thread.run_sync(self._draw, self._facts())
-                await self._pause(monotonic() - start)
-
-    def _press(self, text: str) -> None:
-        self._browsing.press(text)
-        self._pressed.set()
-
-    async def _pause(self, took: float) -> None:
-        """Wait until the next view is due: soon after a key, but at least as long as the last one `took`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(DRAW_SECONDS, took / DRAW_SHARE)):
-                await self._pressed.wait()
-                await asyncio.sleep(took)
-        self._pressed.clear()
+                took = monotonic() - start
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(DRAW_SECONDS, took / DRAW_SHARE)):
+                        await self._pressed.wait()
+                        await asyncio.sleep(took)
+                self._pressed.clear()
 
     def _facts(self) -> dict[str, Any]:
-        _, rows = self._terminal.size()
-        facts = self._source.collect(rows // TRUSTED_LINES)
+        facts = self._source.collect(self._terminal.size()[1] // TEMPLATE_LINES)
         self._trends.add_to(facts)
         return facts
 
     def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
         def lines(width: int, height: int) -> list[Text]:
-            bars, browsing = self._terminal.bars, self._browsing
-            return [] if facts is None else render(facts, width, height, bars, browsing)
+            return [] if facts is None else render(facts, width, height, self._browsing)
 
         if facts is not None:
             complete(facts)
         with self._drawing:
             if not self._ended:
                 self._ended = last
-                self._terminal.draw(lines, above=_take_all(self._messages))
+                self._terminal.draw(lines, self._take_messages())
 
 
 class _Said(StringIO):
-    """Prints each line that is written to it."""
+    """Says each line that is written to it."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         super().__init__()
-        self._say = say
-        self._rest = ""
+        self._say, self._rest = say, ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
@@ -157,37 +203,28 @@ class _Said(StringIO):
         return len(text)
 
 
-class Lines:
-    """Prints facts on stdout at an interval, and messages on stderr, without a terminal.
-
-    `write` makes bytes of facts.
-    """
+class Lines(View):
+    """Prints facts on stdout at an interval, as text if that is a dumb terminal, and messages on stderr."""
 
     def __init__(
-        self,
-        stdout: LineFile,
-        source: Facts,
-        interval: float,
-        write: Callable[[dict[str, Any]], bytes] | None = None,
+        self, source: Facts, interval: float, stdout: LineFile, terminal: Terminal | None = None
     ) -> None:
-        self._bytes_of = write or _line
-        self._stdout = stdout
-        self._source = source
-        self._interval = interval
-        self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
-        self._said = asyncio.Event()
-        self.loops = (self._print_facts, self._print_messages)
-
-    def say(self, message: str) -> None:
-        self._messages.append(one_line(message))
-        self._said.set()
+        super().__init__(source, self._print_facts, self._print_messages)
+        self._interval, self._stdout, self._terminal = interval, stdout, terminal
 
     def finish(self, *, shown: bool) -> None:
         self._tell()
-        if not shown:
-            return
         with suppress(BrokenPipeError, InterruptedError):
-            self._stdout.write(self._bytes_of(self._source.collect(inf)))
+            if shown:
+                self._stdout.write(self._bytes_of(self._source.collect(inf)))
+
+    def _bytes_of(self, facts: dict[str, Any]) -> bytes:
+        complete(facts)
+        if self._terminal is not None:
+            return "".join(f"{line.plain}\n" for line in render(facts, *self._terminal.size())).encode()
+        facts["results"] = facts["results"][:PRINTED_RESULTS]
+        # Not by orjson: names may hold lone surrogates.
+        return json.dumps(facts).encode() + b"\n"
 
     async def _print_facts(self) -> NoReturn:
         took = 0.0
@@ -208,24 +245,5 @@ class Lines:
             await anyio.to_thread.run_sync(self._tell)
 
     def _tell(self) -> None:
-        for message in _take_all(self._messages):
+        for message in self._take_messages():
             tell(sys.stderr, message)
-
-
-def _line(facts: dict[str, Any]) -> bytes:
-    complete(facts)
-    facts["results"] = facts["results"][:PRINTED_RESULTS]
-    # Not by orjson: names may hold lone surrogates.
-    return json.dumps(facts).encode() + b"\n"
-
-
-def _text(terminal: Terminal, trends: Trends, facts: dict[str, Any]) -> bytes:
-    complete(facts)
-    trends.add_to(facts)
-    columns, rows = terminal.size()
-    lines = render(facts, columns - 1, rows - 1, terminal.bars)
-    return "".join(f"{line.plain}\n" for line in [*lines, Text()]).encode(terminal.encoding, "replace")
-
-
-def _take_all(messages: deque[str]) -> list[str]:
-    return [messages.popleft() for _ in range(len(messages))]

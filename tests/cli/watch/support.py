@@ -79,6 +79,11 @@ def result(number: int, *, judged: bool) -> dict[str, Any]:
 JUDGE = {
     "model": "gpt-4o-mini",
     "calls_per_sec": 14.25,
+    "calls": 1180,
+    "attempts": 1184,
+    "cache_hits": 26,
+    "input_tokens": 123456,
+    "output_tokens": 2345,
     "max_concurrency": 32,
     "budget_usd": 5.0,
     "waiting": 3,

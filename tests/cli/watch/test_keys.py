@@ -31,11 +31,11 @@ def watched(folder: Folder) -> list[str]:
 
 
 def templates(screen: list[str]) -> list[str]:
-    return [line.split()[0] for line in screen if line.startswith("t")]
+    return [line.split()[0] for line in screen if line[:1] == "t" and line[1:3].isdigit()]
 
 
 def notes(screen: list[str]) -> list[str]:
-    return [line for line in screen if NOTE in line]
+    return [line for line in screen if NOTE in line and "scroll" in line]
 
 
 def test_templates_are_sorted_and_scrolled(watched: list[str]) -> None:

@@ -2,105 +2,175 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import sys
 import threading
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.cli.watch.views import Lines, Screen
-from graphrag_eval_async.monitor.windows import Trends
+from graphrag_eval_async.cli.watch.views import Lines, Screen, Terminal
+from tests.cli.watch.emulator import Emulator
 from tests.cli.watch.support import facts
-from tests.cli.watch.test_terminal import Screen as Terminal
-from tests.cli.watch.test_terminal import Stream
 from tests.conftest import leaving_nothing
 from tests.deadlines import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import pytest
-    from rich.text import Text
+    from collections.abc import Callable, Iterator, Sequence
 
 
-class Drawn(Terminal):
-    """A terminal that lets a test wait until something was drawn."""
+class Stream(StringIO):
+    """A standard stream that says it is a terminal."""
 
-    def __init__(self) -> None:
-        super().__init__(80, 24)
-        self.times: asyncio.Queue[None] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
+    encoding = "utf-8"
 
-    def draw(self, render: Callable[[int, int], Sequence[Text]], *, above: Sequence[str] = ()) -> None:
-        super().draw(render, above=above)
-        self._loop.call_soon_threadsafe(self.times.put_nowait, None)
+    def isatty(self) -> bool:
+        return True
+
+
+class Emulated(Terminal):
+    """A terminal, and the emulator that shows what is written to it."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self._now = columns, rows
+        self.emulator, self._written = Emulator(columns, rows), Stream()
+        super().__init__(self._written)
+
+    def size(self) -> tuple[int, int]:
+        return self._now
+
+    def resize(self, columns: int, rows: int, *, reflow: bool) -> None:
+        self._now = columns, rows
+        self.emulator.resize(columns, rows, reflow=reflow)
+
+    def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
+        super().draw(render, above)
+        self.emulator.feed(self._written.getvalue().replace("\n", "\r\n"))  # As terminals are set to do.
+        self._written.seek(0)
+        self._written.truncate()
+
+    def show(self, *lines: str | Text, above: Sequence[str] = ()) -> list[str]:
+        """What the terminal shows then."""
+        self.draw(lambda _width, _height: [Text.assemble(line) for line in lines], above)
+        return self.emulator.screen
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _colours() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm-256color")
+        patch.delenv("NO_COLOR", raising=False)
+        yield
+
+
+def test_messages_stay_above_the_view() -> None:
+    terminal = Emulated(20, 4)
+    terminal.show("view")
+    for message in ("first", "second", "third " + "long " * 4):
+        terminal.show("view", "more", above=[message])
+    assert [*terminal.emulator.gone, *terminal.emulator.screen] == [
+        *("first", "second", "third long long long", " long", "view", "more"),
+    ]
+
+
+@pytest.mark.parametrize("off", ["1", ""])
+def test_colours(monkeypatch: pytest.MonkeyPatch, off: str) -> None:
+    monkeypatch.setenv("NO_COLOR", off)
+    terminal = Emulated()
+    assert terminal.show(Text("one", "bold cyan")) == ["one"]
+    assert terminal.emulator.coloured == (not off)
+
+
+def test_an_encoding_without_all_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stream, "encoding", "ascii")
+    assert Emulated().show("caf\u00e9 \u2584") == ["caf? ?"]
+
+
+SIZES = st.tuples(st.integers(2, 40), st.integers(3, 12))
+LONG = st.builds(str.__mul__, st.sampled_from(["a", "ab ", "a\u754c"]), st.integers(0, 40))
+STEPS = st.tuples(
+    st.none() | SIZES,
+    st.lists(LONG, max_size=11),
+    st.lists(st.text("xy\u754c", min_size=1, max_size=50), max_size=2),
+)
+
+
+@given(SIZES, st.lists(STEPS, max_size=12), st.booleans())
+def test_the_view_is_erased_completely(
+    size: tuple[int, int], steps: list[tuple[tuple[int, int] | None, list[str], list[str]]], reflow: bool
+) -> None:
+    """Whatever is drawn, however the terminal's size changes: only what stays stands above the lines."""
+    terminal = Emulated(*size)
+    columns, rows = size
+    for resized, texts, above in steps:
+        if resized is not None:
+            columns, rows = resized
+            terminal.resize(columns, rows, reflow=reflow)
+        lines = [Text(text) for text in texts[: rows - 1]]
+        for line in lines:
+            line.truncate(columns - 1)
+        visible = terminal.show(*lines, above=above)
+        shown = [line.plain.rstrip() for line in lines]
+        while shown and not shown[-1]:
+            shown.pop()
+        assert visible[len(visible) - len(shown) :] == shown
+        assert not set("ab") & set("".join(visible[: len(visible) - len(shown)]))
 
 
 class Shown:
-    """Facts to be shown, and for how many templates and on which thread they were asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[float, int]] = []
-        self.prepared = 0
+    """Facts that never change."""
 
     async def prepare(self) -> None:
-        self.prepared += 1
+        pass
 
-    def collect(self, detailed: float) -> dict[str, Any]:
-        self.asked.append((detailed, threading.get_ident()))
+    def collect(self, _detailed: float) -> dict[str, Any]:
         return facts()
 
 
-def _shown() -> Any:
-    return Shown()
-
-
-async def test_foreign_output_appears_above_the_view(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("graphrag_eval_async.cli.watch.views.DRAW_SECONDS", 0.01)
-    stderr = Stream()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    terminal = Drawn()
-    view = Screen(terminal, _shown(), Trends(Last(200)))
-    async with leaving_nothing():
-        task = asyncio.create_task(view.loops[0]())
-        await terminal.times.get()
-        print("one\ntw", end="", file=sys.stderr)  # noqa: T201
-        print("o", file=sys.stderr)  # noqa: T201
-        print("old\x1b[2J ways", file=sys.stderr)  # noqa: T201
-        view.say("said")
-        await terminal.times.get()
-        await terminal.times.get()
-        task.cancel()
-        await asyncio.wait([task])
-    view.finish(shown=True)
-    terminal.show_written()
-    shown = [*terminal.emulator.gone, *terminal.emulator.screen]
-    assert shown[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
-    assert sum(line.startswith("watching") for line in shown) == 1
-    assert not stderr.getvalue()
-    assert sys.stderr is stderr
-
-
-class Slow(Drawn):
-    """A terminal that takes its time for the first view."""
+class Slow(Emulated):
+    """A terminal that takes its time for a view, and then sets `drawn`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.begun, self.go_on, self.drawn = threading.Event(), threading.Event(), threading.Event()
 
-    def draw(self, render: Callable[[int, int], Sequence[Text]], *, above: Sequence[str] = ()) -> None:
-        if not self.begun.is_set():
-            self.begun.set()
-            assert self.go_on.wait(30)
-        super().draw(render, above=above)
+    def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
+        self.begun.set()
+        wait(self.go_on)
+        super().draw(render, above)
+        self.drawn.set()
+
+
+async def test_foreign_output_appears_above_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stderr := Stream())
+    terminal, shown = Slow(), Shown()
+    view: Any = Screen(shown, terminal, Last(200))  # type: ignore[arg-type]
+    async with leaving_nothing():
+        task = asyncio.create_task(view.loops[0]())
+        await asyncio.to_thread(wait, terminal.begun)
+        print("one\ntw", end="", file=sys.stderr)  # noqa: T201
+        print("o\nold\x1b[2J ways", file=sys.stderr)  # noqa: T201
+        view.say("said")
+        terminal.go_on.set()
+        await asyncio.to_thread(wait, terminal.drawn)
+        task.cancel()
+        await asyncio.wait([task])
+    await asyncio.to_thread(view.finish, shown=True)
+    everything = [*terminal.emulator.gone, *terminal.emulator.screen]
+    assert everything[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
+    assert sum(line.startswith("watching") for line in everything) == 1
+    assert not stderr.getvalue()
+    assert sys.stderr is stderr
 
 
 async def test_no_view_is_drawn_after_the_end() -> None:
     """One that is being drawn when its task is cancelled is in a thread, which goes on."""
     terminal = Slow()
-    view = Screen(terminal, _shown(), Trends(Last(200)))
+    view: Any = Screen(Shown(), terminal, Last(200))  # type: ignore[arg-type]
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         await asyncio.to_thread(wait, terminal.begun)
@@ -110,9 +180,6 @@ async def test_no_view_is_drawn_after_the_end() -> None:
         await asyncio.wait([ending], timeout=0.05)  # Which it would not need to end too early.
         terminal.go_on.set()
         await ending
-        await terminal.times.get()
-        await terminal.times.get()
-    terminal.show_written()
     assert not any(terminal.emulator.screen)
 
 
@@ -125,21 +192,13 @@ class Printed:
     async def send(self, line: bytes) -> None:
         self.lines.put_nowait(line)
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        for line in lines:
-            self.lines.put_nowait(line)
+    def write(self, line: bytes) -> None:
+        self.lines.put_nowait(line)
 
 
-async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = []
-
-    def complete(_facts: object) -> None:
-        threads.append(threading.get_ident())
-
-    monkeypatch.setattr("graphrag_eval_async.cli.watch.views.complete", complete)
+async def test_lines_have_all_facts_and_ten_results() -> None:
     stdout: Any = Printed()
-    shown: Any = Shown()
-    view = Lines(stdout, shown, 0.001)
+    view = Lines(Shown(), 0.001, stdout)  # type: ignore[arg-type]
     async with leaving_nothing():
         task = asyncio.create_task(view.loops[0]())
         line = json.loads(await stdout.lines.get())
@@ -147,22 +206,12 @@ async def test_intervals_of_lines_are_not_made_on_the_event_loop(monkeypatch: py
         await asyncio.wait([task])
     assert len(line.pop("results")) == 10
     assert line.items() <= facts().items()
-    assert shown.asked[0] == (math.inf, threading.get_ident())
-    assert shown.prepared in {len(shown.asked), len(shown.asked) + 1}
-    assert threads
-    assert threading.get_ident() not in threads
-
-
-def test_a_screen_asks_for_details_of_as_many_templates_as_it_may_show() -> None:
-    shown: Any = Shown()
-    Screen(Terminal(80, 60), shown, Trends(Last(200))).finish(shown=True)
-    assert [detailed for detailed, _ in shown.asked] == [10]
 
 
 async def test_messages_are_told_once_whenever_it_ends(capfd: pytest.CaptureFixture[str]) -> None:
     for turns in range(8):
         stdout: Any = Printed()
-        view = Lines(stdout, _shown(), 1000)
+        view = Lines(Shown(), 1000, stdout)  # type: ignore[arg-type]
         async with leaving_nothing():
             task = asyncio.create_task(view.loops[1]())
             await asyncio.sleep(0)
