@@ -9,6 +9,8 @@ from graphrag_eval_async.traces.plain import dict_at, history_of, list_at, opene
 from graphrag_eval_async.traces.reading import convert
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from graphrag_eval_async.traces.trace import TraceOptions
 
 FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp")
@@ -95,11 +97,14 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
     """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised ("auto")."""
     if format == "auto":
         return convert(value, detect(value), options)
-    name = "openai" if format in ("responses", "agents") else format
-    found = _formats_in(value)
-    other = min((names for names in found if name not in names), key=len, default=("",))[0]
-    if other and not any(name in names and other not in names for names in found):
-        raise TraceError(f"it is of the format {other}, not of {format}")
+    name, fits = "openai" if format in ("responses", "agents") else format, True
+    for names in _formats_in(value):
+        fits &= name in names
+        if name in names and names is not _TEXTS:
+            fits = True
+            break
+    if not fits:
+        raise TraceError(f"it is of the format {detect(value)}, not of {format}")
     return convert(value, format, options)
 
 
@@ -107,18 +112,27 @@ def detect(value: Any) -> str:
     """The name of the format of a trace."""
     if isinstance(value, dict) and not _OTLP.isdisjoint(value):
         raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
-    if found := _formats_in(value):
-        return min(found, key=len)[0]
-    raise TraceError(f"no known format; it has {shown(value)}. Known are {', '.join(FORMATS)}")
+    found = None
+    for names in _formats_in(value):
+        found = names[0]
+        if names is not _TEXTS:
+            break
+    if found is None:
+        raise TraceError(f"no known format; it has {shown(value)}. Known are {', '.join(FORMATS)}")
+    return found
 
 
-def _formats_in(value: Any) -> list[tuple[str, ...]]:
-    items = [item for item in opened(value)[0] if isinstance(item, dict)]
-    return [names for item in items if (names := _formats_of(item))]
+def _formats_in(value: Any) -> Iterator[tuple[str, ...]]:
+    """The formats that may have an item of a history, the likeliest first, for each item that has any."""
+    return filter(None, (_formats_of(item) for item in opened(value)[0] if isinstance(item, dict)))
+
+
+_TEXTS = ("openai", "langchain", "anthropic", "llamaindex")  # Messages that are only text look alike there.
 
 
 def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
-    """The formats that may have such a message, item or event, the likeliest first."""
+    if len(item) == 2 and item.get("role") in ("user", "assistant") and isinstance(item.get("content"), str):
+        return _TEXTS  # As most are.
     item = dict_at(item, "message") or item  # Of a choice of a completion.
     kind = str(item.get("type"))
     blocks = [block for block in list_at(item, "content") if isinstance(block, dict)]
@@ -139,7 +153,4 @@ def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
         return ("openai",)
     if item.get("role") == "tool" or not _OPENAI.isdisjoint(item):
         return ("openai", "langchain", "llamaindex")  # These take dicts of OpenAI, too.
-    if kind == "message":
-        return ("openai", "anthropic")
-    # Texts alone look alike in all formats that have roles.
-    return ("openai", "langchain", "anthropic", "llamaindex") if "role" in item else ()
+    return _TEXTS if "role" in item or kind == "message" else ()

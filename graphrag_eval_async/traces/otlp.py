@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
-from math import fsum, inf, isfinite
+from math import fsum, isfinite
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.traces.plain import first, structure
-from graphrag_eval_async.traces.span_calls import CALLS, SpanCall, TraceCalls, calls_of
-from graphrag_eval_async.traces.span_messages import histories_of
+from graphrag_eval_async.traces.calls import CALLS, calls_of
+from graphrag_eval_async.traces.messages import histories_of
+from graphrag_eval_async.traces.plain import structure
 from graphrag_eval_async.traces.spans import above, parents_of, spans_of_line, text_or_none
 from graphrag_eval_async.traces.trace import Trace, TraceOptions, to_response
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from graphrag_eval_async.traces.spans import Span
 
-GroupBy = Literal["trace", "conversation"]
-
-_CONVERSATION = ("gen_ai.conversation.id", "session.id")
 _USAGE = "gen_ai.usage."
 _TOKENS = {
     "input_tokens": (f"{_USAGE}input_tokens", f"{_USAGE}prompt_tokens", "llm.token_count.prompt"),
@@ -33,36 +29,20 @@ _TOKENS = {
 _COST = ("llm.cost.total", f"{_USAGE}cost", "operation.cost")
 
 
-class OtlpOptions(TraceOptions, total=False):
-    """The options for spans of OpenTelemetry, in addition to those of all adapters.
-
-    Attributes:
-        question_id: name of the attribute that has the question's id. The root span is searched first, then
-            the other spans, then their resources.
-        group_by: "trace" makes one response per trace; "conversation" one per `gen_ai.conversation.id` or
-            `session.id`.
-    """
-
-    group_by: GroupBy
-
-
 def responses_from_otlp(
-    lines: Iterable[str | bytes | Mapping[str, Any]], **options: Unpack[OtlpOptions]
+    lines: Iterable[str | bytes | Mapping[str, Any]], **options: Unpack[TraceOptions]
 ) -> OtlpResponses:
-    """Convert lines of OTLP in JSON to responses, one per trace or conversation.
+    """Convert lines of OTLP in JSON to responses, one per trace.
 
     Args:
         lines: text, bytes or dicts, each an object with `resourceSpans`. Other lines are skipped. Spans may
             come in any order; all lines are read before the first response is made.
-        options: see `OtlpOptions` and `TraceOptions`. With `turn="last"`, a call counts if it was made in the
-            last trace, or after the user's last message.
+        options: see `TraceOptions`; here, `question_id` names the attribute that has the question's id. The
+            root span is searched first, then the other spans, then their resources.
 
     Returns:
         an iterator over responses, in the order in which the traces begin; its `skipped` counts what was
         skipped.
-
-    Raises:
-        UsageError: an option has an invalid value.
     """
     return OtlpResponses(lines, options)
 
@@ -74,93 +54,58 @@ class OtlpResponses(Iterator[dict[str, Any]]):
         skipped: what was skipped so far, and how often.
     """
 
-    def __init__(self, lines: Iterable[Any], options: OtlpOptions) -> None:
+    def __init__(self, lines: Iterable[Any], options: TraceOptions) -> None:
         self.skipped: Counter[str] = Counter()
-        if options.get("group_by", "trace") not in ("trace", "conversation"):
-            raise UsageError(f'group_by: expected "trace" or "conversation", got {options["group_by"]!r}')
         self._responses = self._read(lines, options)
 
     def __next__(self) -> dict[str, Any]:
         return next(self._responses)
 
-    def _read(self, lines: Iterable[Any], options: OtlpOptions) -> Iterator[dict[str, Any]]:
+    def _read(self, lines: Iterable[Any], options: TraceOptions) -> Iterator[dict[str, Any]]:
         traces: dict[str, list[Span]] = {}
         for line in lines:
             for span in spans_of_line(line, self.skipped):
                 traces.setdefault(span.trace_id, []).append(span)
-        groups = {("trace", trace_id): spans for trace_id, spans in traces.items()}
-        if options.get("group_by") == "conversation":
-            groups = _by_conversation(groups)
-        for (kind, key), spans in groups.items():
-            response = response_of_spans(spans, **options)
-            if response is None:
-                self.skipped["traces without a span of an agent"] += 1
+        for spans in traces.values():
+            if (response := response_of_spans(spans, **options)) is not None:
+                yield response
             else:
-                yield response | {"id": key} if kind == "conversation" else response
+                self.skipped["traces without a span of an agent"] += 1
 
 
-def _by_conversation(groups: dict[tuple[str, str], list[Span]]) -> dict[tuple[str, str], list[Span]]:
-    """Spans by conversation: their own, that of a span above, or the only one of their trace."""
-    found: dict[tuple[str, str], list[Span]] = {}
-    for key, spans in groups.items():
-        names = {span: name for span in spans if (name := span.text(*_CONVERSATION)) is not None}
-        of_resources = (text_or_none(first(span.resource, *_CONVERSATION)) for span in spans)
-        only = set(names.values()) or {name for name in of_resources if name is not None}
-        parents = parents_of(spans)
-        for span in spans:
-            holder = span if span in names else above(span, parents, names)
-            name = names[holder] if holder is not None else next(iter(only)) if len(only) == 1 else None
-            found.setdefault(key if name is None else ("conversation", name), []).append(span)
-    return found
-
-
-def response_of_spans(spans: Iterable[Span], **options: Unpack[OtlpOptions]) -> dict[str, Any] | None:
-    """The response that the spans of a trace or conversation make; None if no agent wrote any of them."""
+def response_of_spans(spans: Iterable[Span], **options: Unpack[TraceOptions]) -> dict[str, Any] | None:
+    """The response that the spans of a trace make; None if no agent wrote any of them."""
     trace = Trace("otlp", options.get("turn", "last"))
-    spans = sorted(_once(spans, trace), key=_start)
-    agents = [span for span in spans if span.kind is not None]
-    if not agents:
+    spans = sorted(_once(spans, trace), key=lambda span: span.begun)
+    if all(span.kind is None for span in spans):
         return None
-    starts = {span.trace_id: span.start or 0 for span in reversed(agents)}
-    here = max(reversed(starts), key=lambda trace_id: starts[trace_id])  # The trace that begins last.
-    now = [span for span in spans if span.trace_id == here]
     parents = parents_of(spans)
-    root = next((span for span in now if span.is_root), None)
-    root = root or next((span for span in now if span not in parents), now[0])
-    _read(spans, now, root, parents, trace)
+    root = next((span for span in spans if span.is_root), None)
+    root = root or next((span for span in spans if span not in parents), spans[0])
+    _read(spans, root, parents, trace)
     if not root.is_root:
         trace.problem("the root span is missing, and maybe others")
     elif root.is_error and root.kind not in CALLS:
         trace.error = root.why() or "the root span failed"
-    _count(now if trace.turn == "last" else spans, parents, trace)
-    _read_times(root, now, trace)
+    _count(spans, parents, trace)
+    _read_times(root, spans, trace)
     ids = {"id": root.trace_id, "trace_id": root.trace_id, "span_id": root.span_id}
     trace.more |= {key: value for key, value in ids.items() if value}
-    others: dict[str, Any] = {key: value for key, value in options.items() if key != "group_by"}
     if (attribute := options.get("question_id")) is not None:
-        holders = [root, *now, *spans]
-        told = [span.attributes.get(attribute) for span in holders]
-        told += [span.resource.get(attribute) for span in holders]
-        others["question_id"] = next((text_or_none(value) for value in told if value is not None), None)
-        if others["question_id"] is None:
+        told = [span.attributes.get(attribute) for span in (root, *spans)]
+        told += [span.resource.get(attribute) for span in (root, *spans)]
+        options["question_id"] = next((text_or_none(value) for value in told if value is not None), None)
+        if options["question_id"] is None:
             trace.problem(f"no span has the attribute {attribute}")
-    return to_response(trace, **others)
-
-
-def _start(span: Span) -> float:
-    return inf if span.start is None else span.start
-
-
-def _end(span: Span) -> float:
-    return _start(span) if span.end is None else span.end
+    return to_response(trace, **options)
 
 
 def _once(spans: Iterable[Span], trace: Trace) -> Iterator[Span]:
     """Spans without those that were sent again; two that differ are both kept."""
-    known: dict[tuple[str, str], Span] = {}
+    known: dict[str, Span] = {}
     keys = attrgetter("parent_id", "name", "start", "end", "attributes", "events", "is_error")
     for span in spans:
-        same = known.setdefault((span.trace_id, span.span_id), span) if span.span_id is not None else span
+        same = known.setdefault(span.span_id, span) if span.span_id is not None else span
         if same is not span and keys(same) == keys(span):
             trace.problem(f"span {span.span_id}: there more than once; the first counts")
             continue
@@ -169,53 +114,31 @@ def _once(spans: Iterable[Span], trace: Trace) -> Iterator[Span]:
         yield span
 
 
-def _read(spans: list[Span], now: list[Span], root: Span, parents: Mapping[Span, Span], trace: Trace) -> None:
-    """Read the calls, the question and the answer; `now` are the spans of the last trace."""
+def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Trace) -> None:
+    """Read the calls, the question and the answer."""
     for problem in chain.from_iterable(span.problems for span in spans):
         trace.problem(problem)
-    agents = {span for span in now if span.kind is not None}
+    agents = {span for span in spans if span.kind is not None}
     runs = sum(span.kind == "other" and above(span, parents, agents) is None for span in agents)
     if runs > 1:
         trace.problem(f"{runs} runs of agents in one trace, read as one; give each a trace of its own")
-    earlier: list[SpanCall] = []
-    current: list[SpanCall] = []
-    known: set[Hashable] = set()
-    problems: Counter[str] = Counter()
-    for trace_id in sorted({span.trace_id: None for span in spans}, key=root.trace_id.__eq__):
-        of_trace = now if trace_id == root.trace_id else [span for span in spans if span.trace_id == trace_id]
-        # Those of models first, which are in the order of their making.
-        models_first = sorted(of_trace, key=lambda span: span.kind != "model")
-        histories = [(span, history) for span in models_first for history in histories_of(span)]
-        calls = TraceCalls(trace.problem)
-        for span, history in histories:
-            calls.add_history(history, _start(span) if span.kind == "model" else _end(span))
-            problems |= history.problems
-        calls.add_spans(calls_of(of_trace, parents, trace.problem))
-        found = [call for call in calls.finish() if not (call.is_old and call.key in known)]
-        known |= {call.key for call in found}
-        earlier += [call for call in found if call.is_old or trace_id != root.trace_id]
-        current = [call for call in found if not call.is_old]
-    question = _question(root, histories)
+    # Those of models first, which are in the order of their making.
+    models_first = sorted(spans, key=lambda span: span.kind != "model")
+    histories = [(span, history) for span in models_first for history in histories_of(span)]
+    calls = calls_of(spans, histories, parents, trace.problem)
+    earlier = [call for call in calls if call.is_old]
     for call in earlier:
-        _add(call, trace)
+        trace.part(call)
+    question = _question(root, histories)
     if question is not None or earlier:
         trace.ask(question or "")
         trace.question = question
-    for call in current:
-        _add(call, trace)
-    trace.problems |= problems
+    for call in calls:
+        if not call.is_old:
+            trace.part(call)
+    for _, history in histories:
+        trace.problems |= history.problems
     trace.answer = _answer(root, histories)
-
-
-def _add(told: SpanCall, trace: Trace) -> None:
-    if told.span is None and told.args is None:  # A result alone.
-        trace.calls.append(told)
-        return
-    call = trace.call(told.name, told.args, told.id)
-    if told.span is not None and told.args is None and told.output is None and not told.failed:
-        trace.problem("a span of a tool without arguments and result: is the capture of content on?")
-    if told.ended:
-        call.end(told.output, told.failed)
 
 
 def _question(root: Span, histories: list[tuple[Span, Trace]]) -> str | None:
@@ -229,7 +152,7 @@ def _question(root: Span, histories: list[tuple[Span, Trace]]) -> str | None:
 
 def _answer(root: Span, histories: list[tuple[Span, Trace]]) -> str | None:
     """The last message of the agent, of the span that ended last."""
-    ends = sorted(histories, key=lambda each: _end(each[0]), reverse=True)
+    ends = sorted(histories, key=lambda each: each[0].done, reverse=True)
     value = structure(root.attributes.get("output.value"))
     told = value if isinstance(value, str) and root.kind == "other" else None
     return next((history.answer for _, history in ends if history.answer is not None), told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -59,6 +60,16 @@ class Span:
     def is_root(self) -> bool:
         """Whether it has no parent."""
         return self.parent_id is None
+
+    @property
+    def begun(self) -> float:
+        """When it started; infinity if that is not known."""
+        return inf if self.start is None else self.start
+
+    @property
+    def done(self) -> float:
+        """When it ended or, if that is not known, started."""
+        return self.begun if self.end is None else self.end
 
     @property
     def failed(self) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from graphrag_eval_async.errors import UsageError
@@ -67,11 +68,18 @@ class Call:
     ended: bool = False
     turn: int = 0  # Number of the user's message that it follows.
     is_new: bool = False  # Whether the span that tells of it is about its making, not passing it on.
+    is_before: bool = False  # Whether a history of a span has it before the user's last message.
+    place: tuple[float, float] = (inf, 0)  # Orders calls of spans: a time, and a number.
 
     @property
     def label(self) -> str:
         """Its name and id, for a problem."""
         return " ".join(str(each) for each in (self.name, self.id) if each not in (None, "")) or "a call"
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it belongs to an earlier turn of the user: no span of the trace made it."""
+        return self.is_before and not self.is_new
 
     def end(self, output: Any, failed: bool | None = None) -> Self:
         """Give it its result."""

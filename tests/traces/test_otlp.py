@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import UsageError
 from graphrag_eval_async.traces.otlp import responses_from_otlp
 from tests.traces.otlp import GEN_AI, OPENINFERENCE, ROOT, TRACE, line, span, tool
 from tests.traces.scenario import ANSWER, STEPS
@@ -59,8 +58,3 @@ def test_what_is_skipped_is_counted() -> None:
         "parts of lines that are not OTLP": 3,
         "traces without a span of an agent": 1,
     }
-
-
-def test_an_option_that_cannot_be() -> None:
-    with pytest.raises(UsageError, match="group_by: expected"):
-        responses_from_otlp([], group_by="span")  # type: ignore[arg-type]

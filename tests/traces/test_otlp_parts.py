@@ -56,16 +56,15 @@ def test_the_order_of_spans_does_not_matter(name: str, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("group_by", ["trace", "conversation"])
 @QUICK
 @given(data=st.data())
-def test_anything_of_any_type(name: str, group_by: Any, data: st.DataObject) -> None:
+def test_anything_of_any_type(name: str, data: st.DataObject) -> None:
     lines: Any = [line(each) for each in ALL[name]]
     for _ in range(data.draw(st.integers(1, 4))):
         depth = data.draw(st.integers(1, 14))
         path = data.draw(st.lists(st.integers(0, 20), min_size=depth, max_size=depth))
         lines = replaced(lines, path, data.draw(JSON))
-    for response in responses_from_otlp(lines, group_by=group_by, question_id="session.id"):
+    for response in responses_from_otlp(lines, question_id="session.id"):
         assert isinstance(response["actual_steps"], list)
         for step in response["actual_steps"]:
             assert isinstance(step["name"], str)

@@ -1,0 +1,206 @@
+"""The calls of one trace: histories, which repeat one another, tell them; spans fill in what they lack."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from itertools import chain
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.traces.messages import indexed, output_of, tool_message
+from graphrag_eval_async.traces.plain import json_of, structure, text_of
+from graphrag_eval_async.traces.spans import above, text_or_none
+from graphrag_eval_async.traces.trace import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.traces.spans import Span
+    from graphrag_eval_async.traces.trace import Trace
+
+    Problem = Callable[[str], None]
+
+CALLS = ("tool", "retrieval", "rerank")
+"""Kinds of spans that are calls."""
+
+
+def calls_of(
+    spans: Sequence[Span],
+    histories: Iterable[tuple[Span, Trace]],
+    parents: Mapping[Span, Span],
+    problem: Problem,
+) -> list[Call]:
+    """The calls of one trace in their order, and results whose calls no history has."""
+    known: dict[Hashable, Call] = {}
+    told = [_add_history(span, history, known) for span, history in histories]
+    alone = _match(_calls_of_spans(spans, parents, problem), known, problem)
+    for calls in told:
+        limit = (inf, inf)
+        for call in reversed(calls):  # A call is not later than the next of its history.
+            limit = call.place = min(call.place, (limit[0], limit[1] - 1e-6))
+    found = sorted([*known.values(), *alone], key=lambda call: call.place)
+    outputs = {(call.id, text_of(call.output)) for call in found if call.args is not None}
+    return [call for call in found if call.args is not None or (call.id, call.output) not in outputs]
+
+
+def _add_history(span: Span, history: Trace, known: dict[Hashable, Call]) -> list[Call]:
+    """Add what a history tells, and return it.
+
+    A call is the same as one of another history if id, name and arguments are, and if both are the first such
+    call of their histories, or both the second, and so on.
+    """
+    seen: Counter[Hashable] = Counter()
+    told = []
+    time = span.begun if span.kind == "model" else span.done
+    for call in (*history.calls, *history.repeated, *chain.from_iterable(history.early.values())):
+        call.id = text_or_none(call.id) or None
+        call.place, call.is_before = (time, len(known)), call.turn < history.turns
+        key = call.id, call.name, _key_of(call.output if call.args is None else call.args)
+        seen[key] += 1
+        first = known.setdefault((key, call.args is None, seen[key]), call)
+        if first is not call:
+            _merge(first, call)
+            first.is_before |= call.is_before
+            first.is_new |= call.is_new
+        told.append(first)
+    return told
+
+
+def _merge(call: Call, weak: Call) -> None:
+    """Add to a call what another tells of it; where both tell, the first counts."""
+    call.id, call.name = call.id or weak.id, call.name or weak.name
+    is_better = isinstance(weak.args, dict) and bool(weak.args) and not isinstance(call.args, dict)
+    call.args = weak.args if weak.args is not None and (is_better or not call.args) else call.args
+    call.output = weak.output if call.output is None else call.output
+    call.failed = weak.failed if call.failed is None else call.failed
+    call.ended |= weak.ended
+
+
+def _key_of(args: Any) -> str:
+    """The same for equal arguments, whatever the order of their keys."""
+    return json_of(dict(sorted(args.items())) if isinstance(args, dict) else args) if args else ""
+
+
+def _match(calls: list[Call], known: dict[Hashable, Call], problem: Problem) -> list[Call]:
+    """Add what spans of their own tell, in the order of their starts; return those that are not known.
+
+    They are matched by id; where either has none, by name and arguments or else by name, in their order.
+    """
+    told = sorted((call for call in known.values() if call.args is not None), key=lambda call: call.is_old)
+    keys = {call: (call.id, call.name, _key_of(call.args)) for call in (*told, *calls)}
+    for start, end, by_id in ((0, 3, True), (0, 1, True), (1, 3, False), (1, 2, False)):
+        free: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
+        for call in told:
+            free[call.id is not None, keys[call][start:end]].append(call)
+        left = []
+        for call in calls:
+            key, has_id = keys[call][start:end], call.id is not None
+            queues = [free[other, key] for other in (True, False) if (has_id and other) == by_id]
+            if queue := next(filter(None, queues), None):
+                _fill(queue.popleft(), call, problem)
+            else:
+                left.append(call)
+        told, calls = [call for queue in free.values() for call in queue], left
+    for call in calls:
+        if call.args is None and call.output is None and not call.failed:
+            problem("a span of a tool without arguments and result: is the capture of content on?")
+        call.args = {} if call.args is None else call.args
+    return calls
+
+
+def _fill(known: Call, call: Call, problem: Problem) -> None:
+    """Add what the span of a call tells, which counts."""
+    if isinstance(call.args, dict) and call.args and known.args not in ({}, call.args):
+        problem(f"{known.label}: its span has other arguments, which count, than {json_of(known.args)}")
+    _merge(call, known)
+    for key in ("id", "name", "args", "output", "failed", "ended"):
+        setattr(known, key, getattr(call, key))
+    known.is_new, known.place = True, min(known.place, (call.place[0], known.place[1]))
+
+
+def _calls_of_spans(spans: Sequence[Span], parents: Mapping[Span, Span], problem: Problem) -> list[Call]:
+    """The calls of spans of tools, retrievers and rerankers; once, where two libraries traced the same."""
+    found = {span: _call_of(span, problem) for span in spans if span.kind in CALLS}
+    kept = []
+    for span, call in reversed(found.items()):
+        outer = above(span, parents, found)
+        if outer is None or not _is_same(found[outer], call):
+            kept.append(call)
+            continue
+        if None not in (found[outer].output, call.output) and found[outer].output != call.output:
+            problem(f"{call.label}: two spans with other results; the outer counts")
+        _merge(found[outer], call)
+    return kept[::-1]
+
+
+def _is_same(outer: Call, inner: Call) -> bool:
+    if outer.name != inner.name or (outer.id and inner.id):
+        return outer.name == inner.name and outer.id == inner.id
+    is_output = None in (outer.output, inner.output) or outer.output == inner.output
+    return is_output and (not outer.args or not inner.args or outer.args == inner.args)
+
+
+def _call_of(span: Span, problem: Problem) -> Call:
+    call = _tool(span) if span.kind == "tool" else _retrieval(span, str(span.kind))
+    call.is_new, call.place = True, (span.begun, 0)
+    call.failed = True if span.failed else call.failed
+    call.ended = call.output is not None or span.end is not None or span.failed
+    if call.output is None and span.failed:
+        call.output = span.why()
+    output = call.output
+    if isinstance(output, str) and output.lstrip()[:1] in {"{", "["} and structure(output) is output:
+        problem(f"{call.label}: the result is not the JSON that it begins as, perhaps cut")
+    return call
+
+
+def _tool(span: Span) -> Call:
+    name = span.text("gen_ai.tool.name", "tool.name", "tool_call.function.name")
+    keys = ("gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool_arguments", "input.value")
+    key = span.text("gen_ai.tool.call.id", "tool_call.id", "tool.id")
+    call = Call(name or span.name.removeprefix("execute_tool ") or None, key, structure(span.first(*keys)))
+    call.output = span.first("gen_ai.tool.call.result", "tool_response", "output.value")
+    told = structure(call.output)
+    message = tool_message(told)
+    if isinstance(told, dict) and told.get("kind") == "tool-return" and "return_value" in told:
+        call.output = told["return_value"]  # Of Pydantic AI, beside what the model is shown.
+    elif message is not None and "content" in message:  # Of LangChain.
+        call.id = call.id or text_or_none(message["tool_call_id"]) or None
+        call.output = output_of(message)
+        call.failed = {"success": False, "error": True}.get(str(message.get("status")))
+    return call
+
+
+def _retrieval(span: Span, kind: str) -> Call:
+    args = {
+        "query": span.first("gen_ai.retrieval.query.text", "reranker.query", "input.value"),
+        "k": span.first("gen_ai.retrieval.top_k", "gen_ai.request.top_k", "reranker.top_k"),
+        "data_source": span.first("gen_ai.data_source.id"),
+    }
+    call = Call(kind, span.span_id, {key: value for key, value in args.items() if value is not None})
+    key = "retrieval.documents" if kind == "retrieval" else "reranker.output_documents"
+    documents = structure(span.first("gen_ai.retrieval.documents", key, "output.value"))
+    if isinstance(documents, dict) and isinstance(documents.get("documents"), list):
+        documents = documents["documents"]
+    documents = [_document(each) for each in documents] if isinstance(documents, list) else documents
+    if flat := [_document(each) for each in indexed(span.attributes, f"{key}.")]:
+        # Of LangChain's documents, these lack the ids.
+        told = documents if isinstance(documents, list) and len(documents) == len(flat) else [{}] * len(flat)
+        documents = [
+            own | each if isinstance(own, dict) else each for own, each in zip(told, flat, strict=True)
+        ]
+    call.output = json_of(documents) if isinstance(documents, list) else documents
+    return call
+
+
+def _document(value: Any) -> Any:
+    """A document as `steps.retrieval` reads it: with `id` and `text`."""
+    if not isinstance(value, dict):
+        return value
+    found = dict(value["document"] if isinstance(value.get("document"), dict) else value)
+    found = {key.removeprefix("document."): each for key, each in found.items()}
+    for key in ("content", "page_content"):
+        if "text" not in found and isinstance(found.get(key), str):
+            found["text"] = found.pop(key)
+    if "metadata" in found:
+        found["metadata"] = structure(found["metadata"])
+    return found
