@@ -81,26 +81,28 @@ def _key_of(args: Any) -> str:
     return json_of(dict(sorted(args.items())) if isinstance(args, dict) else args) if args else ""
 
 
-def _match(calls: list[Call], known: dict[Hashable, Call], problem: Problem) -> list[Call]:
+def _match(calls: list[Call], by_key: dict[Hashable, Call], problem: Problem) -> list[Call]:
     """Add what spans of their own tell, in the order of their starts; return those that are not known.
 
     They are matched by id; where either has none, by name and arguments or else by name, in their order.
     """
-    told = sorted((call for call in known.values() if call.args is not None), key=lambda call: call.is_old)
+    told = sorted((call for call in by_key.values() if call.args is not None), key=lambda call: call.is_old)
     keys = {call: (call.id, call.name, _key_of(call.args)) for call in (*told, *calls)}
+    order = {call: at for at, call in enumerate(told)}
     for start, end, by_id in ((0, 3, True), (0, 1, True), (1, 3, False), (1, 2, False)):
         free: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
-        for call in told:
+        for call in order:
             free[call.id is not None, keys[call][start:end]].append(call)
         left = []
         for call in calls:
             key, has_id = keys[call][start:end], call.id is not None
             queues = [free[other, key] for other in (True, False) if (has_id and other) == by_id]
-            if queue := next(filter(None, queues), None):
-                _fill(queue.popleft(), call, problem)
+            if queue := min(filter(None, queues), key=lambda queue: order[queue[0]], default=None):
+                _fill(known := queue.popleft(), call, problem)
+                del order[known]
             else:
                 left.append(call)
-        told, calls = [call for queue in free.values() for call in queue], left
+        calls = left
     for call in calls:
         if call.args is None and call.output is None and not call.failed:
             problem("a span of a tool without arguments and result: is the capture of content on?")

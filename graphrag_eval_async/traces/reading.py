@@ -68,7 +68,11 @@ def read(value: Any, trace: Trace) -> None:
                 reader.read(item)
             else:
                 trace.problem(f"a message that is no object: {text_of(item)}")
-        reader.finish()
+        answer = trace.answer
+        for call in reader.listed.values():
+            if not trace.knows(call.id):  # Its own event is missing.
+                trace.part(call)
+                trace.answer = answer
     if keys:
         answers = (whole_answer(value.get(key)) for key in ("response", "output", "completion"))
         for holder in (value, *answers, *list_at(value, "model_responses")):  # Those of a `RunState`.
@@ -81,72 +85,64 @@ class _Reader:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.events = _Events(trace)
-        self.listed: dict[Any, Call] = {}  # Calls of LlamaIndex, by id.
+        self.listed: dict[Any, Call] = {}  # Calls that outputs of agents of LlamaIndex list, by id.
+        self.asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
         self.others: set[Any] = set()  # Ids of requests of MCP that call no tool.
+        self.runs: dict[str, Call | None] = {}  # Of LangChain; those that no model asked for are calls.
+        self.root: Any = None  # The run that everything is a part of, as long as it lasts.
 
     def read(self, item: dict[str, Any]) -> None:
-        if isinstance(raw := item.get("raw_item"), dict):  # Of a `RunState`.
-            item = raw
-        kind = item.get("type")
+        item = dict_at(item, "raw_item") or item  # Of a `RunState`.
+        kind, name = item.get("type"), self.trace.format
         if is_message(item):
-            self._read_message(item)
+            self.read_message(item)
         elif isinstance(item.get("event"), str):
-            self.events.read(item)
+            self.read_event(item, item["event"], dict_at(item, "data"), item.get("run_id"))
         elif (part := part_of(item)) is not None:
             self.trace.part(part)
         elif kind is None and (isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)):
             read(item, self.trace)  # A whole answer of an API.
-        elif "jsonrpc" in item or self.trace.format == "mcp":
-            self._read_rpc(item)
-        elif "tool_kwargs" in item or "tool_output" in item or self.trace.format == "llamaindex":
-            self._read_event(item)
+        elif "jsonrpc" in item or name == "mcp":
+            self.read_rpc(item)
+        elif "tool_kwargs" in item or "tool_output" in item or name == "llamaindex":
+            self.read_step(item)
         elif kind not in _SILENT and not {"content", "data", "kwargs", "tool_calls"}.isdisjoint(item):
-            self._read_message(item)  # Of an unknown type, or without a role.
+            self.read_message(item)  # Of an unknown type, or without a role.
         elif kind not in _SILENT:
             self.trace.problem(f"an item of the unknown kind {text_of(kind) or 'none'}")
 
-    def finish(self) -> None:
-        """Add calls of LlamaIndex whose own events are missing."""
-        trace, answer = self.trace, self.trace.answer
-        for call in self.listed.values():
-            if not trace.knows(call.id):
-                trace.part(call)
-                trace.answer = answer
-
-    def _read_message(self, item: dict[str, Any]) -> None:
+    def read_message(self, item: dict[str, Any]) -> None:
         trace, item = self.trace, opened_message(item)
         if "parts" in item and not isinstance(item["parts"], list):
             trace.problem("a message without parts")
             return
         read_message(item, trace)
         if "parts" in item:
-            parts = [part for part in list_at(item, "parts") if isinstance(part, dict)]
+            parts = [part for part in item["parts"] if isinstance(part, dict)]
             trace.times += [time for each in (item, *parts) if (time := each.get("timestamp")) is not None]
         trace.use(first(item, "usage", "usage_metadata"))
 
-    def _read_event(self, event: dict[str, Any]) -> None:
+    def read_step(self, event: dict[str, Any]) -> None:
         """An event of LlamaIndex, whose dump does not name it; outputs of agents list their calls again."""
         trace = self.trace
-        if "tool_kwargs" in event or "tool_output" in event:
-            call = call_of(event.get("tool_name"), event.get("tool_id"), event.get("tool_kwargs") or {})
-            if "tool_output" in event:
-                output = dict_at(event, "tool_output") or {"content": event["tool_output"]}
-                text, raw = output.get("blocks") or output.get("content"), output.get("raw_output")
-                # The text has objects as Python shows them.
-                text = raw if isinstance(raw, dict | list) or text is None else text
-                failed = output["is_error"] if isinstance(output.get("is_error"), bool) else None
-                trace.ended(call.end(text, failed))
-            else:
-                trace.part(call)
+        call = call_of(event.get("tool_name"), event.get("tool_id"), event.get("tool_kwargs") or {})
+        if "tool_output" in event:
+            output = dict_at(event, "tool_output") or {"content": event["tool_output"]}
+            text, raw = output.get("blocks") or output.get("content"), output.get("raw_output")
+            # The text has objects as Python shows them.
+            text = raw if isinstance(raw, dict | list) or text is None else text
+            failed = output["is_error"] if isinstance(output.get("is_error"), bool) else None
+            trace.ended(call.end(text, failed))
+        elif "tool_kwargs" in event:
+            trace.part(call)
         elif response := dict_at(event, "response"):
+            told = Trace(trace.format)  # Its calls are listed, too.
+            read_message(response, told, "assistant")
+            trace.answer = told.answer or trace.answer
             for each in list_at(event, "tool_calls"):
                 if isinstance(each, dict) and each.get("tool_id") is not None:
                     call = call_of(each.get("tool_name"), each["tool_id"], each.get("tool_kwargs"))
                     self.listed.setdefault(call.id, call)
-            told = Trace(trace.format)
-            read_message(response, told, "assistant")
-            trace.answer = told.answer or trace.answer
         elif trace.question is None:
             asked = Trace(trace.format)
             for each in list_at(event, "input"):
@@ -155,7 +151,7 @@ class _Reader:
             text = event.get("user_msg")
             trace.question = text if isinstance(text, str) and asked.question is None else asked.question
 
-    def _read_rpc(self, message: dict[str, Any]) -> None:
+    def read_rpc(self, message: dict[str, Any]) -> None:
         """A message of the Model Context Protocol."""
         trace, method, params = self.trace, message.get("method"), dict_at(message, "params")
         trace.found |= "jsonrpc" in message
@@ -167,11 +163,7 @@ class _Reader:
             self.others.add(call.id)
         elif error is None and "result" not in message:
             trace.problem("a message that is neither a request nor an answer")
-        elif (
-            call.id is None
-            or call.id not in self.others
-            or (trace.waiting(call.id) and _is_of_a_tool(result))
-        ):
+        elif call.id not in self.others or (trace.waiting(call.id) and _is_of_a_tool(result)):
             found, failed = result, True if error is not None else None
             if error is not None:
                 found = first(error, "message") or error if isinstance(error, dict) else error
@@ -181,53 +173,37 @@ class _Reader:
                 failed = None if mark is None else bool(mark)
             trace.part(call.end(found, failed))
 
-
-def _is_of_a_tool(result: Any) -> bool:
-    """Whether a result can be that of a tool: servers ask clients, too, and both count from 0."""
-    if not isinstance(result, dict):
-        return True
-    return isinstance(result.get("content"), list) or not _OF_MCP_RESULTS.isdisjoint(result)
-
-
-class _Events:
-    """Reads events of LangChain: a call is what a model asked for, or a tool that something else started."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
-        self._runs: dict[str, Call | None] = {}  # Those that no model asked for are calls.
-        self._root: Any = None  # The run that everything is a part of, as long as it lasts.
-
-    def read(self, event: dict[str, Any]) -> None:
-        kind, data, run = event["event"], dict_at(event, "data"), event.get("run_id")
-        is_root = not event.get("parent_ids")
-        if is_root and self._root not in (None, run) and kind.startswith(("on_chat_model_", "on_tool_")):
+    def read_event(self, event: dict[str, Any], kind: str, data: dict[str, Any], run: Any) -> None:
+        """An event of LangChain: a call is what a model asked for, or a tool that something else started."""
+        trace, is_root = self.trace, not event.get("parent_ids")
+        if is_root and self.root not in (None, run) and kind.startswith(("on_chat_model_", "on_tool_")):
             raise TraceError(
                 'events of astream_events with version="v1", which are read only in part; use version="v2"'
             )
         if kind == "on_chain_start" and is_root:
-            self._root = run
+            self.root = run
             self._read_input(data.get("input"))
         elif kind == "on_chain_end" and is_root:
-            self._root = None
+            self.root = None
             self._read_output(data.get("output"))
         elif kind == "on_chat_model_end" and isinstance(data.get("output"), dict):
-            answer, count = opened_message(data["output"]), len(self._trace.calls)
-            read_message(answer, self._trace, "assistant")
-            self._trace.use(answer.get("usage_metadata"))
-            self._asked.update(call.name for call in self._trace.calls[count:])
+            answer, count = opened_message(data["output"]), len(trace.calls)
+            read_message(answer, trace, "assistant")
+            trace.use(answer.get("usage_metadata"))
+            self.asked.update(call.name for call in trace.calls[count:])
         elif kind == "on_retriever_end":
             given, output = data.get("input"), data.get("output")
             query = given.get("query") if isinstance(given, dict) else given
             output = output.get("documents", output) if isinstance(output, dict) else output
-            self._trace.call("retrieval", {"query": query}, run).end(documents_of(output))
+            trace.call("retrieval", {"query": query}, run).end(documents_of(output))
         elif kind == "on_tool_start":
-            self._start(event, data, str(run))
+            self._start(call_of(event.get("name"), run, data.get("input") or {}), str(run))
         elif kind in ("on_tool_end", "on_tool_error"):
-            self._end(event, data, failed=True if kind == "on_tool_error" else None)
+            call = call_of(event.get("name"), run, data.get("input") or {})
+            self._end(call, str(run), data, failed=True if kind == "on_tool_error" else None)
 
     def _read_input(self, given: Any) -> None:
-        asked = Trace(self._trace.format)
+        asked = Trace(self.trace.format)
         if isinstance(given, dict):
             for item in opened(given)[0]:
                 if isinstance(item, dict) and role_of(message := opened_message(item)) == "user":
@@ -235,41 +211,38 @@ class _Events:
             given = given.get("input", given.get("question"))
         text = given if isinstance(given, str) else asked.question
         if text is not None:
-            self._trace.ask(text)
-            self._asked.clear()
+            self.trace.ask(text)
+            self.asked.clear()
 
     def _read_output(self, given: Any) -> None:
         """The final state, which may have calls and results whose events are missing."""
-        trace = self._trace
+        trace = self.trace
         if not isinstance(given, dict) or not isinstance(given.get("messages"), list):
             text = said(given.get("output") if isinstance(given, dict) else given)
             trace.answer = trace.answer or text or None
             return
         state = Trace(trace.format, trace.turn)
         read(given["messages"], state)
-        known = {call.id: call for call in trace.calls}
+        answer = state.answer or trace.answer
         for call in state.finished():
-            mine = known.get(call.id)
-            if mine is None:
+            if not trace.knows(call.id):
                 trace.calls.append(call)
-            elif call.ended and not mine.ended:
+            elif call.ended and (mine := trace.waiting(call.id)) is not None:
                 mine.end(call.output, call.failed)
         trace.problems |= state.problems
-        trace.question = trace.question or state.question
-        trace.answer = state.answer or trace.answer
+        trace.question, trace.answer = trace.question or state.question, answer
 
-    def _start(self, event: dict[str, Any], data: dict[str, Any], run: str) -> None:
-        call = call_of(event.get("name"), event.get("run_id"))
-        if run in self._runs:
-            self._trace.problem(f"{run}: started more than once; the first counts")
-        elif self._asked[call.name] > 0:
-            self._asked[call.name] -= 1
-            self._runs[run] = None
+    def _start(self, call: Call, run: str) -> None:
+        if run in self.runs:
+            self.trace.problem(f"{run}: started more than once; the first counts")
+        elif self.asked[call.name] > 0:
+            self.asked[call.name] -= 1
+            self.runs[run] = None
         else:
-            self._runs[run] = self._trace.call(call.name, data.get("input"), call.id)
+            self.runs[run] = self.trace.call(call.name, call.args, call.id)
 
-    def _end(self, event: dict[str, Any], data: dict[str, Any], *, failed: bool | None) -> None:
-        trace, name, output = self._trace, call_of(event.get("name"), None).name, data.get("output")
+    def _end(self, call: Call, run: str, data: dict[str, Any], *, failed: bool | None) -> None:
+        trace, output = self.trace, data.get("output")
         message = tool_message(output) or {}
         key = call_of(None, first(message, "tool_call_id") or data.get("tool_call_id")).id
         if failed:
@@ -278,14 +251,21 @@ class _Events:
         elif "content" in message:
             output = output_of(message)
             failed = message["status"] == "error" if isinstance(message.get("status"), str) else None
-        call = self._runs.get(str(event.get("run_id")))
-        if call is not None and not call.ended:
-            trace.identify(call, key)
-            call.end(output, failed)
+        started = self.runs.get(run)
+        if started is not None and not started.ended:
+            trace.identify(started, key)
+            started.end(output, failed)
             return
-        if key is None and trace.waiting(None, name) is None:
-            key = call_of(None, event.get("run_id")).id
-        trace.ended(call_of(name, key, data.get("input") or {}).end(output, failed))
+        if key is not None or trace.waiting(None, call.name) is not None:
+            call.id = key
+        trace.ended(call.end(output, failed))
+
+
+def _is_of_a_tool(result: Any) -> bool:
+    """Whether a result can be that of a tool: servers ask clients, too, and both count from 0."""
+    if not isinstance(result, dict):
+        return True
+    return isinstance(result.get("content"), list) or not _OF_MCP_RESULTS.isdisjoint(result)
 
 
 def _read_spans(objects: list[dict[str, Any]], trace: Trace) -> None:
