@@ -5,15 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from graphrag_eval_async.traces.plain import MAX_ATTRIBUTE_DEPTH, as_json, dict_at, first, json_of, list_at
+from graphrag_eval_async.traces.plain import MAX_ATTRIBUTE_DEPTH, as_json, first, json_of
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Container, Mapping, Sequence
+
+
+T = TypeVar("T", dict[str, Any], list[Any])
 
 MAX_LEVELS = 1000
 """How many levels a span is searched for those above it; this also ends circles."""
@@ -23,6 +26,7 @@ MAX_ID = 128
 
 _BYTES_PER_SPAN = 1000
 _CODES = ("None", "0", "1", "STATUS_CODE_UNSET", "STATUS_CODE_OK", "2", "STATUS_CODE_ERROR")  # Errors last.
+_TYPES: dict[type, str] = {dict: "object", list: "list"}
 _KINDS = {
     "TOOL": "tool",
     "RETRIEVER": "retrieval",
@@ -109,41 +113,39 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
         skipped[f"lines of {kinds[0]}" if kinds else "lines without resourceSpans"] += 1
         return []
     found: list[Span] = []
-    for resource in _objects(line, skipped, "resourceSpans", "resource_spans"):
-        problems: list[str] = []
-        attributes = _attributes(_object(resource, "resource", problems), problems)
-        for scope in _objects(resource, skipped, "scopeSpans", "scope_spans"):
-            found += [_span(span, attributes, [*problems]) for span in _objects(scope, skipped, "spans")]
+    problems: list[str] = []
+    for resource in _objects(line, problems, "resourceSpans", "resource_spans"):
+        told: list[str] = []
+        attributes = _attributes(_part(resource, dict, told, "resource"), told)
+        for scope in _objects(resource, problems, "scopeSpans", "scope_spans"):
+            found += [_span(span, attributes, [*told]) for span in _objects(scope, problems, "spans")]
+    if problems:
+        skipped["parts of lines that are not OTLP"] += len(problems)
     for span in found:
         span.size += 2 * size // len(found)
     return found
 
 
-def _objects(holder: dict[str, Any], skipped: Counter[str], *keys: str) -> list[dict[str, Any]]:
-    listed = first(holder, *keys)
-    found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    if listed is not None and found != listed:
-        skipped["parts of lines that are not OTLP"] += 1
-    return found
+def _part(holder: dict[str, Any], kind: type[T], problems: list[str], *keys: str) -> T:
+    """The value of the first key that has one; an empty one, with a problem, if it is of another type."""
+    found = first(holder, *keys)
+    if found is not None and not isinstance(found, kind):
+        problems.append(f"the {keys[0]} of a span is no {_TYPES[kind]}: {json_of(found)}")
+    return found if isinstance(found, kind) else kind()
 
 
-def _object(holder: dict[str, Any], key: str, problems: list[str]) -> dict[str, Any]:
-    found = holder.get(key)
-    if not isinstance(found, dict | None):
-        problems.append(f"the {key} of a span is no object: {json_of(found)}")
-    return dict_at(holder, key)
+def _objects(holder: dict[str, Any], problems: list[str], *keys: str) -> list[dict[str, Any]]:
+    listed = _part(holder, list, problems, *keys)
+    odd = [each for each in listed if not isinstance(each, dict)]
+    problems += [f"one of the {keys[0]} of a span is no object: {json_of(each)}" for each in odd]
+    return [each for each in listed if isinstance(each, dict)] if odd else listed
 
 
 def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) -> Span:
-    attributes, status = _attributes(value, problems), _object(value, "status", problems)
-    events = []
+    attributes, status = _attributes(value, problems), _part(value, dict, problems, "status")
     if (code := str(status.get("code"))) not in _CODES:
         problems.append(f"a status that is not known: {code}")
-    for event in _list(value, "events", problems):
-        if isinstance(event, dict):
-            events.append((str(event.get("name")), _attributes(event, problems)))
-        else:
-            problems.append(f"an event of a span is no object: {json_of(event)}")
+    events = _objects(value, problems, "events")
     if _number(value, problems, "droppedAttributesCount", "dropped_attributes_count"):
         problems.append("a span without some of its attributes: there were too many")
     return Span(
@@ -155,7 +157,7 @@ def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) 
         end=_number(value, problems, "endTimeUnixNano", "end_time_unix_nano"),
         kind=_kind_of(attributes),
         attributes=attributes,
-        events=events,
+        events=[(str(event.get("name")), _attributes(event, problems)) for event in events],
         is_error=code in _CODES[5:] or bool(attributes.get("error.type")),
         message=text_or_none(status.get("message")) or None,
         resource=resource,
@@ -163,21 +165,14 @@ def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) 
     )
 
 
-def _list(holder: dict[str, Any], key: str, problems: list[str]) -> list[Any]:
-    found = holder.get(key)
-    if not isinstance(found, list | None):
-        problems.append(f"the {key} of a span are no list: {json_of(found)}")
-    return list_at(holder, key)
-
-
 def _attributes(
     holder: dict[str, Any], problems: list[str], key: str = "attributes", depth: int = MAX_ATTRIBUTE_DEPTH
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
     if isinstance(plain := holder.get(key), dict):  # As some writers have them.
         return {name: _plain(value, problems, depth) for name, value in plain.items()}
-    for pair in _list(holder, key, problems):
-        name = pair.get("key") if isinstance(pair, dict) else None
+    found: dict[str, Any] = {}
+    for pair in _objects(holder, problems, key):
+        name = pair.get("key")
         if not isinstance(name, str):
             problems.append(f"an attribute without a key: {json_of(pair)}")
         elif name in found:
@@ -190,7 +185,7 @@ def _attributes(
 def _plain(value: Any, problems: list[str], depth: int) -> Any:
     """What an `AnyValue` holds; JSON that is none is kept as it is."""
     if not isinstance(value, dict) or not value:
-        return value or None
+        return as_json(value, depth) if value != {} else None
     kind, inner = next(iter(value.items()))
     kind = kind.replace("_v", "V")
     if depth <= 0:
@@ -198,7 +193,7 @@ def _plain(value: Any, problems: list[str], depth: int) -> Any:
     if kind == "kvlistValue" and isinstance(inner, dict):
         return _attributes(inner, problems, "values", depth - 1)
     if kind == "arrayValue" and isinstance(inner, dict):
-        return [_plain(each, problems, depth - 1) for each in _list(inner, "values", problems)]
+        return [_plain(each, problems, depth - 1) for each in _part(inner, list, problems, "values")]
     if kind == "intValue" and isinstance(inner, str):
         with suppress(ValueError):
             return int(inner) if -(2**63) <= int(inner) < 2**63 else inner
