@@ -1,6 +1,7 @@
 """Messages, events and spans of agent frameworks as responses; none of the frameworks is imported."""
 
-from graphrag_eval_async.traces.adapters import (
+from graphrag_eval_async.traces.format import (
+    TraceFormat,
     response_from_anthropic,
     response_from_langchain,
     response_from_llamaindex,
@@ -9,7 +10,6 @@ from graphrag_eval_async.traces.adapters import (
     response_from_pydantic_ai,
     response_from_trace,
 )
-from graphrag_eval_async.traces.format import TraceFormat
 from graphrag_eval_async.traces.otlp import responses_from_otlp
 from graphrag_eval_async.traces.trace import TraceOptions
 

@@ -30,6 +30,7 @@ _IDS = ("call_id", "tool_call_id", "tool_use_id", "id")
 _ARGS = ("arguments", "input", "args", "tool_kwargs", "server_tool_call")
 _OUTPUTS = ("response", "result", "server_tool_call_response", "output", "content")
 _OF_HOSTED = ("results", "outputs", "output", "result")
+_OF_MESSAGES = {"role", "parts", "lc", "blocks"}
 _NOT_ARGS = {"id", "type", "status", "call_id", "error", *_OF_HOSTED}
 
 _GIVEN_AND_MADE = (
@@ -55,7 +56,7 @@ Messages = list[tuple[str, str, Any]]  # Where they are, the role that they have
 def is_message(value: dict[str, Any]) -> bool:
     """Whether an item of a history is a message, with or without an envelope."""
     kind = value.get("type")
-    if "role" in value or "parts" in value or "lc" in value or (isinstance(kind, str) and kind in _ROLES):
+    if not _OF_MESSAGES.isdisjoint(value) or (isinstance(kind, str) and kind in _ROLES):
         return True
     return isinstance(value.get("message"), dict)
 
@@ -105,16 +106,16 @@ def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new:
     for part in found:
         part.is_new = is_new
         trace.part(part)
-    if role == "request":  # Of Pydantic AI, which also sends what the user did not say.
+    if role in ("request", ""):  # Of Pydantic AI, which also sends what the user did not say.
         listed = content if isinstance(content, list) else []
         is_asked = any(isinstance(part, dict) and part.get("part_kind") == "user-prompt" for part in listed)
-        role = "user" if is_asked else "system"
+        role = "user" if is_asked else "system" if role else ""
     if role == "user" and not found and not shows and (text or trace.format != "otlp"):
         trace.ask(text)  # What stands beside results is what a tool shows.
     elif role == "assistant" and text and not waits:
         trace.answer = text
     elif role not in _ROLES:
-        trace.problem(f"a message of the unknown role {role or 'none'}")
+        trace.problem(f"a message of the unknown role {role or text_of(value.get('type')) or 'none'}")
 
 
 def _read_content(content: Any, found: list[Call], trace: Trace, *, is_parts: bool) -> tuple[str, bool, bool]:
@@ -131,8 +132,9 @@ def _read_content(content: Any, found: list[Call], trace: Trace, *, is_parts: bo
         return whole, False, False
     for block in content:
         if not isinstance(block, dict):
-            texts += [block] if isinstance(block, str) else []
-            if is_parts or not isinstance(block, str):
+            if isinstance(block, str) and not is_parts:
+                texts.append(block)
+            else:
                 trace.problem(f"a part of a message that is no object: {text_of(block)}")
         elif (part := part_of(block)) is not None:
             found.append(part)

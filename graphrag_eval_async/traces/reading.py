@@ -137,7 +137,7 @@ class _Reader:
             trace.part(call)
         elif response := dict_at(event, "response"):
             told = Trace(trace.format)  # Its calls are listed, too.
-            read_message(response, told, "assistant")
+            read_message({**response, "role": "assistant"}, told)
             trace.answer = told.answer or trace.answer
             for each in list_at(event, "tool_calls"):
                 if isinstance(each, dict) and each.get("tool_id") is not None:

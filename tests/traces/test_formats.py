@@ -19,7 +19,7 @@ from graphrag_eval_async import (
     traces,
 )
 from graphrag_eval_async.traces import TraceFormat, response_from_trace
-from graphrag_eval_async.traces.adapters import FORMATS, detect, read_trace
+from graphrag_eval_async.traces.format import FORMATS, detect, read_trace
 from tests.traces.histories import (
     ANTHROPIC,
     CHAT,
@@ -246,6 +246,17 @@ def test_a_message_that_is_none_is_a_problem(name: str, message: Any, steps: int
     assert len(response["actual_steps"]) == len(STEPS) + steps
     assert response["trace_problems"][0]
     assert tokens is None or response["input_tokens"] >= tokens
+
+
+def test_a_question_and_an_answer_whose_role_is_broken() -> None:
+    parts = [{"part_kind": "user-prompt", "content": QUESTION}, "odd", None]
+    response = read_trace([{"kind": None, "parts": parts}], "pydantic-ai")
+    assert response["question"] == QUESTION
+    assert response["trace_problems"][0] == "a part of a message that is no object: odd"
+    said = {"response": {"role": "x", "blocks": [{"block_type": "text", "text": ANSWER}]}}
+    assert read_trace([said], "llamaindex")["actual_answer"] == ANSWER
+    nobody = read_trace([said, {"blocks": said["response"]["blocks"]}], "llamaindex")
+    assert nobody["trace_problems"] == ["a message of the unknown role none"]
 
 
 async def test_an_agent_that_returns_its_messages() -> None:

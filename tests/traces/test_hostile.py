@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async.traces import responses_from_otlp
-from graphrag_eval_async.traces.adapters import read_trace
+from graphrag_eval_async.traces.format import read_trace
 from tests.traces.otlp import line, span
 
 COUNT = 10_000

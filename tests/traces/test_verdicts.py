@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async.traces import responses_from_otlp
-from graphrag_eval_async.traces.adapters import read_trace
+from graphrag_eval_async.traces.format import read_trace
 
 VERDICTS = [json.loads(each) for each in Path(__file__).with_name("verdicts.jsonl").read_text().splitlines()]
 
