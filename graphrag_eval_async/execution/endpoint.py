@@ -100,46 +100,23 @@ class Endpoint:
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:
         """Run a query; one of an agent may be to blame for what looks like a failure of the endpoint."""
-        is_graph = form_of(query) in GRAPH_FORMS
-        at = now()
+        at, is_graph = now(), form_of(query) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
         body = await self._within(self._prologue + query, accept, of_agent=of_agent)
-        read = self._graph if is_graph else self._table
-        output = await asyncio.to_thread(read, body) if len(body.data) > LARGE else read(body)
-        return Answer(output, body.media_type if is_graph else SPARQL_RESULTS, at)
-
-    def _graph(self, body: _Body) -> str:
-        """A graph as text, if it is one of not too many triples."""
-        media_type = body.media_type or "no media type"
-        if media_type not in GRAPHS:
-            raise QueryFailed("unavailable", f"the endpoint returned {media_type}, not a graph")
+        read = _graph if is_graph else _table
         try:
-            text = body.data.decode()
-            graph = read_dataset(Source(text, media_type, Budget(), lenient=False))
-        except (UnicodeDecodeError, MalformedStep):
-            problem = f"the endpoint returned {media_type} that cannot be read"
-            raise QueryFailed("unavailable", problem) from None
-        self._check_count(len(graph.statements), body, "triples")
-        return text
-
-    def _table(self, body: _Body) -> str:
-        """Results as text, if they are SPARQL results of not too many rows."""
-        try:
-            document = read_document(body.data.decode())
-            rows = len(document["results"]["bindings"]) if "results" in document else 0
-            if "results" not in document and type(document.get("boolean")) is not bool:
-                raise KeyError
+            text, count = await asyncio.to_thread(read, body) if len(body.data) > LARGE else read(body)
         except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
-            raise QueryFailed("unavailable", "the endpoint returned no SPARQL results in JSON") from None
-        self._check_count(rows, body, "rows")
-        return orjson.dumps(document).decode()
-
-    def _check_count(self, count: int, body: _Body, what: str) -> None:
+            wanted = "graph" if is_graph else "SPARQL results in JSON"
+            message = f"no {wanted} can be read from its {body.media_type or 'reply'}"
+            raise QueryFailed("unavailable", message) from None
+        what = "triples" if is_graph else "rows"
         if count > self._config.max_rows:
             raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {what}")
         if count and f"{count}" == body.max_rows:
             message = f"{count:,} {what}, as many rows as X-SPARQL-MaxRows allows; there may be more"
             raise QueryFailed("truncated", message)
+        return Answer(text, body.media_type if is_graph else SPARQL_RESULTS, at)
 
     async def _within(self, query: str, accept: str, *, of_agent: bool = False) -> _Body:
         """Return the results; tries again while the endpoint is overloaded.
@@ -242,6 +219,23 @@ class Endpoint:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+def _graph(body: _Body) -> tuple[str, int]:
+    """A graph as text, and the number of its triples."""
+    if body.media_type not in GRAPHS:
+        raise MalformedStep("no media type of a graph")
+    text = body.data.decode()
+    return text, len(read_dataset(Source(text, body.media_type, Budget(), lenient=False)).statements)
+
+
+def _table(body: _Body) -> tuple[str, int]:
+    """SPARQL results as text, and the number of their rows."""
+    document = read_document(body.data.decode())
+    rows = document["results"]["bindings"] if "results" in document else ()
+    if "results" not in document and type(document["boolean"]) is not bool:
+        raise MalformedStep("no boolean")
+    return orjson.dumps(document).decode(), len(rows)
 
 
 def _as_sent(config: ExecuteConfig) -> set[str]:
