@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 from rich.console import Console
@@ -51,8 +51,12 @@ def sections() -> Iterator[tuple[str, type[llm.Section]]]:
 
 
 def attributes(section: type[Any]) -> dict[str, str]:
-    """What the docstrings of a section and its bases say of each attribute."""
+    """What the docstrings of a section, of its parts and of its bases say of each attribute."""
     found: dict[str, str] = {}
+    for field in msgspec.structs.fields(section):
+        for part in get_args(field.type) or (field.type,):
+            if isinstance(part, type) and issubclass(part, llm.Section):
+                found[field.name] = inspect.cleandoc(part.__doc__ or "").partition("\n\n")[0]
     for base in reversed(section.__mro__):
         text = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
         found |= dict(re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", text, re.MULTILINE | re.DOTALL))

@@ -141,9 +141,6 @@ class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
 
     If the generation model has the same provider, and this one has no `base_url` or the same, missing
     connection settings are taken from the generation model.
-
-    Attributes:
-        pricing: prices that override list prices.
     """
 
     pricing: PricingConfig = PricingConfig()
@@ -156,8 +153,6 @@ class LLMConfig(Section, frozen=True, kw_only=True):
         generation: the LLM.
         judges: other LLMs, by the names that `judges` of a metric uses.
         embedding: the embedding model, for metrics that need one.
-        limits: limits on rate, time and cost.
-        pricing: prices that override list prices.
         cache: path of an SQLite file that stores finished calls; several processes may share it.
     """
 

@@ -152,7 +152,7 @@ class RetrievalContextConfig(RetrievalConfig, frozen=True, kw_only=True):
 
 
 class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Share of the answer's claims that the retrieved texts support.
+    """Share of the answer's claims that the retrieved texts support; needs no reference answer.
 
     Attributes:
         mode: "joint" finds and judges the claims in one call, with a prompt of its own; "ragas" uses the two
@@ -163,7 +163,7 @@ class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 
 class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Relevance of the retrieved texts to the question.
+    """Relevance of the retrieved texts to the question; needs no reference answer.
 
     Attributes:
         mode: "joint", the only one: all texts are judged in one call.
@@ -175,7 +175,7 @@ class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 
 class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Share of the values and entities in the answer that stand in the rows of the agent's SPARQL queries.
+    """Share of the answer's values that are in the rows of the agent's queries; needs no reference answer.
 
     Attributes:
         mode: "joint", the only one: values without an exact match are judged in one call.
@@ -244,7 +244,6 @@ class Config(Section, frozen=True, kw_only=True):
 
     Attributes:
         llm: the models that judge. Without them, only steps are scored.
-        steps: how steps are scored.
         execute: where queries are run before steps are scored. Without it, nothing is run.
         aliases: by name of a step in the reference set, other names that agents give it.
         turned_on: the key ``metrics`` of the file; ``all`` turns on every metric whose models are configured
@@ -254,14 +253,6 @@ class Config(Section, frozen=True, kw_only=True):
             error budget; the others are shown without a verdict. Default: ``error_rate``, ``steps_score``,
             the judged scores of answers (of answer correctness, ``answer_f1``), and outputs of custom
             evaluations that are from 0 to 1.
-        answer_correctness: recall, precision and F1 of claims.
-        answer_relevance: RAGAS answer relevancy.
-        retrieval_answer: retrieved texts against the reference answer.
-        retrieval_context: retrieved texts against those of the reference step.
-        ragas_answer_correctness: RAGAS answer correctness.
-        faithfulness: the answer's claims against the retrieved texts; needs no reference answer.
-        context_relevance: the retrieved texts against the question; needs no reference answer.
-        sparql_groundedness: the answer's values against the rows of its queries; needs no reference answer.
         custom_evaluations: a list of calls of your own.
     """
 

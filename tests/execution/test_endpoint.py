@@ -156,7 +156,7 @@ REPLIES: list[tuple[Act, str, int, str, str]] = [
         "no graph can be read from its text/html",
     ),
     *(
-        (replying(200, body, "text/turtle"), BUILD, 1, "unavailable", "as text/turtle")
+        (replying(200, body, "text/turtle"), BUILD, 1, "unavailable", "its text/turtle")
         for body in (b"<", b"\xff")
     ),
 ]
