@@ -13,6 +13,7 @@ from bench.report import Row, show
 from graphrag_eval_async import Last
 from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.history import History
+from graphrag_eval_async.records.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +30,7 @@ def first_yes(
     for i in range(results):
         score = float(draw.random() < chance(i))
         template = f"template {draw.randrange(TEMPLATES)}"
-        history.add(
-            {"status": "success", "template_id": template, "sample": None, "metrics": {"steps_score": score}}
-        )
+        history.add(Evaluation(template, None, False, None, ("steps_score",), (score,)))
         is_due = i >= start and not (i + 1) % looks
         if is_due and getting_worse(history.courses(), ["steps_score"], LEVEL).startswith("yes"):
             return i + 1

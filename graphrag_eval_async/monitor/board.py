@@ -1,22 +1,29 @@
-"""What the pages of a dashboard show: rendered at most twice a second, however many people look."""
+"""What the pages of a running evaluation show."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+from collections import deque
+from contextlib import suppress
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from graphrag_eval_async.monitor.counting import is_wrong
+import orjson
+
+from graphrag_eval_async.errors import AggregationError
+from graphrag_eval_async.monitor.counting import KEPT, entry_of
 from graphrag_eval_async.monitor.facts import Facts, complete
 from graphrag_eval_async.monitor.history import History
-from graphrag_eval_async.monitor.kept import KEPT, KeptResults
 from graphrag_eval_async.monitor.overview import LISTED, overview, result_metrics
 from graphrag_eval_async.monitor.rendering import render
 from graphrag_eval_async.monitor.wording import VALIDITY
-from graphrag_eval_async.monitor.worst import OF_TEMPLATE, questions_in_slices
+from graphrag_eval_async.monitor.worst import OF_TEMPLATE, explained, questions_in_slices
+from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,8 +40,10 @@ RENDER_SHARE = 0.1
 RESULT_METRICS = 4
 """How many metrics lists of results show."""
 
-MAX_LIST_BYTES = 85_000
-"""Maximum size of a list that updates itself: it is sent to each browser at each update."""
+MAX_LINE_BYTES = 1 << 25
+
+KNOWN_QUESTIONS = 20
+"""Maximum number of questions whose results are remembered: those asked for last."""
 
 
 class Page:
@@ -54,8 +63,7 @@ class Page:
     async def content(self) -> str:
         """The content as it was at most `pause` seconds ago."""
         async with self._lock:
-            if monotonic() - self._rendered[0] >= self.pause:
-                start = monotonic()
+            if (start := monotonic()) - self._rendered[0] >= self.pause:
                 html = await self._render()
                 self._rendered = monotonic(), html
                 self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
@@ -64,7 +72,9 @@ class Page:
     def event(self, content: str) -> bytes:
         """Content as one line of JSON, encoded once for all clients."""
         if self._event[0] is not content:
-            self._event = content, _encoded(content)
+            # A lone surrogate becomes an escape, which JSON allows.
+            line = json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
+            self._event = content, line
         return self._event[1]
 
 
@@ -74,80 +84,52 @@ class Board:
     Attributes:
         base: what the addresses of pages begin with.
         pages: the overview, with an empty name, and the lists of results.
+        output: the file that has all results, if there is one.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        counting: Counting,
-        title: str,
-        output: str | None = None,
-    ) -> None:
-        """Create a board."""
+    def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
         self.title = title
         self.output = output
         self.base = ""
         self.pages = {"": Page(self._overview), "worst": Page(self._worst), "latest": Page(self._latest)}
         # Those that somebody looks at.
         self._templates: WeakValueDictionary[str, Page] = WeakValueDictionary()
-        self.kept = KeptResults()
+        self.kept = counting.kept
         self._history = History(counting.window)
-        counting.on_result = self._add
+        counting.on_result = self._history.add
         self._alerts = counting.alerts
         self._facts = facts
 
-    def _add(self, result: Mapping[str, Any], short: Mapping[str, Any], restored: bool) -> None:
-        self.kept.add(result, short)
-        self._history.add(short, restored=restored)
-
     def of_template(self, name: str) -> Page:
         """The page of the questions of a template."""
+        return self._templates.setdefault(name, Page(partial(self._questions, name)))
 
-        async def render() -> str:
-            scores = await questions_in_slices(self._facts.aggregates, name)
-            questions = self.kept.reasons.rows(scores)
-            note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
-            empty = f"No question of template {name} has a score or an error yet."
-            return await self._listed(note if questions else empty, questions=questions)
-
-        return self._templates.setdefault(name, Page(render))
+    async def _questions(self, template: str) -> str:
+        questions = explained(self.kept.reasons, await questions_in_slices(self._facts.aggregates, template))
+        note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
+        empty = f"No question of template {template} has a score or an error yet."
+        return await asyncio.to_thread(list_of, note if questions else empty, (), questions, self.base)
 
     async def _worst(self) -> str:
-        wrong = [*filter(is_wrong, self.kept.worst.facts())]
+        rows = [each.row for each in self.kept.worst(below=1)]
         note = f"Errors first, then the lowest scores; at most {KEPT} results."
-        return await self._listed(note if wrong else "None yet.", wrong)
+        return await asyncio.to_thread(list_of, note if rows else "None yet.", rows, (), self.base)
 
     async def _latest(self) -> str:
-        latest = self.kept.latest.facts()
+        rows = [each.row for each in self.kept.latest]
         note = f"The latest first, at most {KEPT} results."
-        return await self._listed(note if latest else "None yet.", latest)
-
-    async def _listed(
-        self, note: str, results: Sequence[Mapping[str, Any]] = (), questions: Sequence[WorstQuestion] = ()
-    ) -> str:
-        """A list, or the first rows of it if all of them were too large to be sent."""
-
-        def rendered() -> str:
-            shown = max(len(results), len(questions))
-            html = list_of(note, results, questions, self.base)
-            while (size := len(_encoded(html))) > MAX_LIST_BYTES and shown:
-                shown = shown * MAX_LIST_BYTES // size
-                more = f"{note} The first {shown} fit on this page."
-                html = list_of(more, results[:shown], questions[:shown], self.base)
-            return html
-
-        return await asyncio.to_thread(rendered)
+        return await asyncio.to_thread(list_of, note if rows else "None yet.", rows, (), self.base)
 
     async def _overview(self) -> str:
         if not self._facts.is_restored:
             return render("_restoring.html", count=self.kept.count)
         await self._facts.prepare()
         facts, reasons = self._facts.collect(), self.kept.reasons
-        worst = reasons.rows(await questions_in_slices(self._facts.aggregates))
-        latest, courses = self.kept.latest.facts(), self._history.courses()
+        worst = explained(reasons, await questions_in_slices(self._facts.aggregates))
+        latest, courses = [each.row for each in [*self.kept.latest][:LISTED]], self._history.courses()
         names = {
             "base": self.base,
-            "results": latest[:LISTED],
+            "results": latest,
             "results_title": "Latest results",
             "result_metrics": result_metrics(latest, RESULT_METRICS),
             "alert_log": [*self._alerts.log],
@@ -171,6 +153,44 @@ def list_of(
     return render("_list.html", note=note, **names)
 
 
-def _encoded(content: str) -> bytes:
-    # A lone surrogate becomes an escape, which JSON allows.
-    return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
+def result_at(path: str, offset: int) -> dict[str, Any] | None:
+    """The result in the line that begins at `offset` bytes; None if none does."""
+    with suppress(OSError, OverflowError, ValueError), open(path, "rb") as file:
+        file.seek(max(0, offset - 1))
+        if not offset or file.read(1) == b"\n":
+            return _read(file.readline(MAX_LINE_BYTES))
+    return None
+
+
+class ResultsOfQuestions:
+    """The results of questions in the file of a run, as rows; a second look reads only what came since."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, deque[dict[str, Any]]]] = {}
+
+    def of_question(self, path: str, question_id: str) -> list[dict[str, Any]]:
+        """Return the latest `KEPT` results of a question, the latest first; `number` leads to their page."""
+        offset, found = self._known.pop(question_id, (0, deque(maxlen=KEPT)))
+        wanted = orjson.dumps(question_id)
+        with suppress(OSError), open(path, "rb") as file:
+            if file.seek(0, os.SEEK_END) < offset:  # Another file has its name.
+                offset, found = 0, deque(maxlen=KEPT)
+            file.seek(offset)
+            while (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n") or len(line) == MAX_LINE_BYTES:
+                result = _read(line) if wanted in line else None
+                if result is not None and result.get("question_id") == question_id:
+                    with suppress(AggregationError):
+                        entry = entry_of(0, observe(result, include_errors=True))
+                        found.appendleft(entry.row | {"number": f"at/{offset}"})
+                offset += len(line)
+        self._known[question_id] = offset, found
+        if len(self._known) > KNOWN_QUESTIONS:
+            del self._known[next(iter(self._known))]
+        return [*found]
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    with suppress(orjson.JSONDecodeError):
+        result = orjson.loads(line)
+        return result if isinstance(result, dict) else None
+    return None

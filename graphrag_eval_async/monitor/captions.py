@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.monitor.wording import reason_in_words
-from graphrag_eval_async.records.outcomes import REASON
-from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import counts, dollars
 
 if TYPE_CHECKING:
@@ -73,26 +70,3 @@ def agreement_facts(agreement: Mapping[str, Any] | None) -> list[tuple[str, str]
         alpha = each.get("krippendorff_alpha")
         told.append((metric, "no variation" if alpha is None else f"Krippendorff's alpha {alpha:.3f}"))
     return told
-
-
-def about_result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What identifies a result, and why it failed."""
-    names = {
-        "template": "template_id",
-        "sample": "sample",
-        "status": "status",
-        "failure": "failure",
-        "failure in detail": "failure_detail",
-        "response": "response_id",
-    }
-    return [
-        (name, reason_in_words(str(result[key])) if key == REASON else str(result[key]))
-        for name, key in names.items()
-        if result.get(key) not in {None, NO_FAILURE}
-    ]
-
-
-def shown_fields(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The ids and texts of a result that its page shows, each None if absent."""
-    names = ("question_id", "template_id", "question_text", "reference_answer", "actual_answer")
-    return {name: result.get(name) for name in (*names, "status", "error")}

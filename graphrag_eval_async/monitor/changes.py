@@ -22,33 +22,16 @@ OF_ERRORS = 0.1
 
 
 class Change(NamedTuple):
-    """How a score or the error rate of all results, or of a template, changed.
+    """A score or the error rate that changed, and whether for the worse.
 
     Attributes:
-        since: the number of results before the change.
-        before, after: the means.
-        gap: how far the confidence intervals of the two are apart.
+        gap: how far the confidence intervals before and after the change are apart.
+        told: both means, in words.
     """
 
-    template: str | None
-    name: str
-    since: int
-    before: float
-    after: float
     gap: float
-
-    @property
-    def is_loss(self) -> bool:
-        return (self.after < self.before) != (self.name == ERROR_RATE)
-
-    @property
-    def told(self) -> str:
-        """Both means, in words."""
-        whose = "" if self.template is None else f"template {self.template}: "
-        when = f"the first {plural(self.since, 'result')}"
-        if self.name == ERROR_RATE:
-            return f"{whose}errors in {self.after:.1%} of the results after {when}, {self.before:.1%} before"
-        return f"{whose}{self.name} {self.after:.3f} after {when}, {self.before:.3f} before"
+    is_loss: bool
+    told: str
 
 
 def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:
@@ -61,16 +44,13 @@ def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:
     if not courses.overall.starts:
         return f"too early to say, after {plural(courses.overall.results, 'result')}"
     alpha = (1 - level) / 2
-    changes = [*_changes(None, courses.overall, scores, alpha)]
+    changes = [*_changes("", courses.overall, scores, alpha)]
     if len(courses.templates) > 1:
         for place, (name, course) in enumerate(courses.templates.items(), 1):
-            changes += _changes(name, course, scores, alpha * _share(place))
-    worse, better = ([each for each in changes if each.is_loss is loss] for loss in (True, False))
-    told = [
-        f"{word}: {_listed(found)}"
-        for word, found in (("yes", worse), ("better" if worse else "no, better", better))
-        if found
-    ]
+            changes += _changes(f"template {name}: ", course, scores, alpha * _share(place))
+    worse, better = ([each.told for each in changes if each.is_loss is loss] for loss in (True, False))
+    told = [f"yes: {_listed(worse)}"] if worse else []
+    told += [f"{'better' if worse else 'no, better'}: {_listed(better)}"] if better else []
     return ". ".join(told) or "no clear change"
 
 
@@ -79,23 +59,27 @@ def _share(place: int) -> float:
     return 6 / (pi * place) ** 2
 
 
-def _changes(template: str | None, course: Course, scores: Sequence[str], alpha: float) -> Iterator[Change]:
+def _changes(prefix: str, course: Course, scores: Sequence[str], alpha: float) -> Iterator[Change]:
     """Yield the clearest change of each score, if there is one."""
     parts = {ERROR_RATE: OF_ERRORS}
     parts |= {name: (1 - OF_ERRORS) / len(scores) for name in scores if name in BOUNDED_METRICS}
     for name, part in parts.items():
         found = []
-        for start in course.starts:
-            if name in course.weights and (before := start.weights.get(name)) is not None:
+        for place, results, weights in course.starts:
+            if name in course.weights and (before := weights.get(name)) is not None:
                 after = tuple(max(0.0, a - b) for a, b in zip(course.weights[name], before, strict=True))
-                each = min(1 - alpha * part * _share(start.place) / 2, nextafter(1.0, 0.0))
-                if any(after) and (apart := gap(before, after, each)) > 0:
-                    means = mean_of(before), mean_of(after)
-                    found.append(Change(template, name, start.results, *means, apart))
+                level = min(1 - alpha * part * _share(place) / 2, nextafter(1.0, 0.0))
+                if any(after) and (apart := gap(before, after, level)) > 0:
+                    found.append((apart, results, mean_of(before), mean_of(after)))
         if found:
-            yield max(found, key=lambda change: change.gap)
+            apart, results, old, new = max(found)
+            when = f"the first {plural(results, 'result')}"
+            told = f"{name} {new:.3f} after {when}, {old:.3f} before"
+            if name == ERROR_RATE:
+                told = f"errors in {new:.1%} of the results after {when}, {old:.1%} before"
+            yield Change(apart, (new < old) != (name == ERROR_RATE), prefix + told)
 
 
-def _listed(found: Sequence[Change]) -> str:
+def _listed(found: Sequence[str]) -> str:
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return "; ".join(change.told for change in found[:SHOWN]) + more
+    return "; ".join(found[:SHOWN]) + more

@@ -1,4 +1,4 @@
-"""Lines of values as SVG, drawn so that a strict content security policy allows them."""
+"""Lines of values, as paths of SVG that templates draw."""
 
 from __future__ import annotations
 
@@ -10,101 +10,87 @@ from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, own_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from markupsafe import Markup
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.monitor.history import Course
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 CHART_WIDTH, CHART_HEIGHT = 320, 90
-LEAST_SPAN = 0.2
-"""The least height of a sparkline, so that noise of a few hundredths looks flat."""
-
-LEAST_RANGE = 0.1
-"""The least height of a chart."""
+LEAST_SPAN, LEAST_RANGE = 0.2, 0.1
+"""The least height of a sparkline, so that noise of a few hundredths looks flat; and that of a chart."""
 
 
-def sparkline(points: Sequence[float | None]) -> Markup | str:
-    """The recent values of a metric, the latest on the right; nothing if there are less than two."""
-    from markupsafe import Markup
+class Chart(NamedTuple):
+    """The paths of the mean so far, of its interval and of recent means; `first` and `last` are points."""
 
-    known = [value for value in points if value is not None]
+    first: tuple[int, float]
+    last: tuple[int, float]
+    band: str
+    means: str
+    recents: str
+    low: float
+    high: float
+    ticks: Sequence[str]
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """The path of recent values, the latest on the right; empty if there are less than two."""
+    known = [value for value in values if value is not None]
     if len(known) < 2:
         return ""
-    low, high = min(known), max(known)
-    span = max(high - low, LEAST_SPAN if high <= 1 else abs(high) * LEAST_SPAN)
-    low = (low + high - span) / 2
-    places = [i / (len(points) - 1) * SPARK_WIDTH for i in range(len(points))]
-    line = _Axes(places, low, low + span, SPARK_HEIGHT).line(points)
-    return Markup('<svg class="spark" viewBox="0 0 {} {}" aria-hidden="true"><path d="{}"/></svg>').format(
-        SPARK_WIDTH, SPARK_HEIGHT, line
-    )
+    span = max(max(known) - min(known), LEAST_SPAN * max(1.0, abs(max(known))))
+    low = (min(known) + max(known) - span) / 2
+    places = [i / (len(values) - 1) * SPARK_WIDTH for i in range(len(values))]
+    return _line(places, values, low, low + span, SPARK_HEIGHT)
 
 
-def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[str, Markup | str]:
-    """A chart of each score of all results; `overall` is their state."""
+def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[str, Chart]:
+    """A chart of each score of all results with two known means; `overall` is their state."""
     if len(course.points) < 3:
         return {}
-    names = [ERROR_RATE, *filter(is_score, overall["metrics"])]
     metrics = overall["metrics"]
-    shown = {name: own_interval(metrics[name], "confidence") if name in metrics else None for name in names}
-    return {name: drawn for name, ends in shown.items() if (drawn := _chart(name, course, ends, level))}
+    names = [ERROR_RATE, *filter(is_score, metrics)]
+    charts = {
+        name: _chart(
+            name, course, level, banded=name in metrics and own_interval(metrics[name], "confidence")
+        )
+        for name in names
+    }
+    return {name: chart for name, chart in charts.items() if chart is not None}
 
 
-def _chart(name: str, course: Course, final: Mapping[str, float] | None, level: float) -> Markup | str:
-    """The mean of a score since the start of the run, with intervals unless `final` is None; recent means."""
-    from markupsafe import Markup
-
-    means, recents = course.means(name), course.recents(name, course.recent)
-    counts = [point[0] for point in course.points[1:]]
-    known = [(count, mean) for count, mean in zip(counts, means, strict=True) if mean is not None]
+def _chart(name: str, course: Course, level: float, *, banded: object) -> Chart | None:
+    points, means = course.points[1:], course.means(name)
+    recents = course.recents(name, course.recent)
+    known = [(point.results, mean) for point, mean in zip(points, means, strict=True) if mean is not None]
     if len(known) < 2:
-        return ""
+        return None
+    places = [point.results / course.results * CHART_WIDTH for point in points]
     ends = [
-        None if final is None or weights is None else confidence_sequence(weights, level=level)
-        for weights in (mark.weights.get(name) for mark in course.marks)
+        (place, *confidence_sequence(point.weights[name], level=level))
+        for place, point in zip(places, points, strict=True)
+        if banded and name in point.weights
     ]
     # An interval of few values would leave no room for the lines.
-    low, high = _range([*means, *recents], bounded=name == ERROR_RATE or name in BOUNDED_METRICS)
-    axes = _Axes([n / counts[-1] * CHART_WIDTH for n in counts], low, high, CHART_HEIGHT)
-    first, last = known[0], known[-1]
-    return Markup(
-        '<div class="chart"><svg viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" '
-        'aria-label="{name}: mean {first:.3g} of the first {begin:.0f} results, {last:.3g} of all {end:.0f}">'
-        '<path class="grid" d="M0 .5H{w}M0 {middle}H{w}M0 {bottom}H{w}"/>'
-        '<path class="band" d="{band}"/><path class="mean" d="{means}"/><path class="recent" d="{recents}"/>'
-        '</svg><span class="top">{high:.3g}</span><span class="bottom">{low:.3g}</span></div>'
-        '<p class="axis">{ticks}</p>'
-    ).format(
-        w=CHART_WIDTH,
-        h=CHART_HEIGHT,
-        name=name,
-        first=first[1],
-        begin=first[0],
-        last=last[1],
-        end=last[0],
-        middle=CHART_HEIGHT // 2,
-        bottom=CHART_HEIGHT - 0.5,
-        band=axes.band(ends),
-        means=axes.line(means),
-        recents=axes.line(recents),
-        high=high,
-        low=low,
-        ticks=Markup("").join(Markup("<span>{}</span>").format(tick) for tick in _ticks(course)),
-    )
+    axis = (*_range([*means, *recents], bounded=name == ERROR_RATE or name in BOUNDED_METRICS), CHART_HEIGHT)
+    band = ""
+    if len(ends) > 1:
+        above = _line([place for place, _, _ in ends], [high for _, _, high in ends], *axis)
+        below = _line([place for place, _, _ in ends[::-1]], [low for _, low, _ in ends[::-1]], *axis)
+        band = f"{above}L{below[1:]}Z"
+    lines = _line(places, means, *axis), _line(places, recents, *axis)
+    return Chart(known[0], known[-1], band, *lines, axis[0], axis[1], _ticks(course))
 
 
-def _ticks(course: Course) -> Iterator[str]:
+def _ticks(course: Course) -> list[str]:
     """The number of results at the first point, in the middle and at the end, with their times."""
-    places = sorted({0, len(course.marks) // 2, len(course.marks) - 1})
-    times = [mark.time for mark in course.marks]
-    days = {datetime.fromtimestamp(time, UTC).date() for time in times if time is not None}
-    for place in places:
-        time = times[place]
-        form = "%H:%M" if len(days) < 2 else "%d %b %H:%M"
-        when = "restored" if time is None else f"{datetime.fromtimestamp(time, UTC):{form}}"
-        yield f"{course.points[place + 1][0]:.0f}: {when}"
+    points = course.points[1:]
+    days = {datetime.fromtimestamp(point.time, UTC).date() for point in points if point.time is not None}
+    form = "%H:%M" if len(days) < 2 else "%d %b %H:%M"
+    return [
+        f"{results}: {'restored' if when is None else f'{datetime.fromtimestamp(when, UTC):{form}}'}"
+        for results, _, when, _ in (points[i] for i in sorted({0, len(points) // 2, len(points) - 1}))
+    ]
 
 
 def _range(values: Sequence[float | None], *, bounded: bool) -> tuple[float, float]:
@@ -117,32 +103,14 @@ def _range(values: Sequence[float | None], *, bounded: bool) -> tuple[float, flo
     return (max(0.0, low), min(1.0, high)) if bounded else (low, high)
 
 
-class _Axes(NamedTuple):
-    """Where points are drawn, from left to right, and which values are at the bottom and at the top."""
-
-    places: Sequence[float]
-    low: float
-    high: float
-    height: int
-
-    def line(self, values: Sequence[float | None]) -> str:
-        """The path through values; gaps interrupt it."""
-        path, is_down = [], False
-        for x, value in zip(self.places, values, strict=True):
-            if value is not None:
-                path.append(f"{'L' if is_down else 'M'}{x:.0f} {self._y(value)}")
-            is_down = value is not None
-        return "".join(path)
-
-    def band(self, ends: Sequence[tuple[float, float] | None]) -> str:
-        """The area between ends, where they are known."""
-        known = [(x, each) for x, each in zip(self.places, ends, strict=True) if each is not None]
-        if len(known) < 2:
-            return ""
-        above = [f"{x:.0f} {self._y(end)}" for x, (_, end) in known]
-        below = [f"{x:.0f} {self._y(end)}" for x, (end, _) in known]
-        return f"M{'L'.join([*above, *reversed(below)])}Z"
-
-    def _y(self, value: float) -> str:
-        share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
-        return f"{1 + (1 - share) * (self.height - 2):.0f}"
+def _line(
+    places: Sequence[float], values: Sequence[float | None], low: float, high: float, height: int
+) -> str:
+    """The path through values on an axis from `low` to `high`; gaps interrupt it."""
+    path, is_down = [], False
+    for x, value in zip(places, values, strict=True):
+        if value is not None:
+            share = min(1.0, max(0.0, (value - low) / (high - low)))
+            path.append(f"{'L' if is_down else 'M'}{x:.0f} {1 + (1 - share) * (height - 2):.0f}")
+        is_down = value is not None
+    return "".join(path)

@@ -1,20 +1,24 @@
-"""Counts recent results, and keeps the last or the worst ones."""
+"""Counts the results of a run one by one, and keeps the latest and the worst of them."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
+from collections import Counter, deque
+from functools import lru_cache
 from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
 from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.steps.failure import NO_FAILURE
+from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,111 +27,190 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.records.results import Values
     from graphrag_eval_async.scale.redis.results import Run
 
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
-KEPT_RESULTS = 100  # how many results are kept: more than most terminals show
+KEPT = 200  # how many of the latest results are kept, and how many of the worst
+LISTED = 100  # how many of them a terminal may list
 Show = Literal["last", "worst"]
 
 SCORES = ("steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness")
 """The metrics whose mean ranks results."""
 
-ERROR_CHARACTERS = 500
+ERROR_CHARACTERS, SHOWN_CHARACTERS, QUESTION_CHARACTERS = 500, 160, 300
+"""Maximum characters kept of an error, shown of it in a table, and kept of the text of a question."""
+
+MAX_CHARACTERS = 256 * 1024
+"""Results whose steps have more text are listed, but not kept whole."""
+
+MAX_QUESTIONS = 10_000
+"""Maximum number of questions whose reasons of failure are counted: the first that fail."""
+
+ERROR = "error"
+"""The reason of responses that are errors."""
 
 
-def shorten(result: Mapping[str, Any], values: Values) -> dict[str, Any]:
-    """The part of a result that is shown; `values` are its metrics, and those of its steps."""
-    status = result.get("status", "success")
+@lru_cache(1000)
+def _places(metrics: tuple[str, ...]) -> list[int]:
+    """The places of `SCORES` among metrics."""
+    return [place for place, metric in enumerate(metrics) if metric in SCORES]
+
+
+def quality(seen: Evaluation) -> float | None:
+    """The mean of the `SCORES` of a result, below all for an error; None if it has no such score."""
+    if seen.failed:
+        return -inf
+    scores = [seen.numbers[place] for place in _places(seen.metrics)]
+    return fsum(scores) / len(scores) if scores else None
+
+
+def shorten(seen: Evaluation) -> dict[str, Any]:
+    """The part of a result that is listed."""
+    result, values = seen.as_dict(), seen.values
     short: dict[str, Any] = {key: result.get(key) for key in ("question_id", "template_id", "sample")}
-    short["status"] = status
-    error = result.get("error") if status == "error" else _error_of_judge(result)
-    if error is not None:
-        short["error"] = str(error)[:ERROR_CHARACTERS]
+    short["status"] = result.get("status", "success")
+    error = ERROR if seen.failed else next((key for key in result if key.endswith("_error")), ERROR)
+    if (seen.failed or error != ERROR) and result.get(error) is not None:
+        short[ERROR] = str(result[error])[:ERROR_CHARACTERS]
     for key in (REASON, EXECUTION_ERROR):
         if isinstance(told := result.get(key), str):
             short[key] = told[:ERROR_CHARACTERS]
-    metrics: dict[str, float] = {}
-    costs = []
-    for metric, value in values:
-        if metric.endswith(COST):
-            if is_counted_cost(metric):
-                costs.append(value)
-        elif metric in result:
-            metrics[metric] = value
-    short["metrics"] = metrics
-    if costs:
+    short["metrics"] = {name: each for name, each in values if name in result and not name.endswith(COST)}
+    if costs := [each for name, each in values if is_counted_cost(name)]:
         short["cost"] = fsum(costs)
     return short
 
 
-def _error_of_judge(result: Mapping[str, Any]) -> Any:
-    for key in result:
-        if key.endswith("_error"):
-            return result[key]
-    return None
+class Entry(msgspec.Struct, gc=False, eq=False):
+    """A result that is kept, with its number in the run, from 1.
 
-
-def quality(short: Mapping[str, Any]) -> float | None:
-    """The mean of the `SCORES` of a result, below all for an error; None if it has no such score."""
-    if short["status"] == "error":
-        return -inf
-    scores = [short["metrics"][name] for name in SCORES if name in short["metrics"]]
-    return fsum(scores) / len(scores) if scores else None
-
-
-def is_wrong(short: Mapping[str, Any]) -> bool:
-    """Whether a result is an error, or one of its scores is below 1."""
-    own = quality(short)
-    return own is not None and own < 1
-
-
-class Latest:
-    """The `kept` latest results, the newest first."""
-
-    def __init__(self, kept: int = KEPT_RESULTS) -> None:
-        self._results: deque[dict[str, Any]] = deque(maxlen=kept)
-
-    def add(self, short: dict[str, Any]) -> None:
-        self._results.appendleft(short)
-
-    def facts(self) -> list[dict[str, Any]]:
-        return [*self._results]
-
-
-class Worst:
-    """The `kept` worst results, these first; of equally bad ones, the latest.
-
-    The worst are errors, then results with the lowest mean of `SCORES`; those without such a score are none.
+    Attributes:
+        seen: None if the result is too large to be kept whole; then it has a row.
     """
 
-    def __init__(self, kept: int = KEPT_RESULTS) -> None:
-        self._kept = kept
-        self._results: list[tuple[float, int, dict[str, Any]]] = []
-        self._count = 0
+    number: int
+    seen: Evaluation | None
+    known: dict[str, Any] | None = None
 
-    def add(self, short: dict[str, Any]) -> None:
-        rank = quality(short)
-        if rank is None or (len(self._results) >= self._kept and rank > self._results[-1][0]):
+    @property
+    def row(self) -> dict[str, Any]:
+        """The part of it that is listed, with the beginning of its question, for the tables of pages."""
+        if self.known is None:
+            assert self.seen is not None  # noqa: S101
+            self.known = shorten(self.seen) | {
+                "question": text_of(self.seen.as_dict()),
+                "number": self.number,
+            }
+        return self.known
+
+
+def entry_of(number: int, seen: Evaluation) -> Entry:
+    """A result to be kept: whole, if it is not too large."""
+    entry, size = Entry(number, seen), 0
+    for step in seen.as_dict().get("actual_steps") or ():
+        output = step.get("output") if isinstance(step, dict) else None
+        if output is not None:
+            size += len(output) if isinstance(output, str) else 1000
+    if size > MAX_CHARACTERS:
+        entry.known, entry.seen = entry.row, None
+    return entry
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """The beginning of the text of a question; empty without one."""
+    text = result.get("question_text")
+    return text[:QUESTION_CHARACTERS] if isinstance(text, str) else ""
+
+
+class Reasons:
+    """Why the results of each question failed.
+
+    Attributes:
+        counts: how often a question failed, by reason; an error is `ERROR`.
+        texts: the texts of these questions.
+        errors: the messages of their latest errors.
+        error: the message of the latest error.
+        not_run: why the queries of a result could not be run, of the first such result.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[str, Counter[str]] = {}
+        self.texts: dict[str, str] = {}
+        self.errors: dict[str, str] = {}
+        self.error = self.not_run = ""
+
+    def add(self, seen: Evaluation) -> None:
+        """Count a result."""
+        result = seen.as_dict()
+        reason = ERROR if seen.failed else result.get(REASON, NO_FAILURE)
+        if (
+            EXECUTION_ERROR in result
+            and not self.not_run
+            and isinstance(told := result[EXECUTION_ERROR], str)
+        ):
+            self.not_run = one_line(told, limit=SHOWN_CHARACTERS)
+        if reason == NO_FAILURE or not isinstance(reason, str):
             return
-        self._count += 1
-        insort(self._results, (rank, -self._count, short))
-        del self._results[self._kept :]
+        if reason == ERROR:
+            error = result.get("error")
+            self.error = one_line("no message" if error is None else str(error), limit=SHOWN_CHARACTERS)
+        question = seen.question_id
+        if isinstance(question, str) and (question in self.counts or len(self.counts) < MAX_QUESTIONS):
+            self.counts.setdefault(question, Counter())[reason[:ERROR_CHARACTERS]] += 1
+            self.texts.setdefault(question, text_of(result))
+            if reason == ERROR:
+                self.errors[question] = self.error
 
-    def facts(self) -> list[dict[str, Any]]:
-        return [short for _, _, short in self._results]
+
+class Kept:
+    """The latest and the worst results of a run.
+
+    Attributes:
+        count: the number of results.
+        latest: the newest first.
+        reasons: why questions failed.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.latest: deque[Entry] = deque(maxlen=KEPT)
+        self.reasons = Reasons()
+        # By quality, the worst first; of equal ones, the latest.
+        self._worst: list[tuple[float, int, Entry]] = []
+
+    def add(self, seen: Evaluation) -> None:
+        """Keep a complete result while it is among them."""
+        self.count = count = self.count + 1
+        entry, rank, worst = entry_of(count, seen), quality(seen), self._worst
+        self.latest.appendleft(entry)
+        if rank is not None and (len(worst) < KEPT or rank <= worst[-1][0]):
+            insort(worst, (rank, -count, entry))
+            del worst[KEPT:]
+        self.reasons.add(seen)
+
+    def worst(self, below: float = inf) -> list[Entry]:
+        """Errors, then results with the lowest means of `SCORES`, if below; others are none."""
+        return [entry for rank, _, entry in self._worst if rank < below]
+
+    def find(self, number: int) -> Entry | None:
+        """The result with this number, if it is kept."""
+        return next((each for each in (*self.latest, *self.worst()) if each.number == number), None)
+
+    def of_question(self, question_id: str) -> list[Entry]:
+        """The results of a question that are kept, the latest first."""
+        entries = {each.number: each for each in (*self.worst(), *self.latest)}
+        found = [entries[number] for number in sorted(entries, reverse=True)]
+        return [each for each in found if each.row["question_id"] == question_id]
 
 
 class Counting:
     """Counts results one by one.
 
     Attributes:
-        count: the number of results.
-        recent: aggregates of those in the `window`.
-        results: those that are listed, by `show`.
+        count: the number of results of this run.
+        kept: the latest and the worst results, of which `show` tells which are listed.
         alerts, comparison: what else counts them.
-        arrivals: when those of earlier runs came.
-        on_result: called with each complete result, the part of it that is shown, and whether it is restored.
+        on_result: called with each complete result, and whether it is one of an earlier run.
     """
 
     def __init__(
@@ -138,49 +221,68 @@ class Counting:
         *,
         include_errors: bool,
         comparison: RunningComparison | None = None,
-        arrivals: Arrivals | None = None,
     ) -> None:
         self.count = 0
         self.window = window
-        self.recent = RunningAggregates(window=window, include_errors=include_errors)
+        self._recent = RunningAggregates(window=window, include_errors=include_errors)
+        # Those in a short window are only counted if somebody looks.
+        self._is_short = isinstance(window, Last) and window.count <= KEPT
+        self._waiting: deque[Evaluation] = deque(maxlen=window.count if isinstance(window, Last) else None)
         self.show = show
-        self.results = Latest() if show == "last" else Worst()
+        self.kept = Kept()
         self.alerts = Alerts(alerts, window)
         self.comparison = comparison
-        self.arrivals = arrivals or Arrivals([])
-        self.on_result: Callable[[Mapping[str, Any], dict[str, Any], bool], object] | None = None
+        self.on_result: Callable[[Evaluation, bool], object] | None = None
         self._include_errors = include_errors
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Count one result, unless it is pending."""
         if (seen := self._count(result, restored=False)) is not None:
             self.count += 1
-            self.recent.add(seen)
+            self._add_recent(seen)
             self.alerts.add(seen, monotonic())
 
     def restore(self, result: Mapping[str, Any]) -> None:
-        """Count the next result in a journal."""
+        """Count the next result in a journal, but not in windows of time: nobody knows when it came."""
         if (seen := self._count(result, restored=True)) is not None:
-            age = self.arrivals.restore()
-            if age is not None or isinstance(self.window, Last):
-                self.recent.add(seen, age=age or 0.0)
-            arrived = None if age is None else monotonic() - age
-            self.alerts.restore(seen, arrived)
+            if isinstance(self.window, Last):
+                self._add_recent(seen)
+            self.alerts.restore(seen)
+
+    def _add_recent(self, seen: Evaluation) -> None:
+        if self._is_short:
+            self._waiting.append(seen)
+        else:
+            self._recent.add(seen)
+
+    @property
+    def recent(self) -> RunningAggregates:
+        """Aggregates of the results in the `window`."""
+        while self._waiting:
+            self._recent.add(self._waiting.popleft())
+        return self._recent
 
     def look(self, stream: Run) -> None:
-        """Update the alerts that time alone changes; to be called once a second."""
-        lines = (self.count, stream.rejects.total, stream.skipped, stream.in_flight)
-        self.alerts.look(monotonic(), lines)
+        """Update `recent`, and the alerts that time alone changes; to be called once a second."""
+        _ = self.recent
+        self.alerts.look(monotonic(), (self.count, stream.rejects.total, stream.skipped, stream.in_flight))
 
-    def _count(self, result: Mapping[str, Any], *, restored: bool) -> Evaluation | None:
+    def listed(self) -> list[dict[str, Any]]:
+        """The results that a terminal shows."""
+        entries = [*self.kept.latest] if self.show == "last" else self.kept.worst()
+        rows = [each.row.copy() for each in entries[:LISTED]]
+        for row in rows:
+            del row["question"], row["number"]
+        return rows
+
+    def _count(self, result: Mapping[str, Any] | Evaluation, *, restored: bool) -> Evaluation | None:
         """Count a result, whenever it arrived; return None if it is pending."""
-        if "pending" in result:
-            return None
         seen = observe(result, include_errors=self._include_errors)
-        short = shorten(result, seen.values)
-        self.results.add(short)
+        if seen.pending is not None:
+            return None
+        self.kept.add(seen)
         if self.on_result is not None:
-            self.on_result(result, short, restored)
+            self.on_result(seen, restored)
         if self.comparison is not None:
             self.comparison.add(seen)
         return seen

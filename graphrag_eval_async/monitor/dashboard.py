@@ -19,7 +19,7 @@ from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.stream import EvaluationStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.inference.running import RunningAggregates
@@ -89,8 +89,10 @@ class Dashboard:
         self._counting = Counting(
             window or Last(200), "last", parsed, include_errors=False, comparison=comparison
         )
+        self._is_told = isinstance(stream, EvaluationStream)
         if isinstance(stream, EvaluationStream):
             stream.tell_restored(self._counting.restore)
+            stream._tell(self._counting.add)
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
         self._looking: asyncio.Task[NoReturn] | None = None
         self._server = DashboardServer(host, port)
@@ -122,10 +124,11 @@ class Dashboard:
             if self._stream.is_restored:
                 self._counting.look(self._stream)
 
-    def __aiter__(self) -> Self:
-        return self
+    def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        return self._stream if self._is_told else self
 
     async def __anext__(self) -> dict[str, Any]:
         result = await anext(self._stream)
-        self._counting.add(result)
+        if not self._is_told:
+            self._counting.add(result)
         return result

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from graphrag_eval_async.errors import UsageError, check_extra
-from graphrag_eval_async.monitor.board import list_of
-from graphrag_eval_async.monitor.captions import about_result, shown_fields
-from graphrag_eval_async.monitor.evidence import pairs_of, values_of
+from graphrag_eval_async.monitor.board import ResultsOfQuestions, list_of, result_at
+from graphrag_eval_async.monitor.counting import KEPT
+from graphrag_eval_async.monitor.evidence import result_names
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
-from graphrag_eval_async.monitor.kept import KEPT, ResultsOfQuestions, result_at
 from graphrag_eval_async.monitor.rendering import STATIC, render, static
 from graphrag_eval_async.sources.receiving import listen, server_of
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -214,9 +213,9 @@ class DashboardServer:
                 f"This result has no page any more: only the latest {KEPT} and the worst {KEPT} have one."
                 + (" The page of its question lists all of its results." if self._board.output else "")
             )
-        if entry["result"] is None:
+        if entry.seen is None:
             return self._absent("The result is too large to be kept. It is in the file of results.")
-        return await self._shown(entry["result"])
+        return await asyncio.to_thread(_result_page, entry.seen.as_dict(), self._base)
 
     async def _stored(self, request: Request) -> Response:
         if self._board.output is None:
@@ -224,16 +223,17 @@ class DashboardServer:
         result = await asyncio.to_thread(result_at, self._board.output, _number(request))
         if result is None:
             return self._absent("No result begins at this offset.")
-        return await self._shown(result)
+        return await asyncio.to_thread(_result_page, result, self._base)
 
     async def _question(self, request: Request) -> Response:
-        question = request.query_params.get("id", "")
-        results: Sequence[Mapping[str, Any]] = self._board.kept.of_question(question)
-        place = f"among those kept, the latest {KEPT} and the worst {KEPT}"
-        if self._board.output is not None:
+        question, output = request.query_params.get("id", ""), self._board.output
+        if output is None:
+            place = f"among those kept, the latest {KEPT} and the worst {KEPT}"
+            results = [each.row for each in self._board.kept.of_question(question)]
+        else:
+            place = f"in {os.path.basename(output)}"
             async with self._scanning:  # A scan of a large file takes a thread for seconds.
-                results = await asyncio.to_thread(self._found.of_question, self._board.output, question)
-            place = f"in {os.path.basename(self._board.output)}"
+                results = await asyncio.to_thread(self._found.of_question, output, question)
         if not results:
             return self._absent(f"There is no result of question {question} {place}.")
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
@@ -246,9 +246,6 @@ class DashboardServer:
         page = self._board.of_template(template)
         return await self._live(page, f"Questions of {template}", template=template)
 
-    async def _shown(self, result: Mapping[str, Any]) -> Response:
-        return await asyncio.to_thread(_result_page, result, self._base)
-
     def _absent(self, text: str) -> Response:
         page = _page("Not found", self._base, list_of(text, (), (), self._base))
         page.status_code = 404
@@ -256,8 +253,7 @@ class DashboardServer:
 
 
 def _result_page(result: Mapping[str, Any], base: str) -> Response:
-    names = {"about": about_result(result), "result": shown_fields(result), "base": base}
-    content = render("_one_result.html", **names, values=[*values_of(result)], pairs=pairs_of(result))
+    content = render("_one_result.html", **result_names(result), base=base)
     return _page(f"{result.get('question_id')}", base, content)
 
 

@@ -125,18 +125,18 @@ class Facts:
             "late": stream.late.facts(),
             "alerts": self._counting.alerts.facts(),
             "show": self._counting.show,
-            "results": self._counting.results.facts(),
+            "results": self._counting.listed(),
         }
 
     def _groups(self, detailed: float) -> dict[str, Any]:
         aggregates = self._stream.aggregates
         total, recent = aggregates.snapshot(), self._counting.recent.snapshot()
-        overall = _with_cost(total["micro"], recent["micro"])
+        overall = group_facts(total["micro"], recent["micro"])
         groups = total["per_template"]
         details = aggregates.per_template() if len(groups) <= detailed else {}
         # Templates whose results are all pending have nothing but details.
         templates = {
-            template: _with_cost(group, recent["per_template"].get(template))
+            template: group_facts(group, recent["per_template"].get(template))
             for template, group in (details | groups).items()
         }
         sums = add_detail(overall, aggregates.overall())
@@ -188,7 +188,7 @@ def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = Non
     """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
     (samples, errors), (recent_samples, recent_errors) = counts_of(total), counts_of(recent)
-    return {
+    facts: dict[str, Any] = {
         "samples": {"total": samples, "window": recent_samples},
         "errors": {"total": errors, "window": recent_errors},
         "error_rate": {
@@ -198,18 +198,15 @@ def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = Non
         },
         "metrics": {metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()},
     }
+    if (cost := _cost(total)) is not None:
+        facts["cost"] = {"mean": cost, "window": _cost(recent)}
+    return facts
 
 
 def _means(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
     """The mean over all values, that over questions, and that over the questions in the window."""
     window = None if recent is None else mean_of_questions(recent)
     return {"mean": total["mean"], "mean_of_questions": mean_of_questions(total), "window": window}
-
-
-def _with_cost(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
-    cost = _cost(total)
-    shown = {} if cost is None else {"cost": {"mean": cost, "window": recent and _cost(recent)}}
-    return group_facts(total, recent) | shown
 
 
 def _cost(group: Mapping[str, Any]) -> float | None:

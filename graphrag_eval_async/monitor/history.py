@@ -1,22 +1,23 @@
-"""The course of the scores of a run, recorded with each result."""
+"""The course of the scores of a run: points for charts, and starts from which on results are compared."""
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict, deque
+from functools import lru_cache
 from time import time
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.aggregates.histogram import Histogram
+from graphrag_eval_async.aggregates.histogram import BINS
 from graphrag_eval_async.aggregates.questions import FIRST
-from graphrag_eval_async.records.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.records.metrics import ERROR_RATE, RETRIEVAL_METRICS, is_score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.aggregates.histogram import Weights
+    from graphrag_eval_async.records.evaluation import Evaluation
 
 POINTS, TEMPLATE_POINTS = 40, 16
 """Maximum points of the course of all results, and of a template's; both even."""
@@ -25,7 +26,7 @@ RECENT = 200
 """How many of all results count as recent if the window is one of time."""
 
 EVERY = 50
-"""After how many results there is a start, from which on results are compared with those before."""
+"""After how many results there is a start."""
 
 STARTS, TEMPLATE_STARTS = 200, 10
 """How many starts are kept of all results, and of a template: the latest."""
@@ -33,15 +34,24 @@ STARTS, TEMPLATE_STARTS = 200, 10
 MAX_TEMPLATES = 500
 """Maximum number of templates that have a course: the first ones."""
 
-Sums: TypeAlias = "array[float]"
-"""For each score in its place, the number of values so far, and their sum."""
+NOTHING = (0, 0.0)
+
+Row: TypeAlias = "tuple[list[tuple[int, str]], Sequence[float], float, bool]"
+"""The scores of a result and their places among its numbers; these; if it failed; if it is a first answer."""
 
 
-class Mark(NamedTuple):
-    """When a point was made, in seconds since 1970, None if earlier runs made it; and weights by score."""
+class Point(NamedTuple):
+    """By score, the number of values so far and their sum.
 
+    Attributes:
+        time: in seconds since 1970; None if earlier runs made the point.
+        weights: those of first answers, by score.
+    """
+
+    results: int
+    sums: Mapping[str, tuple[int, float]]
     time: float | None
-    weights: Mapping[str, Weights | None]
+    weights: Mapping[str, Weights]
 
 
 class Start(NamedTuple):
@@ -56,45 +66,38 @@ class Course(NamedTuple):
     """How scores moved until now.
 
     Attributes:
-        places: the place of each score in `Sums`.
-        points: the sums after some of the results, from none on, and after all.
+        points: from none on, and after all results.
         recent: how many of all results count as recent, at most half of them; 0 for a template.
-        marks: those of the points after the first.
         starts: the latest starts.
         weights: those of all values, by score.
     """
 
-    places: Mapping[str, int]
-    points: Sequence[Sums]
+    points: Sequence[Point]
     recent: int
-    marks: Sequence[Mark]
     starts: Sequence[Start]
     weights: Mapping[str, Weights]
 
     @property
     def results(self) -> int:
-        return round(self.points[-1][0])
+        return self.points[-1].results
 
     def means(self, score: str) -> list[float | None]:
         """The mean of all values by each point after the first."""
-        return [self._between(score, self.points[0], point) for point in self.points[1:]]
+        return [_between(score, self.points[0], point) for point in self.points[1:]]
 
     def recents(self, score: str, results: int) -> list[float | None]:
         """At each point after the first, the mean of at least so many results before it, if there are."""
         start, found = 0, []
         for point in self.points[1:]:
-            while self.points[start + 1][0] <= point[0] - max(1, results):
+            while self.points[start + 1].results <= point.results - max(1, results):
                 start += 1
-            found.append(self._between(score, self.points[start], point))
+            found.append(_between(score, self.points[start], point))
         return found
 
-    def _between(self, score: str, start: Sums, end: Sums) -> float | None:
-        (count, total), (first, less) = self._values(score, end), self._values(score, start)
-        return (total - less) / (count - first) if count > first else None
 
-    def _values(self, score: str, sums: Sums) -> tuple[float, float]:
-        place = self.places.get(score, len(sums))
-        return (sums[place], sums[place + 1]) if place < len(sums) else (0.0, 0.0)
+def _between(score: str, start: Point, end: Point) -> float | None:
+    (count, total), (first, less) = end.sums.get(score, NOTHING), start.sums.get(score, NOTHING)
+    return (total - less) / (count - first) if count > first else None
 
 
 class Courses(NamedTuple):
@@ -107,92 +110,118 @@ class Courses(NamedTuple):
 class Recorder:
     """Records a course in at most `most` points; with more, each stands for twice as many results."""
 
-    def __init__(
-        self,
-        places: dict[str, int],
-        most: int,
-        starts: int,
-        recent: int = 0,
-        mark: Callable[[], Mark] | None = None,
-    ) -> None:
-        self._places = places
-        self._most = most
-        self._recent = recent
-        self._step = 1
-        self._now: Sums = array("d", (0.0, 0.0))
-        self._points = [self._now[:]]
-        self._mark = mark
-        self._marks: list[Mark] = []
-        self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
+    def __init__(self, most: int, starts: int, recent: int = 0, *, is_whole: bool = False) -> None:
+        """Record; only the points of a course that `is_whole` have times, and weights of first answers."""
+        self._most, self._recent, self._is_whole = most, recent, is_whole
+        self._step = self._due = 1
+        self._results = 0
+        self._waiting: list[Row] = []
+        self._values: dict[str, list[float]] = {}
+        self._first: dict[str, list[float]] = {}
+        self._sums: dict[str, tuple[int, float]] = {}
+        self._points = [Point(0, {}, None, {})]
         self._starts: deque[Start] = deque(maxlen=starts)
 
-    def add(self, failed: bool, scores: Iterable[tuple[str, float]]) -> None:
-        """Count one result."""
-        now = self._now
-        for score, value in ((ERROR_RATE, float(failed)), *scores):
-            place = self._places.setdefault(score, 2 * len(self._places))
-            if place >= len(now):
-                now.extend([0.0] * (place + 2 - len(now)))
-            now[place] += 1
-            now[place + 1] += value
-            self._histograms[score].add((value,))
-        results = int(now[0])
-        if not results % EVERY:
-            self._starts.append(Start(results // EVERY, results, self._weights()))
-        if not results % self._step:
-            self._points.append(now[:])
-            if self._mark is not None:
-                self._marks.append(self._mark())
-            if len(self._points) > self._most:
-                self._step *= 2
-                del self._points[1::2], self._marks[::2]
+    def add(self, row: Row, restored: bool) -> None:
+        """Count one result, but not before a start or a time is due: many together cost far less."""
+        self._waiting.append(row)
+        if len(self._waiting) >= self._due:
+            self._settle(restored)
+            if not self._results % EVERY:
+                self._starts.append(Start(self._results // EVERY, self._results, _weights(self._values)))
 
-    def _weights(self) -> dict[str, Weights]:
-        weights = {name: each.weights() for name, each in self._histograms.items()}
-        return {name: each for name, each in weights.items() if each is not None}
+    def _settle(self, restored: bool) -> None:
+        waiting, self._waiting = self._waiting, []
+        while waiting:
+            count = self._step - self._results % self._step
+            self._count(waiting[:count])
+            del waiting[:count]
+            if not self._results % self._step:
+                self._points.append(self._point(restored))
+                if len(self._points) > self._most:
+                    self._step *= 2
+                    del self._points[1::2]
+        due = EVERY - self._results % EVERY
+        self._due = min(due, self._step - self._results % self._step) if self._is_whole else due
 
-    def course(self) -> Course:
+    def _count(self, rows: Sequence[Row]) -> None:
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        first: defaultdict[str, list[float]] = defaultdict(list)
+        for scores, numbers, failed, is_first in rows:
+            found[ERROR_RATE].append(failed)
+            for place, score in scores:
+                found[score].append(numbers[place])
+                if is_first and self._is_whole:
+                    first[score].append(numbers[place])
+        self._results += len(rows)
+        for score, values in found.items():
+            count, total = self._sums.get(score, NOTHING)
+            self._sums[score] = count + len(values), total + sum(values)
+            _spread(self._values, score, values)
+        for score, values in first.items():
+            _spread(self._first, score, values)
+
+    def _point(self, restored: bool) -> Point:
+        when = None if restored or not self._is_whole else time()
+        return Point(self._results, self._sums.copy(), when, _weights(self._first))
+
+    def course(self, restored: bool) -> Course:
         """The course until now, which does not change any more."""
-        points, marks = [*self._points], [*self._marks]
-        if points[-1][0] < self._now[0]:
-            points.append(self._now[:])
-            if self._mark is not None:
-                marks.append(self._mark())
-        recent = min(self._recent, int(self._now[0]) // 2)
-        return Course(self._places, points, recent, marks, [*self._starts], self._weights())
+        self._settle(restored)
+        points = [*self._points]
+        if points[-1].results < self._results:
+            points.append(self._point(restored))
+        recent = min(self._recent, self._results // 2)
+        return Course(points, recent, [*self._starts], _weights(self._values))
+
+
+def _spread(weights: dict[str, list[float]], score: str, values: Sequence[float]) -> None:
+    """Add values to the weights of a score as `Weights` has them; if any is not from 0 to 1, it has none."""
+    if score not in weights:
+        weights[score] = [0.0] * (BINS + 1)
+    own = weights[score]
+    if min(values) < 0 or max(values) > 1:
+        own.clear()
+    for value in values if own else ():
+        place = min(int(value * BINS), BINS - 1)
+        upper = value * BINS - place
+        own[place] += 1 - upper
+        own[place + 1] += upper
+
+
+def _weights(found: Mapping[str, Sequence[float]]) -> dict[str, Weights]:
+    return {score: tuple(weights) for score, weights in found.items() if weights}
+
+
+@lru_cache(1000)
+def _scores_of(metrics: tuple[str, ...]) -> list[tuple[int, str]]:
+    """The scores of a result, not of its steps, with their places among its metrics."""
+    return [(i, name) for i, name in enumerate(metrics) if is_score(name) and name not in RETRIEVAL_METRICS]
 
 
 class History:
     """The courses of all results, and of those of each template."""
 
     def __init__(self, window: Last | Seconds) -> None:
-        self._places = {ERROR_RATE: 0}
-        self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
         recent = window.count if isinstance(window, Last) else RECENT
-        self._all = Recorder(self._places, POINTS, STARTS, recent, self._mark)
+        self._all = Recorder(POINTS, STARTS, recent, is_whole=True)
         self._templates: dict[str, Recorder] = {}
         self._is_restored = False
 
-    def add(self, short: Mapping[str, Any], *, restored: bool = False) -> None:
-        """Count one result, in short; `restored` from an earlier run."""
+    def add(self, seen: Evaluation, restored: bool = False) -> None:
+        """Count one result; `restored` from an earlier run."""
         self._is_restored = restored
-        failed = short["status"] == "error"
-        scores = [(name, value) for name, value in short["metrics"].items() if is_score(name)]
-        if short["sample"] in FIRST:  # Other samples are not independent of it.
-            for name, value in scores:
-                self._histograms[name].add((value,))
-        self._all.add(failed, scores)
-        template = str(short["template_id"])
-        recorder = self._templates.get(template)
-        if recorder is None and len(self._templates) < MAX_TEMPLATES:
-            recorder = self._templates[template] = Recorder(self._places, TEMPLATE_POINTS, TEMPLATE_STARTS)
-        if recorder is not None:
-            recorder.add(failed, scores)
+        row = _scores_of(seen.metrics), seen.numbers, float(seen.failed), seen.sample in FIRST
+        self._all.add(row, restored)
+        recorder = self._templates.get(seen.template_id)
+        if recorder is None:
+            if len(self._templates) >= MAX_TEMPLATES:
+                return
+            recorder = self._templates[seen.template_id] = Recorder(TEMPLATE_POINTS, TEMPLATE_STARTS)
+        recorder.add(row, restored)
 
     def courses(self) -> Courses:
         """The courses until now, which do not change any more."""
-        return Courses(self._all.course(), {name: each.course() for name, each in self._templates.items()})
-
-    def _mark(self) -> Mark:
-        weights = {name: each.weights() for name, each in self._histograms.items()}
-        return Mark(None if self._is_restored else time(), weights)
+        restored = self._is_restored
+        templates = {name: each.course(restored) for name, each in self._templates.items()}
+        return Courses(self._all.course(restored), templates)

@@ -17,7 +17,6 @@ from graphrag_eval_async.monitor.wording import (
     not_run_in_words,
     reason_in_words,
 )
-from graphrag_eval_async.monitor.worst import Reasons, WorstQuestion, score_in_words
 from graphrag_eval_async.records.metrics import (
     COST,
     is_score,
@@ -32,9 +31,9 @@ from graphrag_eval_async.text import counts, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from markupsafe import Markup
-
+    from graphrag_eval_async.monitor.counting import Reasons
     from graphrag_eval_async.monitor.history import Course, Courses
+    from graphrag_eval_async.monitor.worst import WorstQuestion
 
 SHOWN_SCORES = 6
 """Maximum number of scores that have a column in the table of templates."""
@@ -47,6 +46,7 @@ class Score(NamedTuple):
     """A metric of a group of results: its mean over questions, and that of the window.
 
     `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first` answers.
+    `trend` is the path of a sparkline.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Score(NamedTuple):
     low: float | None = None
     high: float | None = None
     recent: float | None = None
-    trend: Markup | str = ""
+    trend: str = ""
     first: float | None = None
 
 
@@ -76,31 +76,38 @@ def overview(
     courses: Courses | None = None,
 ) -> dict[str, Any]:
     """The names that `_overview.html` takes, besides those that differ between dashboard and report."""
-    overall, comparison = facts["overall"], facts["comparison"]
+    overall, comparison, window = facts["overall"], facts["comparison"], facts["window"]
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
     shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCE_HEADINGS if name in overall["metrics"])]
     moved = {} if courses is None else courses.templates
-    templates = [_row(name, group, shown, moved.get(name)) for name, group in facts["templates"].items()]
+    rows = [_row(name, group, shown, moved.get(name)) for name, group in facts["templates"].items()]
     every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
+    restored = bool((facts.get("journal") or {}).get("restored"))
     return {
         "facts": facts,
-        "window": _window_name(facts["window"]),
+        "window": f"last {window.get('last') or duration_name(window['seconds'])}" if window else "",
+        "starts_empty": bool(window) and "seconds" in window and restored,
         "headings": [RESOURCE_HEADINGS.get(name, name) for name in shown],
         "more_scores": metrics[SHOWN_SCORES:],
         "every": every,
-        "rows": templates,
+        "rows": rows,
         "scores": [score for score in every.scores if is_score(score.name)],
         "failures": [(reason_in_words(each), n) for each, n in failure_counts(overall).items()],
         "worst": worst,
         "valueless": _without_value(overall),
-        "lacking": _lacking(overall.get("coverage", {})),
-        "summary": [*_summary(facts, every, templates, worst, courses, reasons)],
+        "lacking": [
+            (metric, reason, count)
+            for metric, covered in overall["coverage"].items()
+            if is_score(metric) or metric.endswith(COST)
+            for reason, count in covered["failed"].items()
+        ],
+        "summary": [*_summary(facts, every, rows, worst, courses, reasons)],
         "charts": {} if courses is None else charts_of(courses.overall, overall, facts["level"]),
-        "changes": _changes(comparison),
+        "changes": [] if comparison is None else _changes(comparison),
         "warnings": [] if comparison is None else comparison["warnings"],
         "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
         "run": run_facts(facts),
-        "judge": judge_facts(facts["judge"], restored=bool((facts.get("journal") or {}).get("restored"))),
+        "judge": judge_facts(facts["judge"], restored=restored),
         "agreement": agreement_facts(facts.get("agreement")),
     }
 
@@ -112,10 +119,9 @@ def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]
 
 
 def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str], course: Course | None = None) -> Row:
-    rate = group["error_rate"]
-    mean_rate = mean_of_questions(rate)
+    rate, samples, errors = group["error_rate"], group["samples"]["total"], group["errors"]["total"]
     scores = [_score(metric, group["metrics"].get(metric), course) for metric in metrics]
-    return Row(name, group["samples"]["total"], group["errors"]["total"], mean_rate, rate["window"], scores)
+    return Row(name, samples, errors, mean_of_questions(rate), rate["window"], scores)
 
 
 def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) -> Score:
@@ -126,23 +132,6 @@ def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) ->
     trend = "" if course is None else sparkline(course.recents(name, course.results // 4))
     mean, first = mean_of_questions(value), None if own_interval(value, "confidence") else ends.get("mean")
     return Score(name, mean, ends.get("low"), ends.get("high"), value["window"], trend, first)
-
-
-def _window_name(window: Mapping[str, float] | None) -> str:
-    """Such as "last 200" or "last 5m"; empty without a window."""
-    if window is None:
-        return ""
-    return f"last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
-
-
-def _lacking(coverage: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, int]]:
-    """The metric, the reason and the number of values that are missing."""
-    return [
-        (metric, reason, count)
-        for metric, covered in coverage.items()
-        if is_score(metric) or metric.endswith(COST)
-        for reason, count in covered["failed"].items()
-    ]
 
 
 def _summary(
@@ -172,28 +161,22 @@ def _summary(
         if lowest := _lowest(name, templates):
             label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"
             yield label, lowest[1], lowest[0]
-    failures = failure_counts(facts["overall"])
-    if failures:
+    if failures := failure_counts(facts["overall"]):
         most = max(failures.values())
-        first = [reason for reason, count in failures.items() if count == most]
+        first = [reason_in_words(reason) for reason, count in failures.items() if count == most]
         each = " each" if len(first) > 1 else ""
-        yield (
-            "Most frequent failure",
-            f"{'; '.join(map(reason_in_words, first))}: {most} of {every.samples} results{each}",
-            None,
-        )
+        yield "Most frequent failure", f"{'; '.join(first)}: {most} of {every.samples} results{each}", None
     if worst:
-        answer = "; ".join(filter(None, (score_in_words(worst[0].score), worst[0].why)))
-        yield "Worst question", answer, worst[0]
+        yield "Worst question", worst[0].told, worst[0]
 
 
 def _not_scored(facts: Mapping[str, Any], every: Row, reasons: Reasons) -> Iterable[tuple[str, str, None]]:
     if every.errors:
-        answer = (
-            f"{every.errors} of {every.samples} responses are errors ({every.errors / every.samples:.1%})"
+        share, latest = (
+            every.errors / every.samples,
+            f", the latest: {reasons.error}" if reasons.error else "",
         )
-        answer += f", the latest: {reasons.error}" if reasons.error else ""
-        yield "Errors", answer, None
+        yield "Errors", f"{every.errors} of {every.samples} responses are errors ({share:.1%}){latest}", None
     if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
         example = f"; the first: {reasons.not_run}" if reasons.not_run else ""
         yield "Steps without a score", f"{unscored}{example}", None
@@ -230,19 +213,15 @@ def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The scores that were asked for and have no value, and why."""
     return [
         (metric, counts(covered["failed"]) or "pending")
-        for metric, covered in overall.get("coverage", {}).items()
+        for metric, covered in overall["coverage"].items()
         if is_score(metric) and covered["applied"] and metric not in overall["metrics"]
     ]
 
 
 def _lowest(name: str, templates: Sequence[Row]) -> tuple[str, str] | None:
     """The template with the lowest mean of a score, if there are several; and its mean."""
-    means = [
-        (own.mean, row.name)
-        for row in templates
-        for own in row.scores
-        if own.name == name and own.mean is not None
-    ]
+    scores = [(own, row.name) for row in templates for own in row.scores if own.name == name]
+    means = [(own.mean, template) for own, template in scores if own.mean is not None]
     if len(means) < 2:
         return None
     mean, template = min(means)
@@ -251,15 +230,12 @@ def _lowest(name: str, templates: Sequence[Row]) -> tuple[str, str] | None:
     return template, f"{name} {mean:.3f}{more}"
 
 
-def _changes(comparison: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _changes(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows of the comparison with a baseline: overall, then the templates that are decided."""
-    if comparison is None:
-        return []
-    rows = [{"template": None, "metric": metric, **row} for metric, row in comparison["overall"].items()]
-    rows += [
-        {"template": template, "metric": metric, **row}
-        for template, group in comparison["per_template"].items()
+    groups = [(None, comparison["overall"]), *comparison["per_template"].items()]
+    return [
+        {"interval": row.get("confidence"), **row, "template": template, "metric": metric}
+        for template, group in groups
         for metric, row in group.items()
-        if row.get("verdict") in {"better", "worse"}
+        if template is None or row.get("verdict") in {"better", "worse"}
     ]
-    return [row | {"interval": row.get("interval", row.get("confidence"))} for row in rows]

@@ -5,19 +5,17 @@ from __future__ import annotations
 from bisect import insort
 from datetime import UTC, datetime
 from heapq import nsmallest
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import check_extra
-from graphrag_eval_async.monitor.captions import about_result, shown_fields
-from graphrag_eval_async.monitor.counting import is_wrong, quality
-from graphrag_eval_async.monitor.evidence import pairs_of, values_of
+from graphrag_eval_async.monitor.counting import Reasons, quality, shorten, text_of
+from graphrag_eval_async.monitor.evidence import result_names
 from graphrag_eval_async.monitor.facts import add_detail, group_facts
-from graphrag_eval_async.monitor.kept import in_short
 from graphrag_eval_async.monitor.overview import overview, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, static
 from graphrag_eval_async.monitor.wording import VALIDITY, unscored
-from graphrag_eval_async.monitor.worst import Reasons
+from graphrag_eval_async.monitor.worst import explained
+from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,56 +36,53 @@ SHOWN_METRICS = 6
 
 
 class ReportResults:
-    """Collects the results of a run for `html_report`: all in short, and the worst whole."""
+    """Collects the results of a run for `html_report`: all in short, and the worst whole.
+
+    Attributes:
+        count: the number of results.
+        reasons: why questions failed.
+        shorts: results in short by their rank, the worst of which are listed.
+    """
 
     def __init__(self) -> None:
         check_extra("a report", "web", "jinja2")
-        self.shorts: list[dict[str, Any]] = []
         self.count = 0
         self.reasons = Reasons()
-        self._worst: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+        self.shorts: list[tuple[float, int, dict[str, Any]]] = []
+        self._worst: list[tuple[float, int, Mapping[str, Any]]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Add a result, unless it is pending."""
         if "pending" in result:
             return
         self.count += 1
-        short = in_short(result) | {"place": self.count}
-        self.shorts.append(short)
-        self.reasons.add(short)
-        insort(self._worst, (short, result), key=lambda pair: _rank(pair[0]))
-        del self._worst[DETAILED:]
+        seen = observe(result, include_errors=True)
+        known = quality(seen)
+        rank = 2.0 if known is None else max(known, 0.0)  # Errors are as bad as scores of 0.
+        self.reasons.add(seen)
+        self.shorts.append((rank, self.count, shorten(seen) | {"question": text_of(result)}))
+        if known is not None and known < 1:
+            insort(self._worst, (rank, self.count, result))
+            del self._worst[DETAILED:]
         if len(self.shorts) > 2 * LISTED:
-            self.shorts = nsmallest(LISTED, self.shorts, key=_rank)
+            self.shorts = nsmallest(LISTED, self.shorts)
 
     def details(self) -> Iterator[dict[str, Any]]:
         """What the sections of the worst results show, the worst first, as many as fit."""
         room = DETAIL_CHARACTERS
-        for short, result in self._worst:
-            if room < 0 or not is_wrong(short):
-                continue
-            pairs, values, fields = pairs_of(result), [*values_of(result)], shown_fields(result)
-            room -= len(repr((pairs, values, fields)))
-            yield {
-                "place": short["place"],
-                "anchor": f"result-{short['place']}",
-                "question_id": short["question_id"],
-                "title": _title(short),
-                "about": about_result(result),
-                "result": fields,
-                "metrics": values,
-                "pairs": pairs,
-            }
+        for _, place, result in self._worst:
+            if room < 0:
+                return
+            names, sample = result_names(result), result.get("sample")
+            room -= len(repr(names))
+            title = text_of(result) or str(result.get("question_id") or "a result without a question")
+            more = "" if sample is None else f" (sample {sample})"
+            yield {"place": place, "anchor": f"result-{place}", "title": title + more, **names}
 
-    def listed(self) -> list[dict[str, Any]]:
-        """Results in short, in the order in which they were added."""
-        return sorted(nsmallest(LISTED, self.shorts, key=_rank), key=itemgetter("place"))
-
-
-def _rank(short: Mapping[str, Any]) -> tuple[float, int]:
-    """Errors are as bad as scores of 0."""
-    known = quality(short)
-    return (2.0 if known is None else max(known, 0.0)), short["place"]
+    def listed(self, anchors: Mapping[int, str]) -> list[dict[str, Any]]:
+        """Results in short, in the order in which they were added, with the anchors of their details."""
+        found = {place: short for _, place, short in nsmallest(LISTED, self.shorts)}
+        return [found[n] | ({"anchor": anchors[n]} if n in anchors else {}) for n in sorted(found)]
 
 
 def html_report(
@@ -142,11 +137,9 @@ def html_report(
         "agreement": snapshot.get("agreement"),
     }
     details = [*results.details()]
-    anchors = {each["place"]: {"anchor": each["anchor"]} for each in details}
-    of_questions = {each["question_id"]: each["anchor"] for each in reversed(details)}
-    listed = [short | anchors.get(short["place"], {}) for short in results.listed()]
+    of_questions = {str(each["result"]["question_id"]): each["anchor"] for each in reversed(details)}
+    listed = results.listed({each["place"]: each["anchor"] for each in details})
     hidden = results.count - len(listed)
-    more = f", without the {hidden} best" if hidden else ""
     style, script = static("style.css"), static("live.js")
     policy = (
         f"default-src 'none'; style-src {csp_hash(style)}; script-src {csp_hash(script)}; "
@@ -159,7 +152,7 @@ def html_report(
     }
     return render(
         "report.html",
-        **overview(facts, results.reasons.rows(worst, of_questions), results.reasons),
+        **overview(facts, explained(results.reasons, worst, of_questions), results.reasons),
         title=title,
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",
@@ -167,7 +160,7 @@ def html_report(
         validity="; ".join(VALIDITY[kind] for kind in sorted(kinds)),
         gates=gates,
         results=listed,
-        results_title=f"Results{more}",
+        results_title=f"Results{f', without the {hidden} best' if hidden else ''}",
         result_metrics=result_metrics(listed, SHOWN_METRICS),
         details=details,
     )
@@ -180,8 +173,3 @@ def _group(group: Mapping[str, Any]) -> dict[str, Any]:
     for metric, shown in facts["metrics"].items():
         shown["confidence"] = group[metric].get("interval")
     return facts
-
-
-def _title(short: Mapping[str, Any]) -> str:
-    name = short["question"] or short["question_id"] or "a result without a question"
-    return str(name) if short["sample"] is None else f"{name} (sample {short['sample']})"

@@ -16,7 +16,7 @@ from graphrag_eval_async.records.conditions import OPERATORS
 from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from graphrag_eval_async.aggregates.questions import Several
     from graphrag_eval_async.monitor.alerts import Alert, Change
@@ -27,7 +27,7 @@ LOGGED = 50
 
 
 class Watched:
-    """One alert, and the values in its window.
+    """One alert, and the values in its `window`.
 
     It starts when the condition holds for a full window. A window of n values is full with n values; a window
     of s seconds is full s seconds after its first value. It ends when the condition has not held for n values
@@ -38,7 +38,7 @@ class Watched:
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
         self.alert = alert
         self.started: Change | None = None
-        self._window = window
+        self.window = window
         # In the unit of positions.
         self._size = window.count if isinstance(window, Last) else window.seconds
         self._values: deque[tuple[float, object, float]] = deque()
@@ -60,6 +60,17 @@ class Watched:
         else:
             insort(self._ordered, float(value))
         return self.look(now)
+
+    def count(self, seen: Evaluation, now: float) -> list[Change]:
+        """Count the values of a result that the alert is about, and return what changed."""
+        alert = self.alert
+        if alert.template not in (None, seen.template_id):
+            return []
+        values = [(ERROR_RATE, int(seen.failed))] if alert.metric == ERROR_RATE else seen.values
+        changes = [
+            self.add(value, now, seen.question_id) for metric, value in values if metric == alert.metric
+        ]
+        return [change for change in changes if change is not None]
 
     def _move(self, question: object, units: int, count: int) -> None:
         """Add a value of a question, or with a `count` of -1 remove it."""
@@ -92,33 +103,23 @@ class Watched:
             return self.change("ended")
         return None
 
-    def restore(self, value: float, arrived: float | None, question: object) -> None:
-        """Count one value of an earlier run; None stands for a time before all windows."""
-        if isinstance(self._window, Last):
-            self.add(value, 0.0, question)
-        elif arrived is not None:
-            self.add(value, arrived, question)
-
     def resume(self, kept: Change | None, now: float) -> Change | None:
         """Restore the alert, None if it was off; return what has changed since.
 
-        A window of seconds counts as full at once if the alert was on: it ends if it does not hold again.
+        A window of seconds is empty: an alert that was on ends if it does not hold again within that time.
         """
         is_on, self.started = self.started, kept
-        if isinstance(self._window, Last):
-            if is_on is None and kept is not None:
-                self.started = None
-                return self.change("ended")
-            if is_on is not None and kept is None:
-                self.started = self.change("started")
-                return self.started
-        elif kept is not None:
-            self._begin, self._held = -inf, now
+        if isinstance(self.window, Seconds):
+            if kept is not None:
+                self._begin, self._held = -inf, now
+        elif (is_on is None) != (kept is None):
+            self.started = None if is_on is None else self.change("started")
+            return self.started or self.change("ended")
         return None
 
     def change(self, state: Literal["started", "ended"]) -> Change:
         samples = len(self._values)
-        return self.alert.change(state, value=self._value(), window=self._window, samples=samples)
+        return self.alert.change(state, value=self._value(), window=self.window, samples=samples)
 
     def _value(self) -> float | None:
         """The mean or quantile of the values, interpolated as in aggregates; None without values."""
@@ -132,7 +133,7 @@ class Watched:
 
     def _position(self, now: float) -> float:
         """Return the position in units of the window: values or seconds."""
-        return self._added if isinstance(self._window, Last) else now
+        return self._added if isinstance(self.window, Last) else now
 
 
 class Silence:
@@ -192,10 +193,11 @@ class Alerts:
         self.log.appendleft(change)
         self.on_change(change)
 
-    def restore(self, seen: Evaluation, arrived: float | None) -> None:
-        """Count one result of an earlier run; None stands for a time before all windows."""
-        for watched, value in self._seen(seen):
-            watched.restore(value, arrived, seen.question_id)
+    def restore(self, seen: Evaluation) -> None:
+        """Count one result of an earlier run in windows of results."""
+        for watched in self._watched:
+            if isinstance(watched.window, Last):
+                watched.count(seen, 0.0)
 
     def resume(self, kept: Mapping[str, Change], now: float) -> None:
         """Restore the alerts that were on at the end of an earlier run, after its results are restored."""
@@ -205,18 +207,9 @@ class Alerts:
 
     def add(self, seen: Evaluation, now: float) -> None:
         """Count one result."""
-        for watched, value in self._seen(seen):
-            if change := watched.add(value, now, seen.question_id):
-                self._changed(change)
-
-    def _seen(self, seen: Evaluation) -> Iterator[tuple[Watched, float]]:
         for watched in self._watched:
-            alert = watched.alert
-            if alert.template in (None, seen.template_id):
-                values = ((ERROR_RATE, int(seen.failed)),) if alert.metric == ERROR_RATE else seen.values
-                for metric, value in values:
-                    if metric == alert.metric:
-                        yield watched, value
+            for change in watched.count(seen, now):
+                self._changed(change)
 
     def look(self, now: float, lines: object = None) -> None:
         """Return what time alone has changed; `lines` differs from before if lines were read."""

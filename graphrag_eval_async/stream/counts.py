@@ -53,15 +53,28 @@ class Counts:
 
     def __post_init__(self) -> None:
         self.add: Callable[[Evaluation], None] = self._add_first
+        self._count: Callable[[Evaluation], None] = self.aggregates.add
         self.rejects_are_read = self.on_reject != "collect"
         self._scattered: dict[str, set[int]] = {}  # Samples of earlier runs beyond a gap.
         self._left, self._is_warned = LOOK_AT_NAMES, False
 
+    def tell(self, call: Callable[[Evaluation], object]) -> None:
+        """Call a function with each result that is handed out, after it is counted."""
+        count = self._count
+
+        def count_and_tell(result: Evaluation) -> None:
+            count(result)
+            call(result)
+
+        self._count = count_and_tell
+        if self._left <= 0:
+            self.add = count_and_tell
+
     def _add_first(self, result: Evaluation) -> None:
-        self.aggregates.add(result)
+        self._count(result)
         self._left -= 1
         if not self._left:
-            self.add = self.aggregates.add
+            self.add = self._count
             self.warn_of_names("so far, ")
 
     def warn_of_names(self, when: str = "") -> None:

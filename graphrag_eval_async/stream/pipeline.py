@@ -142,6 +142,10 @@ class EvaluationStream:
         """Call a function, which must not raise, with each result of an earlier run of the journal."""
         self._counts.on_restored.append(call)
 
+    def _tell(self, call: Callable[[Evaluation], object]) -> None:
+        """Call a function, which must not raise, with the evaluation of each result that is handed out."""
+        self._counts.tell(call)
+
     @property
     def skipped(self) -> int:
         """Number of lines skipped because they were already evaluated; needs a journal or `dedupe`."""

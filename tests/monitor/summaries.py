@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async import RunningAggregates
+from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.monitor.summary import Reading, Summary
 from graphrag_eval_async.records.conditions import parse_condition
+from graphrag_eval_async.reference import NoReference
+from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,3 +41,19 @@ def summary_of(
     for each in results:
         reading.add(each)
     return reading.summary(**more)
+
+
+def idle_run(aggregates: RunningAggregates | None = None) -> Any:
+    """What pages show of a stream that has these results and does nothing else."""
+    return SimpleNamespace(
+        aggregates=aggregates or RunningAggregates(),
+        reference=NoReference(),
+        rejects=SimpleNamespace(counts={}),
+        usage=JudgeUsage(),
+        in_flight=0,
+        missing=(),
+        journal=None,
+        skipped=0,
+        late=LateSpans(),
+        is_restored=True,
+    )

@@ -1,13 +1,11 @@
-"""The course of a run, recorded with each result."""
+"""The course of a run, and whether it is getting worse, as far as that can be said at every look."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from math import fsum, isclose
 from random import Random
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,29 +14,33 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Dashboard, Journal, RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.monitor.board import Board
-from graphrag_eval_async.monitor.captions import judge_facts
+from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.history import EVERY, MAX_TEMPLATES, POINTS, RECENT, STARTS, History
-from graphrag_eval_async.reference import NoReference
-from graphrag_eval_async.traces.grouping import LateSpans
+from graphrag_eval_async.records.evaluation import Evaluation
+from tests.cases import each
 from tests.cli.support import DEADLINE_SECONDS, REFERENCE, finish, response, start, told, until
 from tests.inference.test_confidence import weights_of
+from tests.monitor.summaries import idle_run
 from tests.monitor.test_dashboard import Cells, fetch, get
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytest.importorskip("jinja2")
 pytest.importorskip("uvicorn")
 
 
-def short(score: float | None, template: str = "t", sample: int | None = None) -> dict[str, Any]:
-    metrics = {} if score is None else {"steps_score": score, "total_tokens": 5.0}
-    status = "error" if score is None else "success"
-    return {"status": status, "template_id": template, "sample": sample, "metrics": metrics}
+def seen(
+    score: float | None, template: str = "t", sample: int | None = None, name: str = "steps_score"
+) -> Evaluation:
+    """A result, None for an error."""
+    if score is None:
+        return Evaluation(template, "q", True, sample)
+    return Evaluation(template, "q", False, sample, (name, "total_tokens"), (score, 5))
 
 
 def mean(values: list[float]) -> float | None:
@@ -52,19 +54,23 @@ def same(one: float | None, other: float | None) -> bool:
 SCORES = st.lists(st.none() | st.sampled_from([0.0, 0.25, 1.0]), min_size=1, max_size=700)
 
 
-@given(SCORES, st.integers(1, 300))
-def test_a_course_has_the_means_by_each_of_its_points(scores: list[float | None], window: int) -> None:
+@given(SCORES, st.integers(1, 300), st.integers(1, 99))
+def test_a_course_has_the_means_by_each_of_its_points(
+    scores: list[float | None], window: int, look: int
+) -> None:
+    """Looks between change nothing."""
     history = History(Last(window))
-    for score in scores:
-        history.add(short(score))
-    course = history.courses().overall
-    assert course.results == len(scores)
+    for number, score in enumerate(scores):
+        history.add(seen(score))
+        if not number % look:
+            history.courses()
+    course, templates = history.courses()
+    assert course.results == templates["t"].results == len(scores)
     assert len(course.points) <= POINTS + 2
-    known = [[score for score in scores[: round(point[0])] if score is not None] for point in course.points]
+    known = [[score for score in scores[: point.results] if score is not None] for point in course.points]
     assert all(map(same, course.means("steps_score"), map(mean, known[1:])))
     assert course.means("total_tokens") == [None] * (len(course.points) - 1)
-    recent = min(window, len(scores) // 2)
-    assert course.recent == recent
+    assert course.recent == min(window, len(scores) // 2)
     assert [start.results for start in course.starts] == [*range(EVERY, len(scores) + 1, EVERY)][-STARTS:]
     for place, results, weights in course.starts:
         own = [score for score in scores[:results] if score is not None]
@@ -75,51 +81,84 @@ def test_a_course_has_the_means_by_each_of_its_points(scores: list[float | None]
 def test_points_get_rarer_as_a_run_gets_longer() -> None:
     history = History(Seconds(60))
     for i in range(10_000):
-        history.add(short(1.0 if i < 5000 else 0.0, f"t{i % 5}"), restored=i < 9000)
+        history.add(seen(1.0 if i < 5000 else 0.0, f"t{i % 5}"), restored=i < 9000)
     course, templates = history.courses()
-    assert [point[0] for point in course.points] == [*range(0, 9985, 256), 10_000]
+    assert [point.results for point in course.points] == [*range(0, 9985, 256), 10_000]
     assert course.recents("steps_score", 256)[:19] == [1.0] * 19
     assert course.recents("steps_score", 256)[20:] == [0.0] * 20
     assert course.recent == RECENT
-    assert [mark.time is None for mark in course.marks[-6:]] == [True, *[False] * 5]
-    assert {*templates} == {f"t{i}" for i in range(5)}
-    assert templates["t0"].results == 2000
+    assert [point.time is None for point in course.points[-6:]] == [True, *[False] * 5]
+    assert [point.results for point in templates["t0"].points] == [*range(0, 2000, 128), 2000]
 
 
 def test_other_samples_of_a_question_make_no_interval_narrower() -> None:
     history = History(Last(5))
     for sample in (1, 2, 3):
-        history.add(short(1.0, sample=sample))
-    weights = history.courses().overall.marks[-1].weights["steps_score"]
-    assert weights is not None
-    assert sum(weights) == 1
+        history.add(seen(1.0, sample=sample))
+    assert sum(history.courses().overall.points[-1].weights["steps_score"]) == 1
 
 
 def test_the_memory_of_many_templates_is_bounded() -> None:
     history = History(Last(5))
     for i in range(MAX_TEMPLATES + 10):
-        history.add(short(1.0, f"t{i}"))
+        history.add(seen(1.0, f"t{i}"))
     assert len(history.courses().templates) == MAX_TEMPLATES
+
+
+def first_yes(draw: Callable[[int], float], results: int, looks: int, after: int = 0) -> int | None:
+    """After how many results it first says yes, by a look after so many each."""
+    history = History(Last(200))
+    for i in range(1, results + 1):
+        history.add(seen(draw(i)))
+        is_due = i > after and not i % looks
+        if is_due and getting_worse(history.courses(), ["steps_score"], 0.95).startswith("yes"):
+            return i
+    return None
+
+
+def test_a_fall_is_said_soon_and_an_unchanged_run_is_not_getting_worse() -> None:
+    for seed in range(12):
+        random = Random(seed)
+        found = first_yes(lambda i: float(random.random() < (0.9 if i <= 2000 else 0.7)), 2300, 25, 2000)  # noqa: B023
+        assert found is not None, seed
+    random = Random(1)
+    assert first_yes(lambda _: float(random.random() < 0.9), 10_000, 200) is None
+    assert first_yes(lambda _: random.random(), 2_000, 100) is None
+
+
+@each(
+    ("values", "expected", "name"),
+    [
+        ([("t", 1.0)] * 49, "too early to say, after 49 results", "steps_score"),
+        ([("t", 1.0), ("t", 0.0)] * 500, "no clear change", "steps_score"),
+        ([("t", 5.0)] * 1000 + [("t", 1.0)] * 500, "no clear change", "tone"),
+        (
+            [("t", 1.0)] * 3800 + [("t", 0.5)] * 200,
+            "yes: steps_score 0.500 after the first 3800 results, 1.000 before",
+            "steps_score",
+        ),
+        (
+            [("t", None), ("t", 0.5)] * 300 + [("t", 0.5)] * 300,
+            "no, better: errors in 0.0% of the results after the first 600 results, 50.0% before",
+            "steps_score",
+        ),
+        # One of 30 templates, while all others stay as they are.
+        (
+            [(f"t{i}", float((i + j) % 2 if i else j < 100)) for j in range(200) for i in range(30)],
+            "yes: template t0: steps_score 0.000 after the first 100 results, 1.000 before",
+            "steps_score",
+        ),
+    ],
+)
+def test_what_is_said(values: list[tuple[str, float | None]], expected: str, name: str) -> None:
+    history = History(Last(200))
+    for template, value in values:
+        history.add(seen(value, template, name=name))
+    assert getting_worse(history.courses(), [name], 0.95) == expected
 
 
 JUDGED = ("answer_f1", "answer_recall", "answer_precision", "answer_relevance")
 CUSTOM = ("politeness_of_the_answer", "completeness", "style", "safety")
-
-
-def idle_run(aggregates: RunningAggregates | None = None) -> Any:
-    """What pages show of a stream that has these results and does nothing else."""
-    return SimpleNamespace(
-        aggregates=aggregates or RunningAggregates(),
-        reference=NoReference(),
-        rejects=SimpleNamespace(counts={}),
-        usage=JudgeUsage(),
-        in_flight=0,
-        missing=(),
-        journal=None,
-        skipped=0,
-        late=LateSpans(),
-        is_restored=True,
-    )
 
 
 async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
@@ -136,7 +175,6 @@ async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
             "status": "success",
             "question_text": "What is the latest measurement of substation number 12 in the grid?",
             "elapsed_sec": random.expovariate(0.2),
-            "total_tokens": random.randrange(9000),
             **{name: random.random() for name in ("steps_score", *JUDGED, *CUSTOM)},
             "judge": {"outputs": CUSTOM},
         }
@@ -149,43 +187,10 @@ async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
     assert len(page.event(content)) < 85_000
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"), [("What is the latest measurement of the grid?", 200), ("是\ud800\u202e<" * 99, 30)]
-)
-async def test_a_list_of_results_is_small(text: str, shown: int) -> None:
-    counting = Counting(Last(200), "last", [], include_errors=False)
-    board = Board(Facts(idle_run(), counting), counting, "Nightly")
-    for i in range(300):
-        result = {"question_id": f"{text[:16]}{i}", "template_id": text[:16], "question_text": text}
-        scores = dict.fromkeys(("steps_score", *JUDGED), i / 300)
-        counting.add(result | {"status": "success", "failure": "wrong_query_result", **scores})
-    for name in ("worst", "latest"):
-        page = board.pages[name]
-        content = await page.content()
-        assert len(page.event(content)) < 85_100
-        rows = content.count("<tr data-key")
-        assert rows == 200 or shown <= rows < 200
-        assert (f"The first {rows} fit on this page." in content) == (rows < 200)
-        event = json.loads(page.event(content))
-        assert event.count("<tr data-key") == rows
-
-
-async def test_who_comes_late_sees_the_past() -> None:
-    responses = [response("q1", i < 30) for i in range(60)]
-    async with Dashboard(evaluate_stream(REFERENCE, responses, ordered=True), port=0) as dashboard:
-        async for _ in dashboard:
-            pass
-        html = (await get(dashboard.url))[2]
-    scores = html.partition('id="scores"')[2].partition("</section>")[0]
-    assert scores.count("<svg") == 2
-    assert "steps_score: mean 1 of the first 2 results, 0.5 of all 60" in scores
-    assert "too early" not in scores
-
-
 def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
     out, log = folder.file("out.jsonl"), folder.lines(*(response("q1") for _ in range(20)))
     alerts = ["--alert", "steps_score > 0.5 over 3", "--alert", "error_rate > 0 over 3"]
-    options = ["-o", out, "--resume", "--web", "127.0.0.1:0", *alerts]
+    options = ["-o", out, "--resume", "--web", "127.0.0.1:0", "--window", "1h", *alerts]
     assert finish(start("watch", folder.reference, log, *options, "--until-idle", "1s"))[0] == 0
     process = start("watch", folder.reference, log, *options)
     url = told(process, "http://").split()[-1]
@@ -200,6 +205,8 @@ def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
     process.terminate()
     finish(process)
     assert "since 20" in html
+    assert "The window was empty when this run began." in html
+    assert '<p class="recent">last 1h: <strong>no values</strong></p>' in html
     history = html.partition("History")[2].partition("</details>")[0]
     assert re.search(
         r"UTC, (less than a|\d+) minutes? ago: started: steps_score &gt; 0\.5 over 3: 1", history
@@ -209,14 +216,11 @@ def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:
 
 
 async def test_a_dashboard_shows_what_came_before(tmp_path: Path) -> None:
-    restored: list[Any] = []
     journal = Journal(tmp_path / "out.jsonl")
     responses = [response("q1", i < 10) for i in range(20)]
     async with evaluate_stream(REFERENCE, responses, ordered=True, journal=journal) as stream:
         _ = [result async for result in stream]
-    more = [*responses, response("q1")]
-    stream = evaluate_stream(REFERENCE, more, ordered=True, journal=journal)
-    stream.tell_restored(restored.append)
+    stream = evaluate_stream(REFERENCE, [*responses, response("q1")], ordered=True, journal=journal)
     alerts = ["steps_score < 0.5 over 3"]
     async with Dashboard(stream, port=0, window=Last(4), alerts=alerts) as dashboard:
         assert "Restoring the results of an earlier run: 0 so far" in (await get(dashboard.url))[2]
@@ -225,30 +229,8 @@ async def test_a_dashboard_shows_what_came_before(tmp_path: Path) -> None:
             while "over 21 results" not in (html := (await get(dashboard.url))[2]):
                 pass
         status, _, result = await get(f"{dashboard.url}results/20")
-    assert len(restored) == 20
     assert "steps_score: mean 1 of the first 1 results, 0.524 of all 21" in html
     assert '<p class="recent">last 4: <strong>0.250</strong></p>' in html
     assert "1 active" in html
     assert status == 200
     assert "wrong" in Cells(result).of("pre")
-
-
-async def test_a_page_says_that_earlier_results_are_not_counted_yet() -> None:
-    counting = Counting(Last(200), "last", [], include_errors=False)
-    run = idle_run()
-    run.is_restored = False
-    board = Board(Facts(run, counting), counting, "Nightly")
-    counting.restore({"question_id": "q", "template_id": "t", "status": "success", "steps_score": 1.0})
-    page = board.pages[""]
-    assert "Restoring the results of an earlier run: 1 so far" in await page.content()
-    run.is_restored = True
-    page.pause = 0
-    assert "Scores of all results" in await page.content()
-
-
-def test_costs_of_earlier_runs_are_told_apart() -> None:
-    usage = JudgeUsage()
-    assert "spent" in dict(judge_facts(usage.as_dict()))
-    facts = dict(judge_facts(usage.as_dict(), restored=True))
-    assert facts["all but the costs"] == "since the restart"
-    assert "spent in all runs" in facts

@@ -1,70 +1,121 @@
-"""Results of a question in a file that grows."""
+"""The latest and the worst results, and those of a question in the file of a run."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from io import FileIO
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.monitor import kept
-from graphrag_eval_async.monitor.board import Board
-from graphrag_eval_async.monitor.counting import Counting
+from graphrag_eval_async.monitor.board import Board, ResultsOfQuestions
+from graphrag_eval_async.monitor.counting import KEPT, Counting, Kept, shorten
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
-from graphrag_eval_async.monitor.kept import ResultsOfQuestions
+from graphrag_eval_async.records.results import observe
 from tests.deadlines import WAIT_SECONDS
+from tests.monitor.summaries import idle_run
 from tests.monitor.test_dashboard import fetch
-from tests.monitor.test_history import idle_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytest.importorskip("jinja2")
 pytest.importorskip("uvicorn")
 
+RESULT: dict[str, Any] = {
+    "template_id": "t",
+    "question_id": "q",
+    "sample": 2,
+    "status": "success",
+    "steps_score": 0.5,
+    "elapsed_sec": 3,
+    "answer_f1": None,
+    "answer_eval_error": "timeout: no reply",
+    "answer_correctness_cost": 0.25,
+    "score": 0.75,
+    "failure": "wrong_order",
+    "judge": {"outputs": ["score", "why"]},
+    "why": "since",
+    "actual_steps": [
+        {"name": "retrieval", "retrieval_answer_recall": 1.0, "retrieval_answer_recall_cost": 3}
+    ],
+}
 
-def parts_of_lines(rng: Random, count: int) -> Iterator[tuple[bytes, bool]]:
-    """The lines of results in two parts each, and whether a line is whole then."""
-    for number in range(count):
+
+def short(result: dict[str, Any], *, include_errors: bool = False) -> dict[str, Any]:
+    return shorten(observe(result, include_errors=include_errors))
+
+
+def test_a_result_in_short() -> None:
+    assert short(RESULT) == {
+        "question_id": "q",
+        "template_id": "t",
+        "sample": 2,
+        "status": "success",
+        "error": "timeout: no reply",
+        "failure": "wrong_order",
+        "metrics": {"steps_score": 0.5, "elapsed_sec": 3, "score": 0.75},
+        "cost": 3.25,
+    }
+    result = {"template_id": "t", "question_id": "q", "sample": 1, "status": "error", "elapsed_sec": 3}
+    assert short(result) == {key: result[key] for key in result if key != "elapsed_sec"} | {"metrics": {}}
+    assert len(short(result | {"error": "y" * 10_000})["error"]) == 500
+    assert short(result, include_errors=True)["metrics"] == {"elapsed_sec": 3}
+
+
+SCORES = st.dictionaries(
+    st.sampled_from(["steps_score", "answer_f1", "answer_relevance", "elapsed_sec"]),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+)
+RESULTS = st.lists(st.tuples(st.sampled_from(["error", "success"]), SCORES), max_size=30)
+
+
+@given(RESULTS, st.sampled_from([1, 20]))
+def test_the_latest_and_the_worst_against_sorting_all(
+    results: list[tuple[str, dict[str, float]]], times: int
+) -> None:
+    kept, rated = Kept(), []
+    for number, (status, metrics) in enumerate(results * times, 1):
+        result = {"template_id": "t", "question_id": "q", "status": status, **metrics}
+        kept.add(observe(result, include_errors=True))
+        scores = [value for name, value in metrics.items() if name != "elapsed_sec"]
+        if status == "error" or scores:
+            rated.append((-inf if status == "error" else sum(scores) / len(scores), -number))
+    assert [each.row["number"] for each in kept.worst()] == [-n for _, n in sorted(rated)[:KEPT]]
+    assert [each.number for each in kept.worst(1)] == [-n for rank, n in sorted(rated)[:KEPT] if rank < 1]
+    assert [each.number for each in kept.latest] == [*range(kept.count, 0, -1)][:KEPT]
+    assert kept.find(kept.count + 1) is None
+
+
+def test_a_large_result_is_listed_but_not_kept_whole() -> None:
+    counting = Counting(Last(5), "last", [], include_errors=False)
+    counting.add(RESULT | {"actual_steps": [{"name": "s", "output": "x" * 300_000}]})
+    assert counting.kept.latest[0].seen is None
+    assert counting.listed()[0]["metrics"] == {"steps_score": 0.5, "elapsed_sec": 3, "score": 0.75}
+
+
+def test_a_second_look_reads_what_came_since(tmp_path: Path) -> None:
+    """Also of lines that were not complete, and of another file under this name."""
+    rng, path, looking = Random(3), tmp_path / "results.jsonl", ResultsOfQuestions()
+    for number in range(300):
         line = orjson.dumps({"template_id": "t", "question_id": f"q{rng.randrange(4)}", "sample": number})
         place = rng.randrange(len(line))
-        yield line[:place], False
-        yield line[place:] + b"\n", True
-
-
-def test_a_second_look_reads_what_came_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of lines that were not complete, and of another file under this name."""
-    rng, path, read = Random(3), tmp_path / "results.jsonl", [0]
-
-    class Counted(FileIO):
-        def readline(self, size: int | None = -1) -> bytes:
-            line = super().readline(size)
-            read[0] += len(line)
-            return line
-
-    monkeypatch.setattr(kept, "open", Counted, raising=False)
-    monkeypatch.setattr(kept, "MAX_FOUND", 5)
-    looking, question, seen = ResultsOfQuestions(), "q1", 0
-    for part, is_whole in parts_of_lines(rng, 300):
-        with path.open("ab") as file:
-            file.write(part)
-        fresh = ResultsOfQuestions().of_question(str(path), question)
-        read[0] = 0
-        assert looking.of_question(str(path), question) == fresh
-        assert read[0] == path.stat().st_size - seen
-        seen = path.stat().st_size if is_whole else seen
-        if is_whole and rng.random() < 0.05:
+        for part in (line[:place], line[place:] + b"\n"):
+            with path.open("ab") as file:
+                file.write(part)
+            fresh = ResultsOfQuestions().of_question(str(path), "q1")
+            assert looking.of_question(str(path), "q1") == fresh
+        if rng.random() < 0.05:
             path.write_bytes(b"")
-            assert looking.of_question(str(path), question) == []
-            seen = 0
+            assert looking.of_question(str(path), "q1") == []
 
 
 async def test_one_scan_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

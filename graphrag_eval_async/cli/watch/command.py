@@ -32,7 +32,6 @@ from graphrag_eval_async.cli.watch.views import Screen, View, open_view
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import message
-from graphrag_eval_async.monitor.arrivals import Arrivals
 from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
@@ -102,7 +101,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         facts = Facts(stream, counting, source=source, config=config, paths=watched, level=given.level)
         view = open_view(facts, given.window, given.every, interrupts, reads_stdin=given.paths == ["-"])
         journal = given.output if given.resume else None
-        kept = Kept(journal, counting.alerts, counting.arrivals, lambda: stream.is_restored)
+        kept = Kept(journal, counting.alerts, lambda: stream.is_restored)
         work = _watch(stream, sending, counting, view, kept, _deliveries(given, view.say))
         if web is not None:
             view.say(f"dashboard: {web.url}")
@@ -223,7 +222,6 @@ def _counting(given: Given, config: Config | None) -> Counting:
         given.alert,
         include_errors=given.include_errors,
         comparison=comparison,
-        arrivals=Arrivals([given.window, *(alert.window for alert in given.alert)]),
     )
 
 
@@ -276,7 +274,6 @@ async def _watch(
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if kept.resume():
-                kept.note(counting.count)
                 counting.look(stream)
 
     counting.alerts.on_change = tell
@@ -284,7 +281,6 @@ async def _watch(
         await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
         await asyncio.gather(*(each.aclose() for each in deliveries))
-        kept.note(counting.count, last=True)
         await kept.write()
 
 

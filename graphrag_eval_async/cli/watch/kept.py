@@ -1,4 +1,4 @@
-"""Keeps the state of `watch` beside its journal: which alerts are on, and were; and when results arrived."""
+"""Keeps the state of `watch` beside its journal: which alerts are on, and were."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphrag_eval_async.monitor.alerts import Change
-    from graphrag_eval_async.monitor.arrivals import Arrivals
     from graphrag_eval_async.monitor.watched import Alerts
 
 LOGGED = ("alert", "state", "value", "time")
@@ -27,37 +26,26 @@ SUFFIX = ".watch"
 
 
 class Kept:
-    """The alerts that are on, and marks of time, in a file beside the journal.
+    """The alerts that are on, and were, in a file beside the journal.
 
     Attributes:
         changed: to be set when an alert starts or ends.
     """
 
-    def __init__(
-        self, journal: str | None, alerts: Alerts, arrivals: Arrivals, has_begun: Callable[[], bool]
-    ) -> None:
+    def __init__(self, journal: str | None, alerts: Alerts, has_begun: Callable[[], bool]) -> None:
         """Read the file, if there is a journal; `has_begun` says whether its results are restored."""
         self.changed = asyncio.Event()
         self._path = None if journal is None else f"{journal}{SUFFIX}"
         self._alerts = alerts
-        self._arrivals = arrivals
         self._has_begun = has_begun
-        self._earlier: dict[str, Change] | None = (
-            {} if self._path is None else _read(self._path, alerts, arrivals)
-        )
+        self._earlier: dict[str, Change] | None = {} if self._path is None else _read(self._path, alerts)
 
     def resume(self) -> bool:
         """Restore the alerts of an earlier run once its results are restored; return whether they are."""
         if self._earlier is not None and self._has_begun():
             earlier, self._earlier = self._earlier, None
-            self._arrivals.resume()
             self._alerts.resume(earlier, monotonic())
         return self._earlier is None
-
-    def note(self, added: int, *, last: bool = False) -> None:
-        """Record the number of results so far in this run."""
-        if self._earlier is None and self._arrivals.note(added, last=last):
-            self.changed.set()
 
     async def keep(self) -> NoReturn:
         """Write the file at each change."""
@@ -70,30 +58,22 @@ class Kept:
         is_due = self.changed.is_set()
         self.changed.clear()
         if is_due and self._path is not None:
-            kept = {
-                "alerts": self._alerts.facts(),
-                "log": [*self._alerts.log],
-                "times": self._arrivals.marks(),
-            }
+            kept = {"alerts": self._alerts.facts(), "log": [*self._alerts.log]}
             await write_report(self._path, json.dumps(kept) + "\n")
 
 
-def _read(path: str, alerts: Alerts, arrivals: Arrivals) -> dict[str, Change]:
-    """The alerts that were on when the last run ended, however it ended, by their text.
-
-    Loads the log of `alerts`, and `arrivals`.
-    """
+def _read(path: str, alerts: Alerts) -> dict[str, Change]:
+    """The alerts that were on when the last run ended, however it ended, by their text; loads the log."""
     if not os.path.exists(path):
         return {}
     try:
         kept = json.loads(Path(path).read_bytes())
-        arrivals.load(kept["times"])
+        active = {change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]}
         alerts.log.extend({key: change[key] for key in LOGGED} for change in kept.get("log", ()))
-        return {change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]}
+        return active
     except OSError as error:
         raise UsageError(f"{path!r} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise UsageError(
-            f"{path!r} was not written by watch; delete it to begin without active alerts and "
-            "with empty windows of time"
+            f"{path!r} was not written by watch; delete it to begin without active alerts"
         ) from None

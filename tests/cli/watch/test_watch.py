@@ -266,11 +266,9 @@ def test_an_alert_that_was_on_at_a_kill_ends_after_it(folder: Folder, window: st
     "text",
     [
         b"[1]",
-        b'{"alerts": []}',
-        b'{"alerts": [], "times": [[1e999, 1]]}',
-        b'{"alerts": [], "times": [[1, 1e999]]}',
-        b'{"alerts": [], "times": [], "log": [{}]}',
-        b'{"alerts": [], "times": [], "log": 5}',
+        b'{"log": []}',
+        b'{"alerts": [], "log": [{}]}',
+        b'{"alerts": [], "log": 5}',
     ],
 )
 def test_a_file_that_watch_did_not_keep(
@@ -288,36 +286,16 @@ def in_window(out: str) -> int:
     return int(facts(out)[-1]["overall"]["samples"]["window"])
 
 
-def test_a_window_of_time_is_restored_after_a_kill(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    folder.lines(*[response("q1", False)] * 4)
-    options = ["--window", "10m", "-o", folder.file("results.jsonl"), "--resume", "--every", "20ms"]
-    process = start(*watch(folder, *options))
-    kept = folder.path / "results.jsonl.watch"
-    until(process, lambda: kept.exists() and b", 4]]" in kept.read_bytes(), "the times of four results")
-    process.kill()
-    finish(process)
-    append(folder, response("q2"))
-    alert = ["--alert", "steps_score < 0.5 over 5m"]
-    assert run(*watch(folder, *IDLE, *options, *alert)) == 0
-    assert in_window(capfd.readouterr().out) == 5
-    times = orjson.loads(kept.read_bytes())["times"]
-    assert [count for _, count in times] == [4, 5]
-    # The four came more than the window ago.
-    kept.write_bytes(orjson.dumps({"alerts": [], "times": [[times[0][0] - 601, 4], times[1]]}))
-    assert run(*watch(folder, *IDLE, *options, *alert)) == 0
-    assert in_window(capfd.readouterr().out) == 1
-
-
-def test_a_window_of_time_without_times_is_empty(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    """As where `evaluate` wrote the journal; later runs do not take their time for that of its results."""
+def test_a_window_of_time_begins_empty_after_a_restart(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder.lines(*RESPONSES)
     journal = ["-o", folder.file("results.jsonl"), "--resume"]
     assert run("evaluate", folder.reference, folder.file("responses.jsonl"), *journal) == 0
     append(folder, response("q2"))
-    for _ in range(2):
-        capfd.readouterr()
-        assert run(*watch(folder, *IDLE, *journal, "--window", "10m")) == 0
-        assert in_window(capfd.readouterr().out) == 1
+    capfd.readouterr()
+    assert run(*watch(folder, *IDLE, *journal, "--window", "10m")) == 0
+    assert in_window(capfd.readouterr().out) == 1
 
 
 def test_no_lines_for_a_while(folder: Folder) -> None:
