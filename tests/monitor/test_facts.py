@@ -195,9 +195,9 @@ async def test_templates_have_details_if_there_are_not_too_many() -> None:
             assert "confidence" in collected["overall"]["metrics"]["steps_score"]
 
 
-@pytest.mark.parametrize(("pause", "turns"), [(-1.0, 4), (1e9, 0)])
+@pytest.mark.parametrize(("pause", "is_sliced"), [(-1.0, True), (1e9, False)])
 async def test_slow_work_does_not_block_the_loop(
-    monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
+    monkeypatch: pytest.MonkeyPatch, pause: float, is_sliced: bool
 ) -> None:
     """Between any two templates, of all results and of a comparison."""
     monkeypatch.setattr("graphrag_eval_async.threads.SLICE_SECONDS", pause)
@@ -214,7 +214,7 @@ async def test_slow_work_does_not_block_the_loop(
         while not task.done():
             await asyncio.sleep(0)
             taken += 1
-        assert taken == turns + 1
+        assert (taken > 1) is is_sliced
         collected = facts.collect()
         assert collected["templates"] == expected["templates"]
         assert collected["comparison"] == expected["comparison"]
