@@ -107,8 +107,8 @@ class Endpoint:
         try:
             text, count = await asyncio.to_thread(read, body) if len(body.data) > LARGE else read(body)
         except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
-            wanted = "graph" if is_graph else "SPARQL results in JSON"
-            message = f"no {wanted} can be read from its {body.media_type or 'reply'}"
+            given, wanted = body.media_type or "no media type", "graph" if is_graph else "SPARQL results"
+            message = f"the endpoint returned {given}, from which no {wanted} can be read"
             raise QueryFailed("unavailable", message) from None
         what = "triples" if is_graph else "rows"
         if count > self._config.max_rows:

@@ -148,17 +148,8 @@ REPLIES: list[tuple[Act, str, int, str, str]] = [
     (endless, NAMES, 1, "failed", "it returns more than 100,000 bytes"),
     *((replying(200, body, JSON), NAMES, 1, "unavailable", "no SPARQL") for body in (b"<", b"[]", b"\xff")),
     (replying(200, b"{}", JSON, Content_Encoding="gzip"), NAMES, 1, "unavailable", "it compresses results"),
-    (
-        replying(200, b"<html>", "text/html"),
-        BUILD,
-        1,
-        "unavailable",
-        "no graph can be read from its text/html",
-    ),
-    *(
-        (replying(200, body, "text/turtle"), BUILD, 1, "unavailable", "its text/turtle")
-        for body in (b"<", b"\xff")
-    ),
+    (replying(200, b"<html>", "text/html"), BUILD, 1, "unavailable", "text/html, from which no graph"),
+    *((replying(200, body, "text/turtle"), BUILD, 1, "unavailable", "no graph") for body in (b"<", b"\xff")),
 ]
 
 
