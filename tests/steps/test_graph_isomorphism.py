@@ -107,17 +107,13 @@ def test_agreement_is_that_of_the_best_bijection(
     assert agreement(as_graph(named), as_graph(rng.sample(named, len(named))), Budget()) == (1, None, ())
 
 
-NAMED = "<urn:a> <urn:q> _:n1 {}.\n<urn:n> <urn:q> <urn:a> {}.\n_:n1 <urn:q> _:n2 <urn:g> ."
-
-
 def test_named_graphs_agree_in_part() -> None:
-    expected = read("_:b1 <urn:q> _:b2 <urn:g> .", "application/n-quads")
-    for graph in ("", "<urn:g> "):
-        found = read(NAMED.format(graph, graph), "application/n-quads")
+    line = "_:a <urn:q> _:b <urn:g> .\n"
+    more = "<urn:a> <urn:q> _:a {}.\n_:n <urn:q> <urn:a> {}.\n".format
+    two, other = line + "_:a <urn:r> _:b <urn:g> .", line + "_:b <urn:r> _:a <urn:g> ."
+    for one, agent in ((line, more("", "") + line), (line, more(*["<urn:g> "] * 2) + line), (two, other)):
+        expected, found = (read(text, "application/n-quads") for text in (one, agent))
         assert agreement(expected, found, Budget()).score == 0.5
-    quad = read("_:b1 <urn:q> _:b2 _:b3 .\n_:b1 <urn:r> _:b2 _:b3 .", "application/n-quads")
-    other = read("_:n1 <urn:q> _:n2 _:n3 .\n_:n2 <urn:r> _:n1 _:n3 .", "application/n-quads")
-    assert agreement(quad, other, Budget()).score == 0.5
 
 
 def cycle(size: int, start: int = 0) -> list[str]:
@@ -145,7 +141,6 @@ ALIKE = {
     "5,000 alike leaves": [f":a :p _:n{index}" for index in range(5000)],
     "list of 2,000 alike": [f":a :p ({'1 ' * 2000})"],
     "rook's graph": grid(twisted=False),
-    "huge literal": [f":a :p '{'x' * 2**20}'"],
     "nested blank nodes": [":a :p " + "[ :p " * 5000 + "5" + "]" * 5000],
 }
 RINGS = [line for start in range(0, 294, 6) for line in cycle(6, start)]
@@ -194,5 +189,3 @@ def test_a_search_that_takes_too_long_or_is_stopped_is_undecided() -> None:
     with affordable(2**18), pytest.raises(ComparisonBudgetExceeded, match="undecided: stopped"):
         isomorphic(one, other, budget)
     timer.join()
-    with pytest.raises(ComparisonBudgetExceeded):
-        isomorphic(one, other, Budget(5000))

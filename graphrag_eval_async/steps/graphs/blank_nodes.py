@@ -331,7 +331,7 @@ def _best_partners(
         tried = []
         for other in others:
             if other not in partners:
-                budget.spend(1 + len(decided[depth]))
+                budget.spend(2 + 2 * len(decided[depth]))
                 more = (*partners, other)
                 share = 0
                 for text, of_nodes, count in decided[depth]:
