@@ -135,7 +135,7 @@ def _read_content(content: Any, found: list[Call], trace: Trace, *, is_parts: bo
             if isinstance(block, str) and not is_parts:
                 texts.append(block)
             else:
-                trace.problem(f"a part of a message that is no object: {text_of(block)}")
+                trace.problem(f"a part of a message that is no object: {json_of(block)}")
         elif (part := part_of(block)) is not None:
             found.append(part)
             waits |= not part.ended and first(block, *_KINDS) in _OF_CLIENT
@@ -161,7 +161,7 @@ def _calls_beside(value: dict[str, Any], trace: Trace) -> list[Call]:
         return _calls_beside({"tool_calls": kept}, trace)  # As the provider sent them.
     for call in calls:
         if not isinstance(call, dict):
-            trace.problem(f"a call that is no object: {text_of(call)}")
+            trace.problem(f"a call that is no object: {json_of(call)}")
     return [_called(call) for call in calls if isinstance(call, dict)]
 
 

@@ -22,6 +22,7 @@ from graphrag_eval_async.traces.plain import (
     as_json,
     dict_at,
     first,
+    json_of,
     list_at,
     opened,
     said,
@@ -67,7 +68,7 @@ def read(value: Any, trace: Trace) -> None:
             if isinstance(item, dict):
                 reader.read(item)
             else:
-                trace.problem(f"a message that is no object: {text_of(item)}")
+                trace.problem(f"a message that is no object: {json_of(item)}")
         answer = trace.answer
         for call in reader.listed.values():
             if not trace.knows(call.id):  # Its own event is missing.

@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from tests.cli.support import from_jsonl, run
-from tests.traces.histories import ANTHROPIC, CHAT, EVENTS
-from tests.traces.scenario import ANSWER
+from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS
 from tests.traces.test_formats import REFERENCE
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,9 +19,10 @@ from graphrag_eval_async import (
     run_evaluation_sync,
     traces,
 )
-from graphrag_eval_async.traces import TraceFormat, response_from_trace
+from graphrag_eval_async.traces import TraceFormat, response_from_trace, responses_from_otlp
 from graphrag_eval_async.traces.format import FORMATS, detect, read_trace
-from tests.traces.histories import (
+from tests.traces.scenario import (
+    ANSWER,
     ANTHROPIC,
     CHAT,
     EVENTS,
@@ -28,10 +30,13 @@ from tests.traces.histories import (
     HISTORIES,
     ITEMS,
     MCP,
+    PROBLEM,
+    QUESTION,
+    RESULTS,
+    STEPS,
     WITHOUT_ANSWER,
     WITHOUT_QUESTION,
 )
-from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
 READERS: dict[str, Any] = {
     name: getattr(traces, f"response_from_{name.replace('-', '_')}")
@@ -224,41 +229,6 @@ def test_a_history_of_another_format_is_no_trace(name: str, form: str, history: 
         wrong.convert(history)
 
 
-@pytest.mark.parametrize(
-    ("name", "message", "steps", "tokens"),
-    [
-        ("openai", {"role": "user", "content": 5}, 0, None),
-        ("openai", {"role": "user", "content": [5]}, 0, None),
-        ("openai", {"role": "assistant", "content": {"x": 1}}, 0, None),
-        ("anthropic", "hello", 0, None),
-        ("pydantic-ai", {"kind": "request", "parts": [None]}, 0, None),
-        ("pydantic-ai", {"kind": "response", "parts": ["hello"]}, 0, None),
-        ("pydantic-ai", {"kind": "response", "parts": 5}, 0, None),
-        ("anthropic", {"content": [{"type": "tool_use", "id": "c", "name": "a", "input": {}}]}, 1, None),
-        ("langchain", {"type": "odd", "content": "", "tool_calls": [{"name": "a", "id": "c"}]}, 1, None),
-        ("langchain", {"type": "odd", "data": {"content": "", "usage_metadata": {"input_tokens": 2}}}, 0, 2),
-        ("openai", {"odd": 1}, 0, None),
-    ],
-)
-def test_a_message_that_is_none_is_a_problem(name: str, message: Any, steps: int, tokens: Any) -> None:
-    history = next(each for other, _, each in HISTORIES if other == name and isinstance(each, list))
-    response = read_trace([*history, message], name, question_id="q1", turn="all")
-    assert len(response["actual_steps"]) == len(STEPS) + steps
-    assert response["trace_problems"][0]
-    assert tokens is None or response["input_tokens"] >= tokens
-
-
-def test_a_question_and_an_answer_whose_role_is_broken() -> None:
-    parts = [{"part_kind": "user-prompt", "content": QUESTION}, "odd", None]
-    response = read_trace([{"kind": None, "parts": parts}], "pydantic-ai")
-    assert response["question"] == QUESTION
-    assert response["trace_problems"][0] == "a part of a message that is no object: odd"
-    said = {"response": {"role": "x", "blocks": [{"block_type": "text", "text": ANSWER}]}}
-    assert read_trace([said], "llamaindex")["actual_answer"] == ANSWER
-    nobody = read_trace([said, {"blocks": said["response"]["blocks"]}], "llamaindex")
-    assert nobody["trace_problems"] == ["a message of the unknown role none"]
-
-
 async def test_an_agent_that_returns_its_messages() -> None:
     async def agent(question: Question) -> Any:
         return "no messages" if question.id != "q1" else CHAT
@@ -286,3 +256,18 @@ def test_names_of_tools_and_a_function_that_tells_failures() -> None:
     )
     found = {step["name"]: step["status"] for step in response["actual_steps"]}
     assert found == {"query": "error", "retrieval_search": "success"}
+
+
+VERDICTS = [json.loads(each) for each in Path(__file__).with_name("verdicts.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("verdict", VERDICTS, ids=[verdict["what"] for verdict in VERDICTS])
+def test_what_frameworks_were_seen_to_write_or_was_cut_on_its_way(verdict: dict[str, Any]) -> None:
+    name, history, options = verdict["format"], verdict["history"], verdict["options"]
+    if name == "otlp":
+        found: Any = list(responses_from_otlp(history, **options))
+    else:
+        found = read_trace(history, name, **options)
+    for response in found if name == "otlp" else [found]:
+        response.get("trace_problems", []).sort()
+    assert found == verdict["response"]

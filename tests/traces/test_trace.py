@@ -22,29 +22,25 @@ def asked(text: str | None) -> dict[str, Any]:
     return to_response(trace, questions=QuestionTexts(load_reference(REFERENCE)))
 
 
-@pytest.mark.parametrize("text", ["which feeders  leave harbour", "Which FEEDERS leave 'Harbour'?!"])
-def test_the_question_is_found_by_its_words_and_that_is_said(text: str) -> None:
-    response = asked(text)
-    assert response["question_id"] == "q1"
-    assert response["trace_problems"] == [
-        "the question was found by its text, but for case, blanks and punctuation"
-    ]
+NEARLY = "the question was found by its text, but for case, blanks and punctuation"
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "found", "problem"),
     [
-        ("Which feeders leave Harbor?", "no question has the text 'Which feeders leave Harbor?'"),
-        ("Twice", "2 questions of the reference set have the text 'Twice'"),
-        ("?", "no question has the text '?'"),
-        (None, "no question id, and no text of a question"),
+        ("which feeders  leave harbour", "q1", NEARLY),
+        ("Which FEEDERS leave 'Harbour'?!", "q1", NEARLY),
+        ("Which feeders leave Harbor?", None, "no question has the text 'Which feeders leave Harbor?'"),
+        ("Twice", None, "2 questions of the reference set have the text 'Twice'"),
+        ("?", None, "no question has the text '?'"),
+        (None, None, "no question id, and no text of a question"),
     ],
 )
-def test_a_question_that_is_not_found_is_not_guessed(text: str | None, problem: str) -> None:
+def test_a_question_is_found_by_its_words_or_not_guessed(text: str | None, found: Any, problem: str) -> None:
     response = asked(text)
-    assert "question_id" not in response
+    assert response.get("question_id") == found
     assert response["trace_problems"] == [problem]
-    assert response.get("question") == text
+    assert found or response.get("question") == text
 
 
 def test_problems_are_counted_and_bounded() -> None:
