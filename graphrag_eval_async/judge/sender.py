@@ -18,18 +18,17 @@ from graphrag_eval_async.judge.call import Rewritten, Way
 from graphrag_eval_async.judge.limits import LONG_PAUSE, Breaker
 from graphrag_eval_async.judge.refusals import RETRIED, Denied
 from graphrag_eval_async.judge.server import ConnectionLost, Server
-from graphrag_eval_async.judge.usage import estimate_reply
+from graphrag_eval_async.judge.usage import estimate_reply, prices_of
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from graphrag_eval_async.config import LLMConfig
     from graphrag_eval_async.judge.cache import CallCache
     from graphrag_eval_async.judge.call import Call
     from graphrag_eval_async.judge.limits import RateLimiter
+    from graphrag_eval_async.judge.session import JudgeSession, JudgeSetup
     from graphrag_eval_async.judge.shared_limits import SharedLimits
-    from graphrag_eval_async.judge.usage import JudgeUsage, Prices
 
 ADVICE = {
     "unavailable": "{key}.base_url, and that the server works",
@@ -39,6 +38,8 @@ ADVICE = {
     "invalid_reply": "that {key}.model can reply in JSON, and {key}.base_url",
 }
 """What to check if all calls fail, by the kind of the failure."""
+
+METHODS = {"completion": "complete", "embedding": "embed"}
 
 ALIVE = frozenset({"refused", "budget"})
 """Failures that do not mean that the judge does not work."""
@@ -59,30 +60,21 @@ class Sender:
 
     def __init__(
         self,
-        llm: LLMConfig,
-        name: str,
+        session: JudgeSession,
+        setup: JudgeSetup,
         kind: str,
-        identity: Any,
-        *,
-        prices: Prices,
-        usage: JudgeUsage,
         limiter: RateLimiter,
         shared: SharedLimits | None,
-        needs: Sender | None,
-        broke: Callable[[str], None],
-        end: Callable[[Sender, JudgeUnavailable], None],
+        needs: Sender | None = None,
     ) -> None:
-        """Prepare; while the first calls of `needs` fail, none is sent: it would be wasted.
-
-        `broke` is called with the reason when the budget is spent, `end` when no more calls would succeed.
-        """
-        self.name, self.kind, self.prices = name, kind, prices
+        """Prepare; while the first calls of `needs` fail, none is sent: it would be wasted."""
+        llm, self.name, self.kind = setup.llm, setup.name, kind
+        self.prices, self._identity = prices_of(llm, setup.name), setup.identities[METHODS[kind]]
         self.judge: Any = None
-        self._limits, self._identity, self._usage = llm.limits, identity, usage
+        self._session, self._limits, self._usage = session, llm.limits, session.usage
         self._limiter, self._shared, self.breaker = limiter, shared, Breaker(llm.limits)
         self._needs = None if needs is None else needs.breaker
-        self._broke, self._end = broke, end
-        self._section = "llm.embedding" if kind == "embedding" else llm.key(name)
+        self._section = "llm.embedding" if kind == "embedding" else llm.key(setup.name)
         self._cache: CallCache | None = None
         self._over: Callable[[], JudgeError] | None = None
         self._waits: set[CancelScope] = set()
@@ -100,8 +92,8 @@ class Sender:
         # There are few schemas; keeping a reference to each prevents reuse of its id.
         known = self._hashes.get(id(schema))
         if known is None:
-            method = "embed" if self.kind == "embedding" else "complete"
-            known = self._hashes[id(schema)] = sha256(digest(method, self._identity, schema)), schema
+            about = digest(METHODS[self.kind], self._identity, schema)
+            known = self._hashes[id(schema)] = sha256(about), schema
         key = known[0].copy()
         for text in texts:
             data = text.encode(errors="surrogatepass")
@@ -217,7 +209,7 @@ class Sender:
                         raise
                     limiter.release()  # It opened in the meantime.
         except JudgeUnavailable as error:
-            self._end(self, error)
+            self._session.end(self, error)
             raise
         finally:
             self._usage.waiting -= 1
@@ -274,7 +266,7 @@ class Sender:
     def _failure(self, error: Exception, sent_in: int) -> JudgeError:
         """Return the exception of an attempt as a `JudgeError`; pause or end later requests if needed."""
         if isinstance(error, JudgeUnavailable):
-            self._end(self, error)
+            self._session.end(self, error)
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self._limiter.slow_down(sent_in)
@@ -302,7 +294,7 @@ class Sender:
             with self._waiting():
                 if await self.breaker.denied():
                     fatal = JudgeUnavailable(error.message)
-                    self._end(self, fatal)
+                    self._session.end(self, fatal)
                     raise fatal from error
         if error.kind not in RETRIED or error.final:
             raise error
@@ -346,7 +338,7 @@ class Sender:
     def _check_budget(self) -> None:
         budget = self._limits.budget_usd
         if budget is not None and (self._usage.spent or 0.0) >= budget:
-            self._broke(f"the budget of {budget:g} US dollars is spent")
+            self._session.broke(f"the budget of {budget:g} US dollars is spent")
 
     def _failed(self, error: JudgeError, *, is_attempt: bool = False) -> JudgeError:
         """Record that a call, or one attempt, failed; return the error to raise."""
@@ -358,7 +350,7 @@ class Sender:
             return error
         where = self.judge.where if isinstance(self.judge, Server) else f"the judge's {self.kind} model"
         fatal = JudgeUnavailable(f"{where}: {why}{error.message}; {advice(error.kind, self._section)}")
-        self._end(self, fatal)
+        self._session.end(self, fatal)
         return fatal
 
     def dismiss(self, error: Callable[[], JudgeError]) -> None:

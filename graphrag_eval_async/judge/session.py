@@ -109,6 +109,7 @@ class JudgeSession:
     """The judges shared by the results of one stream, opened on the first call.
 
     Attributes:
+        id: names the session where limits are shared.
         usage: counts of all calls.
         senders: those of completions, by the judges' names in the configuration; `first` is one of them.
         embedder: that of embeddings.
@@ -121,37 +122,32 @@ class JudgeSession:
 
         With `is_ended_by_one`, a judge or an embedding model that does not work ends all calls.
         """
+        self._setups, self._is_ended_by_one = setups, is_ended_by_one
         self._llm = llm = setups[0].llm
+        self.id = token_hex(8)
         self.limits = limits = llm.limits
         self.usage = JudgeUsage(prices_of(llm, setups[0].name))
         self.clocks = Clocks(limits.result_timeout_sec)
         self.starts, self.throttle = Throttle(STARTS), Throttle(CALLS)
         self.is_dropping = False
         self.senders: dict[str, Sender] = {}
-        self._setups, self._is_ended_by_one = setups, is_ended_by_one
         self._limiters: list[RateLimiter] = []
         self._shared: list[SharedLimits] = []
         self._clients: dict[Any, Client] = {}
         self._cache: CallCache | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_open = False
-        worker = token_hex(8)
         for setup in setups:
-            name, shared = setup.name, None
-            limiter = RateLimiter(limits, self.usage, self.clocks)
+            limiter, shared = RateLimiter(limits, self.usage, self.clocks), None
             self._limiters.append(limiter)
             if limits.shared is not None:
-                shared = SharedLimits(llm, name, worker, self.usage, limiter, self.clocks, self._broke)
+                shared = SharedLimits(self, llm, setup.name, limits.shared, limiter)
                 self._shared.append(shared)
-            more: dict[str, Any] = {"prices": prices_of(llm, name), "usage": self.usage, "limiter": limiter}
-            more |= {"shared": shared, "broke": self._broke, "end": self._end}
             if not self.senders:
-                self.embedder = Sender(llm, name, "embedding", setup.identities["embed"], needs=None, **more)
+                self.embedder = Sender(self, setup, "embedding", limiter, shared)
             needs = self.embedder if is_ended_by_one else None
-            own = setup.identities["complete"]
-            self.senders[name] = Sender(llm, name, "completion", own, needs=needs, **more)
+            self.senders[setup.name] = Sender(self, setup, "completion", limiter, shared, needs)
         self.first = self.senders[setups[0].name]
-        self._all = [*self.senders.values(), self.embedder]
 
     async def open(self) -> None:
         """Open the cache and the judges, unless they are open."""
@@ -195,15 +191,15 @@ class JudgeSession:
         self.is_dropping = True
         self.clocks.drop_unsent()
 
-    def _broke(self, text: str) -> None:
+    def broke(self, text: str) -> None:
         """Send nothing more, since the budget is spent."""
-        for sender in self._all:
+        for sender in (*self.senders.values(), self.embedder):
             sender.dismiss(partial(JudgeError, "budget", text, final=True))
 
-    def _end(self, failed: Sender, error: JudgeUnavailable) -> None:
+    def end(self, failed: Sender, error: JudgeUnavailable) -> None:
         """Send no more calls to a model, since they would all fail; or none to any."""
         # Every metric needs completions, so the failure of the first judge ends embeddings, too.
-        for sender in self._all:
+        for sender in (*self.senders.values(), self.embedder):
             is_same = sender is failed or (sender is self.embedder and failed is self.first)
             if is_same or self._is_ended_by_one:
                 sender.dismiss(partial(JudgeUnavailable, error.message))

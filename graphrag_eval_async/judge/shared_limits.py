@@ -15,11 +15,9 @@ from graphrag_eval_async.judge.limits import LOGGER
 from graphrag_eval_async.redis_client import check_redis, connect, is_final, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from graphrag_eval_async.config import LLMConfig
-    from graphrag_eval_async.judge.limits import Clocks, RateLimiter
-    from graphrag_eval_async.judge.usage import JudgeUsage
+    from graphrag_eval_async.judge.limits import RateLimiter
+    from graphrag_eval_async.judge.session import JudgeSession
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.02, 5.0
 """Seconds between two questions of a request: another worker may have returned tokens in the meantime."""
@@ -107,24 +105,12 @@ class SharedLimits:
     """Admits the requests of one judge, together with all workers that name the same limits."""
 
     def __init__(
-        self,
-        llm: LLMConfig,
-        name: str,
-        worker: str,
-        usage: JudgeUsage,
-        limiter: RateLimiter,
-        clocks: Clocks,
-        broke: Callable[[str], None],
+        self, session: JudgeSession, llm: LLMConfig, name: str, address: str, limiter: RateLimiter
     ) -> None:
-        """Prepare the limits of the judge `name`; `worker` names the session, and with it what it spends.
-
-        When the budget is spent, `broke` is called with the reason.
-        """
-        assert llm.limits.shared is not None  # noqa: S101  (the caller checked)
-        self._limits, self._address = llm.limits, shared_address(llm.limits.shared)
+        """Prepare the limits of the judge `name`."""
+        self._limits, self._address = llm.limits, shared_address(address)
         self._run = self._address.options.get("run", "")
-        self._worker, self._usage, self._limiter = worker, usage, limiter
-        self._clocks, self._broke = clocks, broke
+        self._session, self._usage, self._limiter = session, session.usage, limiter
         self._turn = asyncio.Lock()  # One request asks at a time, so that a large one is not overtaken.
         self._tokens, self._reported = 0.0, -1
         self._paused_until, self._is_pause_new = -inf, False
@@ -207,7 +193,7 @@ class SharedLimits:
         limits = self._limits
         budget = -1 if limits.budget_usd is None else round(limits.budget_usd * 1e9)
         rates = limits.requests_per_minute or 0, limits.tokens_per_minute or 0
-        args = [*rates, budget, self._worker, max(spent, 0), tokens, pause, KEPT_SECONDS]
+        args = [*rates, budget, self._session.id, max(spent, 0), tokens, pause, KEPT_SECONDS]
         args += [] if wanted is None else [wanted]
         # In a task of its own: the client may swallow a cancellation.
         asking = asyncio.ensure_future(self._script(keys=self._keys, args=args))
@@ -232,7 +218,7 @@ class SharedLimits:
             run = f"run {self._run!r}" if self._run else "all runs without a name"
             spent_by = f"spent by all workers of {run} at {self._address}; ?run=NAME in llm.limits.shared"
             text = f"the budget of {limits.budget_usd:g} US dollars is {spent_by} begins another"
-            self._broke(text)
+            self._session.broke(text)
             if wanted is not None:
                 raise JudgeError("budget", text, final=True)
         return granted > 0, wait
@@ -254,7 +240,7 @@ class SharedLimits:
         if longest is not None and lasted > longest:
             advice = f"not reached for {lasted:.0f} s; check llm.limits.shared, and that the server works"
             raise JudgeUnavailable(f"{trouble}; {advice}")
-        self._clocks.stop(now + wait + ANSWER_SECONDS)
+        self._session.clocks.stop(now + wait + ANSWER_SECONDS)
 
 
 def _scope(llm: LLMConfig) -> str:
