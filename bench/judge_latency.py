@@ -83,6 +83,7 @@ async def theirs(settings: dict[str, Any]) -> float:
     from ragas.metrics import collections as ragas
 
     session = Judging(load_config(settings), judge=None, on_fatal="raise").session()
+    await session.open()
     own = bridge(MetricCalls(ResultCalls(session)))
     question = reference()[0]["questions"][0]
     asked, expected = question["question_text"], question["reference_answer"]

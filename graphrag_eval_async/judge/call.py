@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 MAX_QUOTED = 2000
 """Maximum characters of an invalid reply that are quoted to the judge."""
 
-MAX_DIMENSIONS = 20_000
-"""Maximum length of a vector; embedding models use a few thousand."""
-
 
 class Rewritten(JudgeError):  # noqa: N818
     """A request failed, but its `Way` has changed: sent once more, it may succeed. Counts as no attempt."""
@@ -88,9 +85,8 @@ def checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list
     """Return the vectors if there is one per text, all finite, nonzero, and of one valid length."""
     try:
         lengths = {len(vector) for vector in vectors}
-        if len(vectors) != count or len(lengths) != 1 or max(lengths) > MAX_DIMENSIONS:
-            problem = f"expected {count} vectors of the same length, at most {MAX_DIMENSIONS}"
-            raise JudgeError("invalid_reply", problem)
+        if len(vectors) != count or len(lengths) != 1:
+            raise JudgeError("invalid_reply", f"expected {count} vectors of the same length")
         checked = [[float(x) for x in vector] for vector in vectors]
     except (TypeError, ValueError, OverflowError) as error:
         raise JudgeError("invalid_reply", f"the reply has no vectors: {error}") from None

@@ -191,7 +191,8 @@ async def _body(response: Any, max_bytes: int) -> bytes:
         body += piece
         if len(body) > limit:
             break
-    if response.headers.get("Content-Encoding") in {"gzip", "x-gzip", "deflate"} and len(body) <= limit:
+    coding = response.headers.get("Content-Encoding", "").lower()
+    if coding in {"gzip", "x-gzip", "deflate"} and len(body) <= limit:
         try:
             body[:] = zlib.decompressobj(GZIP_OR_ZLIB).decompress(body, limit + 1)
         except zlib.error as error:

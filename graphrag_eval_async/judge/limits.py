@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
@@ -296,25 +297,29 @@ class Clock:
 
 
 class Throttle:
-    """Lets a few tasks go per iteration of the event loop, those of the earliest result first."""
+    """Lets a few tasks go per iteration of the event loop, at most twice as many."""
 
     def __init__(self, per_iteration: int) -> None:
-        self._per_iteration = per_iteration
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._numbers = count()
+        self._per_iteration = self._left = per_iteration
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def turn(self, order: int) -> None:
-        """Wait for a turn, the lowest `order` first."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (order, next(self._numbers), turn))
-        if len(self._waiting) == 1:
-            asyncio.get_running_loop().call_soon(self._next)
-        await turn
+    async def turn(self) -> None:
+        """Wait for a turn."""
+        loop = asyncio.get_running_loop()
+        if self._left == self._per_iteration:
+            loop.call_soon(self._next)
+        if self._left:
+            self._left -= 1
+        else:
+            self._waiting.append(turn := loop.create_future())
+            await turn
 
     def _next(self) -> None:
-        for _ in range(min(self._per_iteration, len(self._waiting))):
-            turn = heappop(self._waiting)[2]
+        self._left = self._per_iteration
+        while self._waiting and self._left:
+            turn = self._waiting.popleft()
             if not turn.done():  # Cancelled.
                 turn.set_result(None)
-        if self._waiting:
+                self._left -= 1
+        if self._left < self._per_iteration:
             asyncio.get_running_loop().call_soon(self._next)

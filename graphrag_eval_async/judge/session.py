@@ -35,9 +35,8 @@ T = TypeVar("T")
 STARTS = 2
 """Results to start judging per iteration of the event loop; each takes a millisecond."""
 
-CALLS = 16
+CALLS = 8
 """Calls to prepare per iteration; each takes a fraction of a millisecond."""
-
 
 CONNECTION = ("base_url", "api_key", "api_version", "extra_headers", "pricing")
 """Settings that do not affect a model's replies."""
@@ -181,11 +180,6 @@ class JudgeSession:
         client, scrub = self._clients[endpoint], Scrubber(secrets(llm))
         return Server(client, endpoint, key, model, scrub)
 
-    async def admit(self, order: int) -> None:
-        """Wait until a call of a result may be prepared, the lowest `order` first."""
-        await self.open()
-        await self.throttle.turn(order)
-
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""
         self.is_dropping = True
@@ -287,7 +281,7 @@ class MetricCalls:
             JudgeError: there is no usable reply.
         """
         result, sender = self._result, self._sender
-        await result.session.admit(result.order)
+        await result.session.throttle.turn()
         asked = prompt()
         texts = [text for message in asked for text in (message["role"], message["content"])]
         key, check = sender.key(form.schema, str(repeat), *texts), partial(checked_reply, form)
@@ -301,7 +295,7 @@ class MetricCalls:
             JudgeError: there are no usable vectors.
         """
         result, sender = self._result, self._result.session.embedder
-        await result.session.admit(result.order)
+        await result.session.throttle.turn()
         check = partial(checked_vectors, len(texts))
         call = Call(sender.key(None, *texts), texts, None, check, result, self._costs)
         vectors: list[list[float]] = await result.reply(sender, call)

@@ -180,7 +180,7 @@ class Judging:
         """
         result = ResultCalls(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
-        await session.starts.turn(result.order)
+        await session.starts.turn()
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
         panels = [(task, self._panels[task.metric]) for task in plan.due]

@@ -27,6 +27,7 @@ def asked(judge: ScriptedJudge, use: Callable[[JudgeSession], Awaitable[Any]], *
 
     async def main() -> Any:
         one = session(judge, **limits)
+        await one.open()
         try:
             return await use(one)
         finally:

@@ -30,6 +30,7 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 async def call(one: JudgeSession, text: str) -> str:
     """`ok`, or the error's kind."""
+    await one.open()
     try:
         await MetricCalls(ResultCalls(one)).ask(partial(message, text), VERDICT)
     except JudgeError as error:

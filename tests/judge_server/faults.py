@@ -137,6 +137,7 @@ HTTP_FAULTS: Mapping[str, Fault] = {
     "408": again(error(408, "Request timeout"), "timeout"),
     "409": again(error(409, "Conflict")),
     "reset": again(Reply(how="reset")),
+    "other protocol": again(Reply(how="other protocol")),
     "reset mid-body": again(_part("cut")),
     "never": again(NEVER, "timeout"),
     "drip": again(_part("drip"), "timeout"),

@@ -172,6 +172,9 @@ class _Connection(asyncio.Protocol):
         match reply.how:
             case "reset":
                 self._reset()
+            case "other protocol":
+                self.transport.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+                self.transport.close()
             case "cut":
                 self.transport.write(reply.head + reply.body[: len(reply.body) // 2])
                 self._after(MID_BODY_PAUSE, self._reset)
