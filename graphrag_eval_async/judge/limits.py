@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio import CancelScope
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.errors import JudgeUnavailable
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 LOGGER = logging.getLogger("graphrag_eval_async.judge")
@@ -294,6 +295,20 @@ class Clock:
             self.is_sent = True
             now = max(asyncio.get_running_loop().time(), self._clocks.stopped_until)
             self.scope.deadline = now + self._clocks.seconds
+
+
+class Shared(Protocol):
+    """What the judges of a stream share; see `JudgeSession`."""
+
+    id: str
+    usage: JudgeUsage
+    clocks: Clocks
+
+    def broke(self, text: str) -> None:
+        """Send nothing more, since the budget is spent."""
+
+    def end(self, failed: Any, error: JudgeUnavailable) -> None:
+        """Send no more calls to a model, since they would all fail."""
 
 
 class Throttle:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from inspect import signature
 from random import uniform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from anyio import CancelScope
@@ -22,12 +22,13 @@ from graphrag_eval_async.judge.usage import estimate_reply, prices_of
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from graphrag_eval_async.config import LLMConfig
     from graphrag_eval_async.judge.cache import CallCache
     from graphrag_eval_async.judge.call import Call
-    from graphrag_eval_async.judge.limits import RateLimiter
-    from graphrag_eval_async.judge.session import JudgeSession, JudgeSetup
+    from graphrag_eval_async.judge.limits import RateLimiter, Shared
+    from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.judge.shared_limits import SharedLimits
 
 ADVICE = {
@@ -55,12 +56,23 @@ def advice(kind: str, key: str) -> str:
     return f"check {ADVICE[kind].format(key=key)}"
 
 
+class JudgeSetup(NamedTuple):
+    """A judge of a configuration, and the limits on its calls."""
+
+    llm: LLMConfig
+    name: str  # In the configuration.
+    model: str  # Its name in results.
+    identities: Mapping[str, Any]  # JSON that identifies it in cache keys, for "complete" and "embed".
+    own: Judge | None = None  # The caller's judge, used instead of the model; it is not closed.
+    prepare: Callable[[], None] = lambda: None  # Imports what metrics need, in a thread.
+
+
 class Sender:
     """Sends the calls of one kind, "completion" or "embedding", to one model. The only retry layer."""
 
     def __init__(
         self,
-        session: JudgeSession,
+        session: Shared,
         setup: JudgeSetup,
         kind: str,
         limiter: RateLimiter,

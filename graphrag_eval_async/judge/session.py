@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from math import fsum
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -19,13 +19,13 @@ from graphrag_eval_async.judge.call import Call, checked_reply, checked_vectors
 from graphrag_eval_async.judge.endpoint import INSTALL, Client, endpoint_of
 from graphrag_eval_async.judge.limits import Clock, Clocks, RateLimiter, Throttle
 from graphrag_eval_async.judge.refusals import Scrubber
-from graphrag_eval_async.judge.sender import Sender
+from graphrag_eval_async.judge.sender import JudgeSetup, Sender
 from graphrag_eval_async.judge.server import MAX_TOKENS, Server
 from graphrag_eval_async.judge.shared_limits import SharedLimits, check_shared
 from graphrag_eval_async.judge.usage import JudgeUsage, check_budget, prices_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Judge, Message, ResponseFormat
@@ -40,17 +40,6 @@ CALLS = 8
 
 CONNECTION = ("base_url", "api_key", "api_version", "extra_headers", "pricing")
 """Settings that do not affect a model's replies."""
-
-
-class JudgeSetup(NamedTuple):
-    """A judge of a configuration, and the limits on its calls."""
-
-    llm: LLMConfig
-    name: str  # In the configuration.
-    model: str  # Its name in results.
-    identities: Mapping[str, Any]  # JSON that identifies it in cache keys, for "complete" and "embed".
-    own: Judge | None = None  # The caller's judge, used instead of the model; it is not closed.
-    prepare: Callable[[], None] = lambda: None  # Imports what metrics need, in a thread.
 
 
 def judge_setup(

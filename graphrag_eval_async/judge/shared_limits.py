@@ -16,8 +16,7 @@ from graphrag_eval_async.redis_client import check_redis, connect, is_final, wit
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config import LLMConfig
-    from graphrag_eval_async.judge.limits import RateLimiter
-    from graphrag_eval_async.judge.session import JudgeSession
+    from graphrag_eval_async.judge.limits import RateLimiter, Shared
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.02, 5.0
 """Seconds between two questions of a request: another worker may have returned tokens in the meantime."""
@@ -105,7 +104,7 @@ class SharedLimits:
     """Admits the requests of one judge, together with all workers that name the same limits."""
 
     def __init__(
-        self, session: JudgeSession, llm: LLMConfig, name: str, address: str, limiter: RateLimiter
+        self, session: Shared, llm: LLMConfig, name: str, address: str, limiter: RateLimiter
     ) -> None:
         """Prepare the limits of the judge `name`."""
         self._limits, self._address = llm.limits, shared_address(address)

@@ -13,8 +13,9 @@ from graphrag_eval_async.judge.call import Way
 from graphrag_eval_async.judge.endpoint import Client, endpoint_of
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
 from graphrag_eval_async.judge.refusals import Scrubber
+from graphrag_eval_async.judge.sender import JudgeSetup
 from graphrag_eval_async.judge.server import Server
-from graphrag_eval_async.judge.session import JudgeSession, JudgeSetup
+from graphrag_eval_async.judge.session import JudgeSession
 from graphrag_eval_async.judge.usage import Prices
 from graphrag_eval_async.records.token_usage import TokenUsage
 

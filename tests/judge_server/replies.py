@@ -52,7 +52,8 @@ class Reply:
     Attributes:
         usage: tokens of the prompt and of the completion, as the body tells them.
         latency: in seconds, in place of the server's.
-        how: "never"; "reset" before the first byte; "other protocol"; "cut" after half of the body; "drip", a byte a second.
+        how: "never"; "other protocol"; "reset" before the first byte, "cut" after half of the body; "drip",
+            a byte a second.
         once: it comes when this is true, or after `WAIT_SECONDS`: it is for the test to check it.
     """
 
