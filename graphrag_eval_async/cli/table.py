@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from io import BytesIO, TextIOWrapper
+from collections import defaultdict
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len
 
 from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY, mean_cell, not_run_in_words
 from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_questions, own_interval
@@ -19,20 +17,18 @@ from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import by_frequency, counts, interval_cell, name_cell, number, one_line, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 WIDTH = 80  # where there is no terminal to ask
-HEADING_WIDTH = 12  # of one metric, if its words allow it
+HEADING_WIDTH = 24  # of a word of a metric's name
 GAP = 2  # between columns
 NAME_WIDTH = 16  # of a template's name, at least: on a narrower terminal, the table overflows
-MAX_WIDTH = 10_000
-
 INTERVALS = 3  # beside each other in a table, so that there is room for the names of templates
+ALL_RESULTS = "all results"
+LEFT = {"missing", "result"}  # headings of columns besides names that hold words
 
 Cells: TypeAlias = "tuple[list[str], list[list[str]]]"
 """The headings and the rows of a table."""
-
-ALL_RESULTS = "all results"
 
 
 def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
@@ -48,12 +44,17 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     for metric in shown:
         stats = [group.get(metric, {}) for group in groups.values()]
         columns.append([RESOURCE_HEADINGS.get(metric) or _heading(metric), *map(mean_cell, stats)])
-    names = ["template", *map(name_cell, groups)]
+    # As many columns in each table as leave room for the templates' names.
+    parts: list[list[list[str]]] = [[]]
+    for column in columns:
+        if sum(GAP + _longest(each) for each in [*parts[-1], column]) > WIDTH - NAME_WIDTH:
+            parts.append([])
+        parts[-1].append(column)
     tables = []
-    for part in _parts(columns):
-        headings, *rows = zip(names, *part, strict=True)
+    for part in parts:
+        headings, *rows = zip(["template", *map(name_cell, groups)], *part, strict=True)
         tables.append(table_of(headings, rows, _width(stream), apart=1))
-    lines = [draw(tables, stream), *_captions(snapshot["micro"], shown)]
+    lines = [draw(tables, stream), *_captions({metric: snapshot["micro"][metric] for metric in shown})]
     if "agreement" in snapshot:
         lines += ["", draw([table_of(*_agreement(snapshot["agreement"]), _width(stream))], stream)]
     return "\n".join(lines)
@@ -71,16 +72,15 @@ def _agreement(agreement: Mapping[str, Any]) -> Cells:
     return ["agreement of judges", *map(one_line, judges), *(measures[key] for key in shown)], rows
 
 
-def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
+def _captions(shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What the intervals are, those of first answers, and what the means are over."""
-    stats = {metric: micro[metric] for metric in shown}
-    kinds: dict[str, list[str]] = {}
-    for metric, each in stats.items():
-        if "interval" in each:
-            kinds.setdefault(each["interval"]["kind"], []).append(metric)
+    bounded = {metric: stats["interval"] for metric, stats in shown.items() if "interval" in stats}
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for metric, interval in bounded.items():
+        kinds[interval["kind"]].append(metric)
     captions = []
     for kind, metrics in kinds.items():
-        interval = stats[metrics[0]]["interval"]
+        interval = bounded[metrics[0]]
         of = f" of {', '.join(metrics)}" if len(kinds) > 1 else ""
         captions.append(
             f"[low, high]: {percent(interval['level'])} interval{of}, {VALIDITY[kind]} "
@@ -88,52 +88,80 @@ def _captions(micro: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
         )
     firsts = [
         f"{metric} {interval['mean']:.3f} {interval_cell(interval['low'], interval['high'])}"
-        for metric, each in stats.items()
-        if (interval := each.get("interval")) is not None and own_interval(each) is None
+        for metric, interval in bounded.items()
+        if own_interval(shown[metric]) is None
     ]
     if firsts:
         captions.append(f"First answer to each question: {', '.join(firsts)}.")
-    if any(f"{mean_of_questions(each):.3f}" != f"{each['mean']:.3f}" for each in stats.values()):
+    if any(f"{mean_of_questions(each):.3f}" != f"{each['mean']:.3f}" for each in shown.values()):
         captions.append("Means are over questions, each the mean of its samples.")
     return folded(captions)
 
 
-def _parts(columns: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
-    """As many columns in each table as leave `NAME_WIDTH` of `WIDTH` to the templates' names."""
-    parts: list[list[Sequence[str]]] = [[]]
-    room = WIDTH - NAME_WIDTH
-    for column in columns:
-        width = GAP + max(len(line) for cell in column for line in cell.split("\n"))
-        if width > room:
-            parts.append([])
-            room = WIDTH - NAME_WIDTH
-        room -= width
-        parts[-1].append(column)
-    return parts
-
-
 def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     """Tables of all means, of coverage, bounds and intervals, and of quantiles."""
-    metrics = {
-        metric: stats
-        for metric, stats in snapshot["micro"].items()
-        if isinstance(stats, dict) and "coverage" in stats
-    }
-    tables = [_every_mean(snapshot), _trust(metrics), *_intervals(snapshot, metrics), _spread(metrics)]
+    micro = snapshot["micro"]
+    metrics = {name: each for name, each in micro.items() if isinstance(each, dict) and "coverage" in each}
+    means = [
+        [name_cell(metric), *("" if mean is None else number(mean) for mean in each)]
+        for metric, stats in snapshot["macro"].items()
+        if "mean" in stats
+        for each in [
+            (micro[metric].get("mean_of_questions"), micro[metric]["mean"], mean_of_questions(stats))
+        ]
+    ]
+    spread = {metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats}
+    tables: list[Cells] = [
+        (["mean", "of questions", "of all results", "of templates"], means),
+        _trust(metrics),
+        *_intervals(snapshot["per_template"], metrics),
+        (
+            ["of all results", *next(iter(spread.values()), {})],
+            [[name_cell(metric), *map(number, quantiles.values())] for metric, quantiles in spread.items()],
+        ),
+    ]
     width = _width(stream)
     return "\n\n".join(draw([table_of(*table, width)], stream) for table in tables if table[1])
 
 
-def _every_mean(snapshot: Mapping[str, Any]) -> Cells:
-    """The means of all metrics, over results, over questions, and over the templates' means."""
+def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
+    """Metrics from 0 to 1, and all others that lack some values."""
+    levels = {stats["interval"]["level"] for stats in metrics.values() if "interval" in stats}
+    interval = "\n".join([*map(percent, levels), "interval"])
     rows = []
-    for metric, stats in snapshot["macro"].items():
-        if "mean" in stats:
-            micro = snapshot["micro"][metric]
-            of_questions = micro.get("mean_of_questions")
-            cells = (of_questions, micro["mean"], mean_of_questions(stats))
-            rows.append([name_cell(metric), *("" if mean is None else number(mean) for mean in cells)])
-    return ["mean", "of questions", "of all results", "of templates"], rows
+    for metric, stats in metrics.items():
+        values, failed = stats["coverage"]["values"], stats["coverage"]["failed"]
+        pending = stats["coverage"]["pending"]
+        missing = {**failed, "pending": pending} if pending else failed
+        if missing or "interval" in stats:
+            own = own_interval(stats) if "mean" in stats else None
+            bounds = stats.get("bounds") if failed else None
+            # One below the other, since they are many words where a judge is in trouble.
+            told = "\n".join(f"{count} {one_line(kind)}" for kind, count in missing.items())
+            rows.append([name_cell(metric), str(values), _range(own), _range(bounds), told])
+            if own is None and (first := stats.get("interval")) is not None:
+                rows.append(["  first answers", str(first["questions"]), _range(first), "", ""])
+    return ["of all results", "values", interval, "if failed\nwere 0 or 1", "missing"], rows
+
+
+def _intervals(
+    groups: Mapping[str, Mapping[str, Any]], metrics: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Cells]:
+    """The intervals of each template, of some metrics in each table."""
+    bounded = [metric for metric, stats in metrics.items() if "interval" in stats]
+    for start in range(0, len(bounded), INTERVALS):
+        part = bounded[start : start + INTERVALS]
+        rows = [
+            [name_cell(template), *(_range(group.get(metric, {}).get("interval")) for metric in part)]
+            for template, group in groups.items()
+        ]
+        of_first = ", first answers" * any(own_interval(metrics[metric]) is None for metric in part)
+        level = percent(metrics[bounded[0]]["interval"]["level"])
+        yield [f"{level} interval{of_first}", *map(_heading, part)], rows
+
+
+def _range(ends: Mapping[str, float] | None) -> str:
+    return "" if ends is None else f"{ends['low']:.3f} to {ends['high']:.3f}"
 
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
@@ -142,30 +170,12 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     lines = [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
     if unscored := not_run_in_words(snapshot["micro"].get("steps_score", {}).get("coverage", {})):
         lines.append(f"steps without a score: {unscored}; see execution_error in the results")
-    lacking: dict[str, list[str]] = {}
+    lacking: dict[str, list[str]] = defaultdict(list)
     for name, stats in snapshot["micro"].items():
         failed = stats.get("coverage", {}).get("failed", {}) if isinstance(stats, dict) else {}
         if failed and "mean" not in stats and {*failed} - OF_AGENT - {NOT_RUN}:
-            lacking.setdefault(counts(failed), []).append(name)
+            lacking[counts(failed)].append(name)
     return lines + [one_line(f"no value of {', '.join(names)}: {why}") for why, names in lacking.items()]
-
-
-def draw(tables: Iterable[Table], stream: TextIO | None = None) -> str:
-    """Tables as plain text in the encoding of `stream`, which decides whether there are lines of boxes."""
-    encoding = (stream and stream.encoding) or "utf-8"  # A `StringIO` has none.
-    written = BytesIO()
-    file = TextIOWrapper(written, encoding, "backslashreplace", newline="\n", write_through=True)
-    console = Console(file=file, width=MAX_WIDTH, color_system=None, markup=False, emoji=False)
-    for table in tables:
-        console.print(table)
-    lines = written.getvalue().decode(encoding).split("\n")
-    return "\n".join(map(str.rstrip, lines)).strip("\n")
-
-
-def _width(stream: TextIO) -> int:
-    if not stream.isatty():
-        return WIDTH
-    return os.get_terminal_size(stream.fileno()).columns or WIDTH
 
 
 def table_of(
@@ -176,51 +186,46 @@ def table_of(
     names: int = 1,
     apart: int = 0,
     has_lines: bool = True,
-) -> Table:
+) -> str:
     """A table of columns with names, wrapped so that the table fits into `width`, and of numbers.
 
     The last `apart` rows are set apart; `has_lines` draws a line below the headings.
     """
     columns = [[*column] for column in zip(headings, *rows, strict=True)]
-    room = width - has_lines - sum(GAP + max(map(_longest, column)) for column in columns[names:])
+    room = width - has_lines - sum(GAP + _longest(column) for column in columns[names:])
     for place in range(names):
         left = names - place
         own = max(NAME_WIDTH, (room - GAP * (left - 1)) // left)
         columns[place] = [wrap_name(cell, own) for cell in columns[place]]
-        room -= GAP + max(map(_longest, columns[place]))
-    table = Table(
-        box=box.SIMPLE_HEAD if has_lines else None,
-        padding=(0, 1, 0, 0) if has_lines else (0, GAP, 0, 0),
-        show_edge=False,
-        pad_edge=has_lines,
-    )
-    for place, (heading, *_) in enumerate(columns):
-        left_aligned = place < names or heading in LEFT
-        table.add_column(heading, justify="left" if left_aligned else "right", no_wrap=True)
-    for number_, row in enumerate(zip(*(column[1:] for column in columns), strict=True)):
-        if number_ and number_ == len(rows) - apart:
-            table.add_section()
-        table.add_row(*row)
-    return table
+        room -= GAP + _longest(columns[place])
+    widths = [*map(_longest, columns)]
+    lefts = [place < names or heading in LEFT for place, heading in enumerate(headings)]
+    lines = []
+    for place, row in enumerate(zip(*columns, strict=True)):
+        cells = [cell.split("\n") for cell in row]
+        height = max(map(len, cells))
+        for i in range(height):
+            # Headings stand at the bottom, other cells at the top.
+            parts = [([""] * (height - len(cell)) * (not place) + cell + [""] * height)[i] for cell in cells]
+            padded = [_pad(*each) for each in zip(parts, widths, lefts, strict=True)]
+            lines.append((" " * GAP).join(padded).rstrip())
+        if not place and has_lines:
+            lines.append("─" * (sum(widths) + GAP * len(widths) - 1))
+        if apart and 0 < place == len(rows) - apart:
+            lines.append("")
+    return "\n".join(lines)
 
 
-LEFT = {"missing", "result"}
-"""The headings of columns besides names that hold words."""
-
-
-def _longest(cell: str) -> int:
-    return max(map(len, cell.split("\n")))
+def draw(tables: Iterable[str], stream: TextIO | None = None) -> str:
+    """Tables below each other, with lines that the encoding of `stream` has."""
+    encoding = (stream and stream.encoding) or "utf-8"  # A `StringIO` has none.
+    text = "\n".join(tables)
+    return text if encoding.lower().startswith("utf") else text.replace("─", "-")
 
 
 def folded(lines: Iterable[str]) -> list[str]:
     """Lines wrapped at `WIDTH`."""
     return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
-
-
-def _heading(metric: str) -> str:
-    """The words of a metric's name, one below the other."""
-    words = name_cell(metric).split("_")
-    return "\n".join(_cut(word, 2 * HEADING_WIDTH) for word in words if word) or name_cell(metric)
 
 
 def wrap_name(name: str, width: int) -> str:
@@ -234,54 +239,25 @@ def wrap_name(name: str, width: int) -> str:
     return "\n".join(_cut(line.strip(), width) for line in lines if line.strip()) or name
 
 
+def _heading(metric: str) -> str:
+    """The words of a metric's name, one below the other."""
+    words = name_cell(metric).split("_")
+    return "\n".join(_cut(word, HEADING_WIDTH) for word in words if word) or name_cell(metric)
+
+
 def _cut(line: str, width: int) -> str:
     return line if len(line) <= width or width < 4 else line[: width - 3] + "..."
 
 
-def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
-    """Metrics from 0 to 1, and all others that lack some values."""
-    levels = {stats["interval"]["level"] for stats in metrics.values() if "interval" in stats}
-    interval = "\n".join([percent(level) for level in levels] + ["interval"])
-    rows = []
-    for metric, stats in metrics.items():
-        coverage = stats["coverage"]
-        failed, pending = coverage["failed"], coverage["pending"]
-        missing = {**failed, **({"pending": pending} if pending else {})}
-        if missing or "interval" in stats:
-            own = own_interval(stats) if "mean" in stats else None
-            cells = [
-                name_cell(metric),
-                str(coverage["values"]),
-                _range(own),
-                _range(stats.get("bounds") if failed else None),
-                # One below the other, since they are many words where a judge is in trouble.
-                "\n".join(f"{count} {one_line(kind)}" for kind, count in missing.items()),
-            ]
-            rows.append(cells)
-            if own is None and (first := stats.get("interval")) is not None:
-                rows.append(["  first answers", str(first["questions"]), _range(first), "", ""])
-    return ["of all results", "values", interval, "if failed\nwere 0 or 1", "missing"], rows
+def _pad(text: str, width: int, left: bool) -> str:
+    blank = " " * (width - cell_len(text))
+    return text + blank if left else blank + text
 
 
-def _intervals(snapshot: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[Cells]:
-    """The intervals of each template, of some metrics in each table."""
-    bounded = [metric for metric, stats in metrics.items() if "interval" in stats]
-    for start in range(0, len(bounded), INTERVALS):
-        part = bounded[start : start + INTERVALS]
-        level = percent(metrics[bounded[0]]["interval"]["level"])
-        rows = [
-            [name_cell(template), *(_range(group.get(metric, {}).get("interval")) for metric in part)]
-            for template, group in snapshot["per_template"].items()
-        ]
-        of_first = any(own_interval(metrics[metric]) is None for metric in part)
-        yield [f"{level} interval{', first answers' * of_first}", *map(_heading, part)], rows
+def _longest(column: Iterable[str]) -> int:
+    return max(cell_len(line) for cell in column for line in cell.split("\n"))
 
 
-def _spread(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
-    spread = {metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats}
-    rows = [[name_cell(metric), *map(number, quantiles.values())] for metric, quantiles in spread.items()]
-    return ["of all results", *next(iter(spread.values()), {})], rows
-
-
-def _range(ends: Mapping[str, float] | None) -> str:
-    return "" if ends is None else f"{ends['low']:.3f} to {ends['high']:.3f}"
+def _width(stream: TextIO) -> int:
+    columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else WIDTH
+    return columns or WIDTH

@@ -6,31 +6,44 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import compute_aggregates
-from graphrag_eval_async.cli.table import render_means, wrap_name
+from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_means, table_of
 from graphrag_eval_async.records.metrics import RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS
 
 
-def render(snapshot: dict[str, Any], encoding: str = "utf-8") -> str:
-    return render_means(snapshot, io.TextIOWrapper(io.BytesIO(), encoding=encoding))
-
-
-def page(results: list[dict[str, Any]]) -> str:
-    return render(compute_aggregates(results, detail=True))
+def stream(encoding: str = "utf-8") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding=encoding)
 
 
 def result(template: str, question: str = "q", **more: Any) -> dict[str, Any]:
-    return {"template_id": template, "question_id": question, "status": "success", **more}
+    common = {"template_id": template, "question_id": question, "status": "success", "actual_answer": "so"}
+    return common | more
+
+
+def means(*results: dict[str, Any], encoding: str = "utf-8", **options: Any) -> str:
+    return render_means(compute_aggregates([*results], detail=True, **options), stream(encoding))
+
+
+def detail(*results: dict[str, Any], encoding: str = "utf-8", **options: Any) -> str:
+    return render_detail(compute_aggregates([*results], detail=True, **options), stream(encoding))
+
+
+SOME = [
+    result("t", "q0", steps_score=1.0, answer_relevance=0.25, failure="none"),
+    result("t", "q1", steps_score=0.0, answer_relevance_error="timeout: 9 s", failure="empty_result"),
+    result("t", "q2", reference_steps=[[]], answer_relevance_error="budget: spent", failure="no_steps"),
+    result("t", "q3", reference_steps=[[]], status="error", failure="no_steps"),
+    result("t", "q4", elapsed_sec=12345.6),
+    result("t", "q5", pending=["answer_relevance"]),
+]
 
 
 def test_rows_and_columns() -> None:
-    text = page(
-        [
-            result("one", "a", steps_score=0.5, total_tokens=123456, input_tokens=7),
-            result("one", "b", steps_score=1.0, total_tokens=123456, elapsed_sec=1.25),
-            result("one", "b", sample=2, steps_score=0.75, total_tokens=123456),
-            result("[red]two[/red]", "c", steps_score=0.0),
-            {"template_id": "three", "status": "error", "question_id": "d"},
-        ]
+    text = means(
+        result("one", "a", steps_score=0.5, total_tokens=123456, input_tokens=7),
+        result("one", "b", steps_score=1.0, total_tokens=123456, elapsed_sec=1.25),
+        result("one", "b", sample=2, steps_score=0.75, total_tokens=123456),
+        result("[red]two[/red]", "c", steps_score=0.0),
+        result("three", "d", status="error"),
     )
     assert text.splitlines() == [
         "                                              steps",
@@ -44,68 +57,83 @@ def test_rows_and_columns() -> None:
         "[low, high]: 95 % interval, for one look at a finished run (3 questions).",
         "Means are over questions, each the mean of its samples.",
     ]
+    assert means().splitlines()[-1].split() == ["all", "results", "0", "0"]
 
 
-def test_intervals_that_are_valid_at_any_time_are_said_so() -> None:
-    snapshot = compute_aggregates(
-        [result("t", f"q{i}", steps_score=1.0) for i in range(9)], detail=True, interval="anytime", level=0.8
-    )
-    assert "[low, high]: 80 % interval, valid however often you look (9 questions)." in render(snapshot)
+def test_details() -> None:
+    snapshot = compute_aggregates(SOME, detail=True, level=0.9)
+    low, high = (f"{snapshot['micro']['steps_score']['interval'][end]:.3f}" for end in ("low", "high"))
+    lines = render_detail(snapshot, stream()).splitlines()
+    assert lines[2:5] == [
+        "steps_score                0.5             0.5           0.5",
+        "elapsed_sec              12346           12346         12346",
+        "answer_relevance          0.25            0.25          0.25",
+    ]
+    trust = lines.index("of all results    values        interval     were 0 or 1  missing")
+    assert lines[trust - 1] == "                                    90 %       if failed"
+    assert lines[trust + 2 : trust + 8] == [
+        f"steps_score            2  {low} to {high}  0.250 to 0.750  1 no_steps",
+        "                                                          1 response_error",
+        "answer_relevance       1                                  1 budget",
+        "                                                          1 response_error",
+        "                                                          1 timeout",
+        "                                                          1 pending",
+    ]
+    assert "90 % interval           score" in lines
+    assert f"t              {low} to {high}" in lines
+    assert "steps_score         0.5    0.9   0.95   0.99" in lines
+    assert failure_reasons(snapshot) == ["failure: 2 no_steps, 1 empty_result"]
+    assert detail() == ""
 
 
-def test_everything_that_is_judged_fits_into_80_columns() -> None:
+def test_an_interval_of_first_answers_is_said_to_be_one() -> None:
+    repeated = [
+        result("t", f"q{i % 3}", steps_score=float(i < 4), sample=1 + i // 3, answer_eval_error="refused: no")
+        for i in range(9)
+    ]
+    lines = [line.split() for line in detail(*repeated, interval="anytime").splitlines()]
+    assert ["first", "answers", "3"] in [line[:3] for line in lines]
+    assert ["95", "%", "interval,", "first", "answers", "score"] in lines
+    text = means(*repeated, interval="anytime", level=0.99999)
+    assert "99.999 % interval, valid however often you look (3 questions)." in text
+    assert "First answer to each question: steps_score 1.000 [" in text
+    assert "f1" not in text
+    assert failure_reasons(compute_aggregates(repeated, detail=True)) == [
+        "no value of answer_recall, answer_precision, answer_f1: 9 refused"
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_everything_that_is_judged_fits_into_80_columns(encoding: str) -> None:
     outputs = ["sparql_recall", "a-custom-output-of-many-words", "x" * 64, "__", "n_" + "y" * 30]
     scores: dict[str, Any] = dict.fromkeys((*RESULT_METRICS, *outputs), -1.23456e-5)
     scores |= {key: 1.23456e-5 for key in RESULT_KEYS if key.endswith("_cost")} | {"own_cost": 123456.789}
     step = {"name": "retrieval", **dict.fromkeys(RETRIEVAL_METRICS, 0.123456)}
-    names = ["list_all_transformers_within_Substation_SUBSTATION", "lines", "n" * 999]
-    text = page(
-        [result(name, judge={"outputs": outputs}, actual_steps=[step], **scores) for name in names]
-    )  # fmt: skip
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert text.count("template") > 1
+    names = ["list_all_transformers_within_Substation_SUBSTATION", "lines", "\x1b[31m\nred\x9b", "n" * 999]
+    every = [result(name, judge={"outputs": outputs}, actual_steps=[step], **scores) for name in names]
+    text = means(*every, encoding=encoding)
+    assert max(map(len, text.splitlines())) <= 80
     assert text.count("samples") == 1
-    words = set(text.split())
-    assert {"relevance", "recall", "precision", "context", "tokens", "seconds"} <= words
-    assert not {"input", "cost", "micro", "macro"} & words
-    assert "transformers_" in text or "transformers_within_" in text
-
-
-@pytest.mark.parametrize(
-    ("name", "width", "lines"),
-    [
-        ("list_all_transformers_within", 16, ["list_all_", "transformers_", "within"]),
-        ("a b c", 3, ["a b", "c"]),
-        ("very long names of templates-0", 12, ["very long", "names of", "templates-0"]),
-        ("n" * 30, 10, ["n" * 7 + "..."]),
-        ("", 10, [""]),
-        ("__", 2, ["__"]),
-    ],
-)
-def test_names_are_broken_between_words(name: str, width: int, lines: list[str]) -> None:
-    assert wrap_name(name, width).split("\n") == lines
-
-
-def test_a_narrow_terminal_keeps_names_readable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.cli.table._width", lambda _stream: 30)
-    scores: dict[str, Any] = {"steps_score": 0.5, "total_tokens": 123456, "elapsed_sec": 1.5}
-    lines = page([result(name, **scores) for name in ("substations_" * 3, "lines")]).splitlines()
-    assert any(line.split() == ["lines", "1", "0", "0.5", "123456", "1.5"] for line in lines)
-    assert sum(line.startswith("substations_") for line in lines) == 3
-
-
-def test_control_characters_in_a_template_do_not_reach_the_terminal() -> None:
-    text = page([result("\x1b[31m\nred\x07\x9b")])
+    assert {"relevance", "recall", "precision", "context", "tokens", "seconds"} <= {*text.split()}
     assert all(c.isprintable() or c == "\n" for c in text)
+    assert text.isascii() == (encoding == "ascii")
+    whole: dict[str, Any] = dict.fromkeys(RESULT_METRICS, 0.12)
+    failed = [
+        result("t", f"q{i}", answer_eval_error=f"{kind}: so") for i, kind in enumerate(["a", "rate_limited"])
+    ]
+    text = detail(result("t", actual_steps=[step], **whole, x_cost=1e-5), *failed)
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(metric in text for metric in (*RESULT_METRICS, *RETRIEVAL_METRICS, "x_cost", "rate_limited"))
 
 
-def test_no_results() -> None:
-    assert page([]).splitlines()[-1].split() == ["all", "results", "0", "0"]
-
-
-def test_a_stream_that_cannot_take_lines_of_boxes() -> None:
-    snapshot = compute_aggregates([result("t", f"q{i}", steps_score=1) for i in range(3)], detail=True)
-    text = render(snapshot, "ascii")
-    assert text.isascii()
-    assert "1.000 [0." in text
+def test_names_are_broken_between_words_and_stay_readable() -> None:
+    rows = [["list_all_transformers_within", "123456"], ["n" * 30, "1"], ["界" * 3, "2"]]
+    assert table_of(["name", "number"], rows, 24).splitlines() == [
+        "name              number",
+        "─" * 25,
+        "list_all_         123456",
+        "transformers_",
+        "within",
+        "nnnnnnnnnnnnn...       1",
+        "界界界                 2",
+    ]
