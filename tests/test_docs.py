@@ -22,10 +22,9 @@ from graphrag_eval_async.monitor import (
     counting,
     dashboard_server,
     deliveries,
-    gfm,
+    markdown,
     otel,
     prometheus_metrics,
-    prometheus_samples,
     report,
     webhooks,
     worst,
@@ -130,7 +129,7 @@ DEFAULTS = {
     "window of recent results": "200",
     "results that are listed": f"{counting.LISTED}",
     "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
-    "length of a page of Markdown": f"{gfm.MAX_CHARACTERS:,} characters",
+    "length of a page of Markdown": f"{markdown.MAX_CHARACTERS:,} characters",
     "questions that are listed as the worst": options()["worst"].default,
     "changes of one alert that wait for `--on-alert` or `--on-alert-url`": f"{deliveries.MAX_WAITING}",
     "time that a command of `--on-alert` may take": f"{deliveries.DELIVERY_SECONDS:g} s",
@@ -138,7 +137,7 @@ DEFAULTS = {
         f"{webhooks.ATTEMPTS}, and {webhooks.TOTAL_SECONDS:g} s"
     ),
     "templates with a label of their own": f"{prometheus_metrics.MAX_TEMPLATES}",
-    "length of a label": f"{prometheus_samples.LABEL_CHARACTERS} characters",
+    "length of a label": f"{prometheus_metrics.LABEL_CHARACTERS} characters",
 }
 
 

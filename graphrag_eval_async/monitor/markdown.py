@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.inference.verdicts import UNDECIDED
-from graphrag_eval_async.monitor.gfm import Section, cell, code, page_of, table
 from graphrag_eval_async.monitor.wording import (
     VALIDITY,
     change_of,
@@ -21,46 +21,99 @@ from graphrag_eval_async.monitor.wording import (
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score, mean_of_questions
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts, number, percent, plural
+from graphrag_eval_async.text import NAME_CHARACTERS, counts, number, one_line, percent, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from graphrag_eval_async.monitor.summary import Summary
 
+MAX_CHARACTERS = 60_000
+"""Of a page; GitHub refuses comments of more than 65,536."""
+
+ROWS = (300, 100, 40, 15, 5, 1)
+"""Rows of each table or list: the first of these numbers with which the page is not too long."""
+
 SHOWN_SCORES = 6  # columns in the table of templates
-SENTENCE_CHARACTERS = 500  # of a sentence about a gate, a warning or a rejected line
-
-TEXT_CHARACTERS = 100  # of a question
-
+SENTENCE_CHARACTERS, TEXT_CHARACTERS = 500, 100  # of a sentence about a gate or a line, and of a question
+OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
 FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
+CHANGE = [">change", ">interval of the change", ">p", "verdict"]
 
 
 def render_markdown(summary: Summary) -> str:
     """Return a page of at most `MAX_CHARACTERS`; long tables are cut, and say so."""
-    makers: tuple[Callable[[Summary], Iterator[Section]], ...] = (
-        _summary,
-        _overall,
-        _changed_templates,
-        _templates,
-        _got_worse,
-        _worst,
-        _failures,
-        _rejected,
-    )
-    return page_of([section for make in makers for section in make(summary)])
+    page = ""
+    for most in ROWS:
+        page = "\n".join(_sections(summary, most))
+        if len(page) <= MAX_CHARACTERS:
+            break
+    return page[:MAX_CHARACTERS]
 
 
-def _summary(summary: Summary) -> Iterator[Section]:
-    """The verdict: gates, outcomes of questions, and the comparison in a sentence."""
+def code(text: str, *, limit: int = NAME_CHARACTERS) -> str:
+    """Return text from data as a code span: nothing in it is markup, a link or a mention."""
+    shown = one_line(text, limit=limit).replace("##[", r"##\x5b")  # A command to GitHub Actions, if printed.
+    if not shown:
+        return "(empty)"
+    ticks = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    pad = " " * (shown[0] == "`" or shown[-1] == "`")
+    return f"{ticks}{pad}{shown}{pad}{ticks}"
+
+
+def cell(text: str, *, limit: int = NAME_CHARACTERS) -> str:
+    """Do the same for a cell of a table, whose rows are split at pipes first, also within code spans."""
+    # A backslash before an escaped pipe would be ambiguous.
+    return re.sub(r"\\(?=\|)", r"\\x5c", code(text, limit=limit)).replace("|", r"\|")
+
+
+def _sentence(text: str) -> str:
+    return code(text, limit=SENTENCE_CHARACTERS)
+
+
+def _cut(lines: Sequence[str], most: int) -> list[str]:
+    left = len(lines) - most
+    if left <= 0:
+        return [*lines]
+    note = f"*Cut: the last {left} lines; a page has at most {MAX_CHARACTERS:,} characters.*"
+    return [*lines[:most], "", note]
+
+
+def _table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], most: int, *tail: str
+) -> Iterator[str]:
+    """A section with a table, if it has rows; columns whose heading begins with > are right-aligned."""
+    if rows:
+        marks = ["---:" if heading.startswith(">") else "---" for heading in headings]
+        cells = [[heading.lstrip(">") for heading in headings], marks, *rows]
+        lines = _cut([f"| {' | '.join(row)} |" for row in cells], most + 2)
+        yield "\n".join([f"### {title}", "", *lines, *([""] if tail else []), *tail, ""])
+
+
+def _sections(summary: Summary, most: int) -> Iterator[str]:
+    """The verdict, then tables with at most so many rows."""
+    yield _verdict(summary, most)
+    yield from _scores(summary, most)
+    yield from _templates(summary, most)
+    yield from _questions(summary, most)
+    failures = failure_counts(summary.snapshot["micro"]).items()
+    rows = [[cell(kind), str(count)] for kind, count in failures]
+    yield from _table("Failures by reason", ["reason", ">results"], rows, most)
+    if summary.rejected:
+        lines = _cut([f"- {_sentence(told)}" for told in summary.rejects], most)
+        yield "\n".join([f"### Rejected lines: {counts(summary.rejected)}", "", *lines, ""])
+
+
+def _verdict(summary: Summary, most: int) -> str:
+    """Gates, outcomes of questions, and the comparison in a sentence."""
     failed, gates, comparison = summary.failed_gates, summary.gates, summary.comparison
-    title = "## Evaluation"
+    title, micro = "## Evaluation", summary.snapshot["micro"]
     if gates:
         title = f"## {HELD} Evaluation: gates held: {len(gates)} of {len(gates)}"
     if failed:
         title = f"## {FAILED} Evaluation: {len(failed)} of {len(gates)} gates failed"
     head = [title, "", _counts(summary)]
-    if nothing := unscored(summary.snapshot["micro"]):
+    if nothing := unscored(micro):
         head += ["", f"**{nothing}**"]
     rows = [
         f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.told)}"
@@ -68,188 +121,120 @@ def _summary(summary: Summary) -> Iterator[Section]:
     ]
     if summary.misnamed is not None:
         rows.append(f"- warning: {_sentence(summary.misnamed)}")
-    if told := not_run_in_words(summary.snapshot["micro"].get("steps_score", {}).get("coverage", {})):
+    if told := not_run_in_words(micro.get("steps_score", {}).get("coverage", {})):
         rows.append(f"- warning: {told}; the first: {_sentence(str(summary.not_run))}")
-    if not gates and comparison is None:
-        head += _state(summary)
     if comparison is not None:
         head += ["", f"**Compared with the baseline:** {headline(comparison, name=code)}"]
         rows += [f"- warning: {_sentence(warning)}" for warning in comparison["warnings"]]
         rows += [f"- {_sentence(told)}" for told in one_sided(comparison)]
-    yield Section([*head, ""] if rows else head, rows)
-
-
-def _state(summary: Summary) -> list[str]:
-    """The mean of the first score, and the template in which it is lowest."""
-    micro, per_template = summary.snapshot["micro"], summary.snapshot["per_template"]
-    scores = [name for name in summary.snapshot["macro"] if is_score(name) and "mean" in micro.get(name, {})]
-    if not scores:
-        return []
-    score = scores[0]
-    means = {
-        name: mean_of_questions(group[score])
-        for name, group in per_template.items()
-        if "mean" in group.get(score, {})
-    }
-    lowest = min(means, key=means.__getitem__)
-    told = f"; lowest in template {code(lowest)}: {number(means[lowest])}" if len(means) > 1 else ""
-    return ["", f"**Mean of {code(score)}:** {mean_cell(micro[score])}{told}."]
-
-
-def _question(summary: Summary, question_id: str) -> str:
-    text = summary.texts.get(question_id)
-    return cell(question_id) if text is None else f"{cell(question_id)} {cell(text, limit=TEXT_CHARACTERS)}"
-
-
-def _sentence(text: str) -> str:
-    return code(text, limit=SENTENCE_CHARACTERS)
+    elif not gates:
+        head += _state(summary)
+    return "\n".join([*head, *([""] if rows else []), *_cut(rows, most), ""])
 
 
 def _counts(summary: Summary) -> str:
     """How many results and questions there are."""
-    micro = summary.snapshot["micro"]
-    results, errors = counts_of(micro)
-    outcomes: Counter[str] = Counter(question.outcome for question in summary.questions)
-    told = ", ".join(
-        f"{outcomes[outcome]} {words}" for outcome, words in OUTCOMES.items() if outcomes[outcome]
-    )
-    rejected = sum(summary.rejected.values())
-    return (
-        f"{plural(results, 'result')}, {plural(errors, 'error')}, {plural(rejected, 'rejected line')}; "
-        f"{plural(len(summary.questions), 'question')}{': ' * bool(told)}{told}."
-    )
+    results, errors = counts_of(summary.snapshot["micro"])
+    outcomes = Counter[str](question.outcome for question in summary.questions)
+    told = ", ".join(f"{outcomes[each]} {words}" for each, words in OUTCOMES.items() if outcomes[each])
+    rejected = plural(sum(summary.rejected.values()), "rejected line")
+    questions = f"{plural(len(summary.questions), 'question')}{': ' * bool(told)}{told}."
+    return f"{plural(results, 'result')}, {plural(errors, 'error')}, {rejected}; {questions}"
 
 
-OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
+def _scores_of(groups: Mapping[str, Any]) -> list[str]:
+    return [name for name, stats in groups.items() if is_score(name) and "mean" in stats]
 
 
-def _overall(summary: Summary) -> Iterator[Section]:
-    """Means over all results, and how they changed."""
+def _state(summary: Summary) -> list[str]:
+    """The mean of the first score, and the template in which it is lowest."""
+    scores = _scores_of(summary.snapshot["macro"])
+    if not scores:
+        return []
+    groups = [(name, group.get(scores[0], {})) for name, group in summary.snapshot["per_template"].items()]
+    means = {name: mean_of_questions(stats) for name, stats in groups if "mean" in stats}
+    lowest = min(means, key=means.__getitem__)
+    told = f"; lowest in template {code(lowest)}: {number(means[lowest])}" if len(means) > 1 else ""
+    return ["", f"**Mean of {code(scores[0])}:** {mean_cell(summary.snapshot['micro'][scores[0]])}{told}."]
+
+
+def _scores(summary: Summary, most: int) -> Iterator[str]:
+    """Means over all results, and how they changed, also those of templates."""
     micro, comparison = summary.snapshot["micro"], summary.comparison
-    changes = {} if comparison is None else comparison["overall"]
     results, _ = counts_of(micro)
-    means = {ERROR_RATE: number(micro[ERROR_RATE])} if results else {}
-    means |= {
-        metric: mean_cell(micro[metric])
-        for metric in summary.snapshot["macro"]
-        if "mean" in micro[metric] and metric not in {"input_tokens", "output_tokens"}
-    }
-    rows = []
-    for metric, mean in means.items():
-        row = [cell(metric), mean, str(results) if metric == ERROR_RATE else _values(micro[metric])]
-        if comparison is not None:
-            row += _change_cells(changes[metric]) if metric in changes else [""] * 4
-        rows.append(row)
+    rows = {ERROR_RATE: [cell(ERROR_RATE), number(micro[ERROR_RATE]), str(results)]} if results else {}
+    for metric in summary.snapshot["macro"]:
+        if "mean" in (stats := micro[metric]) and metric not in {"input_tokens", "output_tokens"}:
+            values, applied = (stats.get("coverage", {}).get(key, "") for key in ("values", "applied"))
+            of = str(values) if values == applied else f"{values} of {applied}"
+            rows[metric] = [cell(metric), mean_cell(stats), of]
+    intervals = [each["interval"] for each in micro.values() if isinstance(each, dict) and "interval" in each]
+    kinds = dict.fromkeys((each["level"], each["kind"]) for each in intervals)
+    captions = [f"[low, high]: {percent(level)} interval, {VALIDITY[kind]}." for level, kind in kinds]
     headings = ["metric", ">mean", ">values"]
-    captions = [f"[low, high]: {interval}." for interval in _intervals(micro)]
-    if comparison is not None:
-        shared = plural(comparison["questions"], "question")
-        headings += [">change", ">interval of the change", ">p", "verdict"]
-        captions.append(
-            f"Changes are of the means over {shared} that both runs have. "
-            f"{validity(changes, comparison['level'])}"
-        )
-    yield from table("Scores", headings, rows, " ".join(captions))
-
-
-def _values(stats: Mapping[str, Any]) -> str:
-    """How many results have a value, of those that should."""
-    coverage = stats.get("coverage")
-    if coverage is None:
-        return ""
-    values, applied = coverage["values"], coverage["applied"]
-    return str(values) if values == applied else f"{values} of {applied}"
-
-
-def _intervals(micro: Mapping[str, Any]) -> list[str]:
-    """What the intervals are: their level and kind."""
-    intervals = [
-        stats["interval"] for stats in micro.values() if isinstance(stats, dict) and "interval" in stats
+    if comparison is None:
+        yield from _table("Scores", headings, [*rows.values()], most, " ".join(captions))
+        return
+    changes = comparison["overall"]
+    for metric, row in rows.items():
+        row += _change(changes[metric]) if metric in changes else [""] * len(CHANGE)
+    shared = plural(comparison["questions"], "question")
+    captions.append(f"Changes are of the means over {shared} that both runs have.")
+    captions.append(validity(changes, comparison["level"]))
+    yield from _table("Scores", headings + CHANGE, [*rows.values()], most, " ".join(captions))
+    changed = [
+        [cell(template), cell(metric), *_change(row)]
+        for template, group in comparison["per_template"].items()
+        for metric, row in group.items()
+        if row.get("verdict", UNDECIDED) != UNDECIDED
     ]
-    return [
-        *dict.fromkeys(f"{percent(each['level'])} interval, {VALIDITY[each['kind']]}" for each in intervals)
-    ]
+    title = "Templates that changed by more than chance"
+    yield from _table(title, ["template", "metric", *CHANGE], changed, most)
 
 
-def _change_cells(row: Mapping[str, Any]) -> list[str]:
+def _change(row: Mapping[str, Any]) -> list[str]:
     interval, p = ends(row.get("interval")), short_p(row.get("p_adjusted"))
     return [change_of(row), interval, p, row.get("verdict", "")]
 
 
-def _changed_templates(summary: Summary) -> Iterator[Section]:
-    """Templates in which a score changed by more than chance."""
-    groups = {} if summary.comparison is None else summary.comparison["per_template"]
+def _templates(summary: Summary, most: int) -> Iterator[str]:
+    scores = _scores_of(summary.snapshot["macro"])
+    shown, rest = scores[:SHOWN_SCORES], [*map(code, scores[SHOWN_SCORES : 2 * SHOWN_SCORES])]
     rows = [
-        [cell(template), cell(metric), *_change_cells(row)]
-        for template, group in groups.items()
-        for metric, row in group.items()
-        if row.get("verdict", UNDECIDED) != UNDECIDED
+        [cell(name), *map(str, counts_of(group)), *(mean_cell(group.get(metric, {})) for metric in shown)]
+        for name, group in summary.snapshot["per_template"].items()
     ]
-    headings = ["template", "metric", ">change", ">interval of the change", ">p", "verdict"]
-    yield from table("Templates that changed by more than chance", headings, rows)
-
-
-def _templates(summary: Summary) -> Iterator[Section]:
-    snapshot = summary.snapshot
-    scores = [
-        metric for metric in snapshot["macro"] if is_score(metric) and "mean" in snapshot["macro"][metric]
-    ]
-    shown, rest = scores[:SHOWN_SCORES], scores[SHOWN_SCORES:]
-    rows = []
-    for template, group in snapshot["per_template"].items():
-        results, errors = counts_of(group)
-        means = [mean_cell(group.get(metric, {})) for metric in shown]
-        rows.append([cell(template), str(results), str(errors), *means])
     headings = ["template", ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
-    told = [
-        f"Not shown: {', '.join(map(code, rest[:SHOWN_SCORES]))}{', ...' * (len(rest) > SHOWN_SCORES)}"
-    ] * bool(rest)
-    yield from table("Templates", headings, rows, *told)
+    more = [f"Not shown: {', '.join(rest)}{', ...' * (len(scores) > 2 * SHOWN_SCORES)}"] if rest else []
+    yield from _table("Templates", headings, rows, most, *more)
 
 
-def _got_worse(summary: Summary) -> Iterator[Section]:
-    rows = [
-        [
-            *(_question(summary, row["question_id"]), cell(row["template_id"]), cell(metric), change_of(row)),
-            _place(summary, row["question_id"]),
-        ]
-        for metric, row in summary.got_worse
-    ]
-    headings = ["question", "template", "metric", ">change", "result"]
-    yield from table("Questions that got worse", headings, rows)
+def _questions(summary: Summary, most: int) -> Iterator[str]:
+    """The questions that got worse, and the worst ones."""
 
+    def named(question: str, template: str) -> list[str]:
+        text = summary.texts.get(question)
+        shown = [cell(question)] if text is None else [cell(question), cell(text, limit=TEXT_CHARACTERS)]
+        return [" ".join(shown), cell(template)]
 
-def _worst(summary: Summary) -> Iterator[Section]:
+    def place(question: str) -> str:
+        return cell(summary.places[question]) if question in summary.places else ""
+
     rows = []
-    for question in summary.worst:
-        mean = summary.means.get((question.template_id, question.question_id)) if summary.by_means else None
-        own = question.score if mean is None else (mean.metric, mean.mean)
-        score = "" if own is None else f"{cell(own[0])} {number(own[1])}"
-        why = question.kind if question.is_explained else f"{question.kind}: {question.told}"
-        names = _question(summary, question.question_id), cell(question.template_id)
-        rows.append(
-            [*names, score, cell(why, limit=SENTENCE_CHARACTERS), _place(summary, question.question_id)]
-        )
-    headings = ["question", "template", ">score", "why", "result"]
+    for metric, row in summary.got_worse:
+        names = named(row["question_id"], row["template_id"])
+        rows.append([*names, cell(metric), change_of(row), place(row["question_id"])])
+    headings = ["question", "template", "metric", ">change", "result"]
+    yield from _table("Questions that got worse", headings, rows, most)
+    rows = []
+    for each in summary.worst:
+        mean = summary.means.get((each.template_id, each.question_id)) if summary.by_means else None
+        score = each.score if mean is None else (mean.metric, mean.mean)
+        why = each.kind if each.is_explained else f"{each.kind}: {each.told}"
+        shown = "" if score is None else f"{cell(score[0])} {number(score[1])}"
+        names = named(each.question_id, each.template_id)
+        rows.append([*names, shown, cell(why, limit=SENTENCE_CHARACTERS), place(each.question_id)])
     total = sum(question.outcome in {"failed", "error"} for question in summary.questions)
     title = f"Worst questions: {len(rows)} of {total} that did not pass"
     note = ["An error counts as 0."] * any(each.errors for each in summary.lowest)
-    yield from table(title, headings, rows, *note)
-
-
-def _place(summary: Summary, question_id: str) -> str:
-    place = summary.places.get(question_id)
-    return "" if place is None else cell(place)
-
-
-def _failures(summary: Summary) -> Iterator[Section]:
-    """Why responses failed, the most frequent reason first."""
-    rows = [[cell(kind), str(count)] for kind, count in failure_counts(summary.snapshot["micro"]).items()]
-    yield from table("Failures by reason", ["reason", ">results"], rows)
-
-
-def _rejected(summary: Summary) -> Iterator[Section]:
-    """Lines that are not results."""
-    if summary.rejected:
-        rows = [f"- {_sentence(told)}" for told in summary.rejects]
-        yield Section([f"### Rejected lines: {counts(summary.rejected)}", ""], rows)
+    yield from _table(title, ["question", "template", ">score", "why", "result"], rows, most, *note)

@@ -16,8 +16,12 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     OTHER,
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
+    State,
+    families,
+    label_of,
+    rest_of,
+    weights_of,
 )
-from graphrag_eval_async.monitor.prometheus_samples import State, families, label_of, rest_of, weights_of
 from graphrag_eval_async.records.metrics import counts_of, is_score, means_of
 from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from graphrag_eval_async.inference.running import RunningAggregates
-    from graphrag_eval_async.monitor.prometheus_samples import Bounds, Groups
+    from graphrag_eval_async.monitor.prometheus_metrics import Bounds, Groups
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.sources import Follower
 
@@ -135,7 +139,7 @@ class PrometheusCollector:
         return self._read()
 
     def _read(self) -> State:
-        stream, aggregates = self._stream, self._stream.aggregates
+        stream, aggregates, recent = self._stream, self._stream.aggregates, self._recent
         overall = aggregates.overall()
         dropped = self._choose_labels()
         self._note_results(overall)
@@ -148,9 +152,7 @@ class PrometheusCollector:
         return State(
             overall=overall,
             groups=self._by_label(aggregates, overall, dropped),
-            recent=self._by_label(self._recent, self._recent.overall(), dropped)
-            if self._recent is not None
-            else {},
+            recent={} if recent is None else self._by_label(recent, recent.overall(), dropped),
             counts=counts,
             usage=stream.usage.as_dict(),
             rejects={str(reason): count for reason, count in stream.rejects.counts.items()},

@@ -35,8 +35,7 @@ class Question(NamedTuple):
     Attributes:
         outcome: "passed"; "failed" if a mean does not meet a condition, or the agent did not answer; "error"
             if a response is an error, unless another failure is more frequent, or a score has no value for
-            another reason; or "skipped" if there is
-            nothing to decide it.
+            another reason; or "skipped" if there is nothing to decide it.
         kind: why it did not pass: the most frequent `failure`, or the kind of the error; empty if it passed.
         told: the same in words, on one line.
         score: the metric that was decisive, and its mean; None without a value.
@@ -84,9 +83,9 @@ class Questions:
 
     def __init__(self, conditions: Sequence[Condition] = ()) -> None:
         self._conditions = conditions or OF_RIGHT_QUESTIONS
-        self._are_given = bool(conditions)
         self._metrics = {condition.metric for condition in self._conditions}
-        self._scored: set[str] = set()  # Those that the run was asked for.
+        # Those that the run was asked for; a condition that was given always applies.
+        self._scored = {*self._metrics} if conditions else set[str]()
         self._samples: dict[tuple[str, str], _Samples] = {}
 
     def expect(self, template_id: str, question_id: str) -> None:
@@ -103,7 +102,8 @@ class Questions:
             return
         result = seen.as_dict()
         samples.count += 1
-        samples.seconds += _seconds(result.get("elapsed_sec"))
+        seconds = result.get("elapsed_sec")
+        samples.seconds += seconds if isinstance(seconds, int | float) and 0 <= seconds < inf else 0.0
         if seen.failed:
             error = result.get("error")
             text = one_line(error, limit=MAX_ERROR) if isinstance(error, str) else ""
@@ -121,45 +121,42 @@ class Questions:
                     self._scored.add(metric)
 
     def __iter__(self) -> Iterator[Question]:
-        for (template_id, question_id), samples in self._samples.items():
-            yield self._decide(template_id, question_id, samples)
+        for (template, question), samples in self._samples.items():
+            means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
+            apply = [each for each in self._conditions if each.template in (None, template)]
+            apply = [each for each in apply if each.metric in self._scored]
+            known = [each for each in apply if each.metric in means]
+            unmet = [each for each in known if not OPERATORS[each.operator](means[each.metric], each.bound)]
+            score, rank = None, -inf
+            if known:
+                decisive = (unmet or known)[0]
+                score = decisive.metric, means[decisive.metric]
+                rank = score[1] if decisive.over else -score[1]
+            missing = {each.metric: samples.missing.get(each.metric) for each in apply}
+            told = [_told(each, means[each.metric]) for each in unmet]
+            outcome = _outcome(samples, missing, told, is_scored=bool(known))
+            yield Question(template, question, *outcome, score, rank, samples.count, samples.seconds)
 
-    def _decide(self, template_id: str, question_id: str, samples: _Samples) -> Question:
-        conditions = [
-            condition
-            for condition in self._conditions
-            if condition.template in (None, template_id)
-            and (self._are_given or condition.metric in self._scored)
-        ]
-        means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
-        unmet = [
-            each
-            for each in conditions
-            if each.metric in means and not OPERATORS[each.operator](means[each.metric], each.bound)
-        ]
-        decisive = next((each for each in [*unmet, *conditions] if each.metric in means), None)
-        score = None if decisive is None else (decisive.metric, means[decisive.metric])
-        rank = -inf if decisive is None else means[decisive.metric] * (1 if decisive.over else -1)
-        missing = {each.metric: samples.missing.get(each.metric) for each in conditions}
-        outcome, kind, told = _outcome(samples, missing, [_told(each, means) for each in unmet], score)
-        return Question(
-            template_id, question_id, outcome, kind, told, score, rank, samples.count, samples.seconds
-        )
+
+def _told(condition: Condition, mean: float) -> str:
+    _, metric, operator, bound = condition
+    return one_line(f"{metric} is {rounded(mean, bound)}, expected {operator} {bound:.15g}")
 
 
 def _outcome(
     samples: _Samples,
     missing: Mapping[str, str | None],
     unmet: Sequence[str],
-    score: tuple[str, float] | None,
+    *,
+    is_scored: bool,
 ) -> tuple[Outcome, str, str]:
     """Return the outcome of a question, its kind, and the same in words.
 
     Args:
         samples: its results.
         missing: by metric, why it has no value in one of them.
-        unmet: the conditions that are not met.
-        score: a mean that decides.
+        unmet: the conditions that are not met, in words.
+        is_scored: whether a mean decides.
     """
     if not samples.count:
         kind = "pending" if samples.pending else NO_RESPONSE
@@ -175,16 +172,4 @@ def _outcome(
     for metric, why in missing.items():
         if why is not None:
             return "error", why, f"{metric} has no value: {why}"
-    if score is None:
-        return "skipped", "no_score", "no score decides whether it passed"
-    return "passed", "", ""
-
-
-def _told(condition: Condition, means: Mapping[str, float]) -> str:
-    _, metric, operator, bound = condition
-    return one_line(f"{metric} is {rounded(means[metric], bound)}, expected {operator} {bound:.15g}")
-
-
-def _seconds(value: object) -> float:
-    """A number of seconds, or 0 if it is none."""
-    return float(value) if isinstance(value, int | float) and 0 <= value < inf else 0.0
+    return ("passed", "", "") if is_scored else ("skipped", "no_score", "no score decides whether it passed")

@@ -22,13 +22,13 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.monitor import prometheus
 from graphrag_eval_async.monitor.prometheus_metrics import (
+    LABEL_CHARACTERS,
     MAX_TEMPLATES,
     METRICS,
     PREFIX,
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
-from graphrag_eval_async.monitor.prometheus_samples import LABEL_CHARACTERS
 from tests.cli.support import REFERENCE, failed, response
 from tests.deadlines import WAIT_SECONDS, in_time, wait
 from tests.judge.support import ScriptedJudge
