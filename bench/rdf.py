@@ -10,7 +10,7 @@ import pyoxigraph
 
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.graphs.comparison import isomorphic
-from graphrag_eval_async.steps.graphs.reading import Source, read_dataset
+from graphrag_eval_async.steps.graphs.reading import read_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ def parse(turtle: str) -> list[pyoxigraph.Quad]:
 
 def compare(expected: str, actual: str) -> bool:
     """The whole way from text to score."""
-    graphs = [read_dataset(Source(each, "text/turtle", Budget())) for each in (expected, actual)]
+    graphs = [read_graph(each, "text/turtle", Budget()) for each in (expected, actual)]
     return isomorphic(graphs[0], graphs[1], Budget())
 
 

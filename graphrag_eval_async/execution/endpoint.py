@@ -17,7 +17,7 @@ from graphrag_eval_async.judge.refusals import retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
-from graphrag_eval_async.steps.graphs.reading import Source, read_dataset
+from graphrag_eval_async.steps.graphs.reading import read_graph
 from graphrag_eval_async.steps.tokens import form_of
 from graphrag_eval_async.version import version
 
@@ -226,7 +226,7 @@ def _graph(body: _Body) -> tuple[str, int]:
     if body.media_type not in GRAPHS:
         raise MalformedStep("no media type of a graph")
     text = body.data.decode()
-    return text, len(read_dataset(Source(text, body.media_type, Budget(), lenient=False)).statements)
+    return text, len(read_graph(text, body.media_type, Budget(), lenient=False).statements)
 
 
 def _table(body: _Body) -> tuple[str, int]:

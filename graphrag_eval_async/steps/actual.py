@@ -12,7 +12,7 @@ from graphrag_eval_async.records.shapes import CSV, plain_type
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import Table, read_table, steps_to_read
 from graphrag_eval_async.steps.formats.results import results_of
-from graphrag_eval_async.steps.graphs.reading import Graph, Source, read_dataset
+from graphrag_eval_async.steps.graphs.reading import Graph, read_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -127,12 +127,12 @@ class ActualStep:
             results_of, lambda: read_output(wrapped, lambda it: results_of(it, has_blanks=table.has_blanks))
         )
 
-    def graph(self, read: Callable[[Source], Graph]) -> Graph:
-        """Return the output as RDF, cached by `read`, which is `read_dataset` or `read_union`."""
-        source = None
-        if (output := self.step.get("output")) is not None:
-            source = Source(output, self.step.get("output_media_type"), self.budget)
-        return self.remember(read, lambda: read_output({"output": source}, read))
+    def graph(self, *, union: bool = False) -> Graph:
+        """Return the output as RDF, with the names of graphs or their union; cached."""
+        read = partial(
+            read_graph, media_type=self.step.get("output_media_type"), budget=self.budget, union=union
+        )
+        return self.remember((Graph, union), lambda: read_output(self.step, read))
 
     def kind(self) -> str | None:
         """Return what the output is, for errors; None if it is neither a graph nor SPARQL results."""
@@ -140,7 +140,7 @@ class ActualStep:
             with suppress(MalformedStep):
                 return kind_of(self.results())
             with suppress(MalformedStep):
-                return GRAPH if self.graph(read_dataset).statements else None
+                return GRAPH if self.graph().statements else None
         except ComparisonBudgetExceeded:
             if self.budget.quick:
                 raise

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.steps import Budget
 from graphrag_eval_async.steps.graphs.comparison import isomorphic
-from graphrag_eval_async.steps.graphs.reading import Source, read_dataset, read_union
+from graphrag_eval_async.steps.graphs.reading import read_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ def turtle(*statements: str) -> str:
 
 
 def read(output: Any, media_type: str | None = None, *, union: bool = False) -> Graph:
-    return (read_union if union else read_dataset)(Source(output, media_type, Budget()))
+    return read_graph(output, media_type, Budget(), union=union)
 
 
 def same(expected: Iterable[str], actual: Iterable[str]) -> bool:

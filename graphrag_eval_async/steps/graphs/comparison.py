@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.actual import GRAPH, ActualStep, read_output
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
-from graphrag_eval_async.steps.graphs.reading import Source, import_pyoxigraph, read_dataset, read_union
+from graphrag_eval_async.steps.graphs.reading import import_pyoxigraph, read_graph
 from graphrag_eval_async.steps.tables.columns import Column, classes_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.graphs.reading import Graph
     from graphrag_eval_async.steps.tables.columns import Value
@@ -38,12 +39,12 @@ _TYPED = re.compile(rf'(?<= )"([\w.+ -]*+)"\^\^<{re.escape(XSD)}(\w+)>')
 class GraphStep:
     """Compares with a reference graph, which is read on first use."""
 
-    __slots__ = ("_graph", "_is_partial", "_read", "_step")
+    __slots__ = ("_graph", "_is_partial", "_step", "_union")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
         self._step = step
         self._is_partial = partial
-        self._read = read_union if step.get("ignore_graph_names") else read_dataset
+        self._union = bool(step.get("ignore_graph_names"))
         self._graph: Graph | None = None
 
     def reference(self) -> Graph:
@@ -54,10 +55,11 @@ class GraphStep:
         """
         if self._graph is None:
             import_pyoxigraph()
-            media_type, budget = self._step.get("output_media_type"), ActualStep(self._step).budget
-            self._graph = read_output(
-                self._step, lambda output: self._read(Source(output, media_type, budget, lenient=False))
+            media_type = self._step.get("output_media_type")
+            read = partial(
+                read_graph, media_type=media_type, budget=Budget(), lenient=False, union=self._union
             )
+            self._graph = read_output(self._step, read)
         return self._graph
 
     def kind(self) -> str:
@@ -67,7 +69,7 @@ class GraphStep:
 
     def compare(self, actual: ActualStep) -> Agreement:
         """Return 1 for isomorphic graphs; else 0 or, with partial credit, the F1 of the statements."""
-        reference, graph = self.reference(), actual.graph(self._read)
+        reference, graph = self.reference(), actual.graph(union=self._union)
         if isomorphic(reference, graph, actual.budget):
             return Agreement(1.0)
         return agreement(reference, graph, actual.budget) if self._is_partial else Agreement(0.0)

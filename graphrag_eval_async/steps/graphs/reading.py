@@ -9,7 +9,6 @@ time, so that a score does not depend on the machine.
 from __future__ import annotations
 
 import re
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.parsers import expat
@@ -60,21 +59,13 @@ class Graph(NamedTuple):
     statements: Sequence[str]
 
 
-class Source(NamedTuple):
-    """The output of a step, and what is known of how to read it.
+def read_graph(
+    output: Any, media_type: str | None, budget: Budget, *, lenient: bool = True, union: bool = False
+) -> Graph:
+    """Read a graph, or a dataset with the names of its graphs, or the union of them.
 
-    `lenient`: the output may be in any format if `media_type` is none of RDF, and in a Markdown code fence.
+    If `lenient`, it may be in any format if `media_type` is none of RDF, and in a Markdown code fence.
     """
-
-    output: Any
-    media_type: str | None
-    budget: Budget
-    lenient: bool = True
-
-
-def read_dataset(source: Source, *, ignore_graph_names: bool = False) -> Graph:
-    """Read a graph, or a dataset with the names of its graphs unless they are ignored."""
-    output, media_type, budget, lenient = source
     if not isinstance(output, str | dict | list):
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
     known = plain_type(media_type)
@@ -90,7 +81,7 @@ def read_dataset(source: Source, *, ignore_graph_names: bool = False) -> Graph:
     problem = ""
     for candidate in candidates:
         try:
-            graph = _parse(output, candidate, budget, ignore_graph_names=ignore_graph_names)
+            graph = _parse(output, candidate, budget, union=union)
         except MalformedStep as error:
             problem = problem or str(error)
             continue
@@ -98,10 +89,6 @@ def read_dataset(source: Source, *, ignore_graph_names: bool = False) -> Graph:
             return graph
         problem = problem or "JSON without any statement"
     raise MalformedStep(problem if known else f"not RDF in any known format: {problem}")
-
-
-read_union = partial(read_dataset, ignore_graph_names=True)
-"""Reads the union of all graphs of a dataset; raises what `read_dataset` raises."""
 
 
 def _candidates(text: str) -> tuple[str, ...]:
@@ -118,7 +105,7 @@ def _says_nothing(output: Any) -> bool:
     return not output or (isinstance(output, str) and output.strip("[]{} \t\r\n") == "")
 
 
-def _parse(output: Any, media_type: str, budget: Budget, *, ignore_graph_names: bool) -> Graph:
+def _parse(output: Any, media_type: str, budget: Budget, *, union: bool) -> Graph:
     ox = import_pyoxigraph()
     nested = media_type in (_JSON_LD, _XML)
     data = _json_ld(output) if media_type == _JSON_LD else output.encode(errors="replace")
@@ -131,7 +118,7 @@ def _parse(output: Any, media_type: str, budget: Budget, *, ignore_graph_names: 
     statements: dict[str, None] = {}
     try:
         quads: Iterator[Any] = ox.parse(data, format=file_format)
-        if ignore_graph_names:
+        if union:
             quads = (quad.triple for quad in quads)
         while text := ox.serialize(islice(quads, _STATEMENTS), format=ox.RdfFormat.N_QUADS):
             budget.spend(0)
