@@ -138,6 +138,7 @@ class Client:
                 headers = {"api-key": endpoint.api_key}
         for name, variable in ACCOUNT_HEADERS.items():
             headers |= {name: value} if (value := os.environ.get(variable)) else {}
+        # Not those of the session, which a proxy would be sent, too.
         self._headers = aiohttp.typedefs.CIMultiDict(FIXED_HEADERS | headers)
         self._headers.update(dict(endpoint.extra_headers))
         parts = urlsplit(self._base)
@@ -157,7 +158,6 @@ class Client:
             tls = context = ssl.create_default_context()
             context.load_verify_locations(certifi.where())
         return aiohttp.ClientSession(
-            headers=self._headers,
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, ssl=tls),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),
@@ -172,8 +172,8 @@ class Client:
         """
         if self._session is None:
             self._session = self._open()
-        url = f"{self._base}{path}{self._query}"
-        async with self._session.post(url, data=body, allow_redirects=False, proxy=self._proxy) as response:
+        options = {"headers": self._headers, "proxy": self._proxy, "allow_redirects": False}
+        async with self._session.post(f"{self._base}{path}{self._query}", data=body, **options) as response:
             return response.status, response.headers, await _body(response, self._max_bytes)
 
     async def aclose(self) -> None:

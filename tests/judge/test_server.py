@@ -165,13 +165,27 @@ async def test_a_server_that_repeats_the_key() -> None:
             await judge.aclose()
 
 
-async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "all_proxy"])
+async def test_a_proxy_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with JudgeServer() as proxy, leaving_nothing():
-        monkeypatch.setenv("HTTP_PROXY", proxy.origin)
+        monkeypatch.setenv(name, proxy.origin.replace("//", "//user:word@"))
         judge = Opened(LLMConfig(generation=generation(base_url="http://judge.invalid/v1")))
         assert await asked(judge) == VERDICT
         await judge.aclose()
         assert proxy.requests[0].path == "http://judge.invalid/v1/chat/completions"
+        assert proxy.requests[0].headers["proxy-authorization"].startswith("Basic ")
+
+
+async def test_a_proxy_never_sees_the_key_of_an_encrypted_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with JudgeServer(lambda _: Reply(b"", 502)) as proxy, leaving_nothing():
+        monkeypatch.setenv("HTTPS_PROXY", proxy.origin)
+        judge = Opened(LLMConfig(generation=generation(base_url="https://judge.invalid/v1")))
+        with pytest.raises(JudgeError, match="unavailable"):
+            await asked(judge)
+        await judge.aclose()
+        (request,) = proxy.requests
+        assert request.path == "judge.invalid:443"
+        assert KEY not in str(request.headers)
 
 
 async def test_calls_that_are_cancelled_leave_no_connection() -> None:
