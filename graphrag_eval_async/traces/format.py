@@ -149,7 +149,6 @@ def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
         return _TEXTS  # As most are.
     item = dict_at(item, "message") or item  # Of a choice of a completion.
     kind = str(item.get("type"))
-    blocks = [block for block in list_at(item, "content") if isinstance(block, dict)]
     if "jsonrpc" in item:
         return ("mcp",)
     if "parts" in item:
@@ -159,6 +158,7 @@ def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
         return ("langchain",)
     if not _LLAMAINDEX.isdisjoint(item) or ("role" in item and "blocks" in item):
         return ("llamaindex",)
+    blocks = [block for block in list_at(item, "content") if isinstance(block, dict)]
     if any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks):
         return ("anthropic",)
     if item.get("object") in ("trace", "trace.span") or "raw_item" in item or kind in _ITEMS:

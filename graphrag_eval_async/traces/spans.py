@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from graphrag_eval_async.traces.plain import MAX_ATTRIBUTE_DEPTH, as_json, first, json_of
+from graphrag_eval_async.traces.trace import MAX_PROBLEMS
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -118,7 +119,9 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
         told: list[str] = []
         attributes = _attributes(_part(resource, dict, told, "resource"), told)
         for scope in _objects(resource, problems, "scopeSpans", "scope_spans"):
-            found += [_span(span, attributes, [*told]) for span in _objects(scope, problems, "spans")]
+            found += [
+                _span(span, attributes, told[:MAX_PROBLEMS]) for span in _objects(scope, problems, "spans")
+            ]
     if problems:
         skipped["parts of lines that are not OTLP"] += len(problems)
     for span in found:
