@@ -125,11 +125,17 @@ def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Tr
     # Those of models first, which are in the order of their making.
     models_first = sorted(spans, key=lambda span: span.kind != "model")
     histories = [(span, history) for span in models_first for history in histories_of(span)]
+    told = {}  # Of the root of a run.
+    for key in ("input.value", "output.value"):
+        value = structure(root.attributes.get(key))
+        told[key] = value if isinstance(value, str) and root.kind == "other" else None
+    of_root = [history.question for span, history in histories if span is root]
+    asked = [*of_root, told["input.value"], *(history.question for _, history in histories)]
+    question = next(filter(None, asked), None)
     calls = calls_of(spans, histories, parents, trace.problem)
     earlier = [call for call in calls if call.is_old]
     for call in earlier:
         trace.part(call)
-    question = _question(root, histories)
     if question is not None or earlier:
         trace.ask(question or "")
         trace.question = question
@@ -138,24 +144,9 @@ def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Tr
             trace.part(call)
     for _, history in histories:
         trace.problems |= history.problems
-    trace.answer = _answer(root, histories)
-
-
-def _question(root: Span, histories: list[tuple[Span, Trace]]) -> str | None:
-    """What the user asked: as the root tells, or else as the first model that was called was told."""
-    asked = [(span, history.question) for span, history in histories if history.question]
-    value = structure(root.attributes.get("input.value"))
-    told = [value] if isinstance(value, str) and root.kind == "other" else []
-    of_root = [question for span, question in asked if span is root]
-    return next(iter([*of_root, *told, *(question for _, question in asked)]), None)
-
-
-def _answer(root: Span, histories: list[tuple[Span, Trace]]) -> str | None:
-    """The last message of the agent, of the span that ended last."""
-    ends = sorted(histories, key=lambda each: each[0].done, reverse=True)
-    value = structure(root.attributes.get("output.value"))
-    told = value if isinstance(value, str) and root.kind == "other" else None
-    return next((history.answer for _, history in ends if history.answer is not None), told)
+    ends = sorted(histories, key=lambda each: each[0].done, reverse=True)  # The last that ended tells.
+    answers = (history.answer for _, history in ends if history.answer is not None)
+    trace.answer = next(answers, told["output.value"])
 
 
 def _count(spans: list[Span], parents: Mapping[Span, Span], trace: Trace) -> None:

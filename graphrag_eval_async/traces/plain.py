@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -52,10 +51,10 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
     if any(halves):
         items = []
         for half, role, keys in zip(halves, ("user", "assistant"), (_GIVEN, _MADE), strict=True):
-            for key, found in half or _half(value, keys, partial(_text_as_items, role=role)):
-                taken.append(key)
+            if half := half or _half(value, keys, partial(_text_as_items, role=role)):
+                taken.append(half[0])
                 # What came back may repeat what was asked for.
-                items = found if found[: len(items)] == items else items + found
+                items = half[1] if half[1][: len(items)] == items else items + half[1]
     if any(isinstance(item, list) for item in items):  # MCP has batches.
         items = [item for batch in items for item in (batch if isinstance(batch, list) else [batch])]
     return items, taken
@@ -63,10 +62,9 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
 
 def _half(
     value: dict[str, Any], keys: Iterable[str], read: Callable[[Any], list[Any]]
-) -> list[tuple[str, list[Any]]]:
-    """The first key whose value has items, and these; none if there is none."""
-    found = ((key, read(value[key])) for key in keys if value.get(key))
-    return [*islice(((key, items) for key, items in found if items), 1)]
+) -> tuple[str, list[Any]] | None:
+    """The first key whose value has items, and these; None if there is none."""
+    return next(((key, items) for key in keys if value.get(key) and (items := read(value[key]))), None)
 
 
 def whole_answer(value: Any) -> Any:

@@ -26,7 +26,8 @@ MAX_ID = 128
 """How many characters of an id count."""
 
 _BYTES_PER_SPAN = 1000
-_CODES = ("None", "0", "1", "STATUS_CODE_UNSET", "STATUS_CODE_OK", "2", "STATUS_CODE_ERROR")  # Errors last.
+_ERRORS = (2, "2", "STATUS_CODE_ERROR")
+_CODES = (None, 0, 1, "0", "1", "STATUS_CODE_UNSET", "STATUS_CODE_OK", *_ERRORS)
 _TYPES: dict[type, str] = {dict: "object", list: "list"}
 _KINDS = {
     "TOOL": "tool",
@@ -146,8 +147,8 @@ def _objects(holder: dict[str, Any], problems: list[str], *keys: str) -> list[di
 
 def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) -> Span:
     attributes, status = _attributes(value, problems), _part(value, dict, problems, "status")
-    if (code := str(status.get("code"))) not in _CODES:
-        problems.append(f"a status that is not known: {code}")
+    if (code := status.get("code")) not in _CODES:
+        problems.append(f"a status that is not known: {json_of(code)}")
     events = _objects(value, problems, "events")
     if _number(value, problems, "droppedAttributesCount", "dropped_attributes_count"):
         problems.append("a span without some of its attributes: there were too many")
@@ -161,7 +162,7 @@ def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) 
         kind=_kind_of(attributes),
         attributes=attributes,
         events=[(str(event.get("name")), _attributes(event, problems)) for event in events],
-        is_error=code in _CODES[5:] or bool(attributes.get("error.type")),
+        is_error=code in _ERRORS or bool(attributes.get("error.type")),
         message=text_or_none(status.get("message")) or None,
         resource=resource,
         problems=problems,
