@@ -24,10 +24,7 @@ NO_LINES = "no lines"
 """The metric of alerts on silence: the seconds since the last line."""
 
 Change: TypeAlias = dict[str, Any]
-"""An alert that has started or ended, as JSON.
-
-`value` is the `statistic` of the `samples` values in its window.
-"""
+"""An alert that has started or ended, as JSON; `value` is the `statistic` of the `samples` in its window."""
 
 _QUANTILE = re.compile(
     r"(?P<template>(?:.*:)?\s*)p(?P<percent>\d{1,3}(?:\.\d{1,3})?)\s+(?P<rest>[^\s:<>=!]+\s*[<>].*)",
@@ -114,7 +111,7 @@ def parse_alert(text: str) -> Alert:
 
 
 def _without_quantile(text: str) -> tuple[str, Fraction | None]:
-    """Return a condition without the ``pNN`` before its metric, and what that stands for."""
+    """A condition without the ``pNN`` before its metric, and what that stands for."""
     match = _QUANTILE.fullmatch(text)
     if match is None:
         return text, None
@@ -131,15 +128,10 @@ def check_known(
     templates: Collection[str],
     outputs: Iterable[str] | None = None,
 ) -> None:
-    """Check that results can have a template and a metric, where they are given.
+    """Raise a `UsageError` that begins with `option` if no result can have this template or metric.
 
-    Args:
-        option: what the message begins with.
-        outputs: the metrics of custom evaluations; None if they are not known. Then only a metric whose name
-            is nearly that of a built-in one is an error.
-
-    Raises:
-        UsageError: no result can.
+    `outputs` are the metrics of custom evaluations; if they are not known, only a metric whose name is nearly
+    that of a built-in one is an error.
     """
     if template is not None and templates and template not in templates:
         hint = did_you_mean(template, templates)

@@ -18,10 +18,7 @@ MAX_WAITING = 100
 
 
 class Deliveries:
-    """Delivers each change of an alert.
-
-    The changes of one alert are delivered one after the other; those of different alerts at the same time.
-    """
+    """Delivers changes: those of one alert one after the other, those of others at the same time."""
 
     def __init__(
         self,
@@ -31,18 +28,8 @@ class Deliveries:
         *,
         seconds: float = DELIVERY_SECONDS,
     ) -> None:
-        """Prepare deliveries.
-
-        Args:
-            name: what delivers, for messages.
-            deliver: delivers a change within `seconds`; returns what went wrong, if anything.
-            say: is called with a line about each change that was not delivered.
-            seconds: how long `finish` waits.
-        """
-        self._name = name
-        self._deliver = deliver
-        self._say = say
-        self._seconds = seconds
+        """`deliver` returns what went wrong, if anything, and `say` is told; `finish` waits for `seconds`."""
+        self._name, self._deliver, self._say, self._seconds = name, deliver, say, seconds
         self._queues: dict[str, asyncio.Queue[Change]] = {}
         self._workers: list[asyncio.Task[None]] = []
 

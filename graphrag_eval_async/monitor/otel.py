@@ -6,18 +6,27 @@ import asyncio
 import os
 import threading
 from concurrent.futures import TimeoutError as NoAnswer
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra
-from graphrag_eval_async.monitor.otlp import EVENT, INFO, SCHEMA, SCOPE, recording, resource_from_environment
+from graphrag_eval_async.monitor.otlp import (
+    EVENT,
+    INFO,
+    SCHEMA,
+    SCOPE,
+    WARN,
+    Recording,
+    resource_from_environment,
+)
 from graphrag_eval_async.monitor.prometheus_metrics import MAX_TEMPLATES
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, mean_of_questions, means_of
 from graphrag_eval_async.threads import run_abandonable
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.monitor.dashboard import Dashboard
@@ -34,8 +43,7 @@ class OtelExport:
     """Sends results as log records and, on request, aggregates as gauges, until it is closed.
 
     Attributes:
-        added: number of records of results so far.
-        delivered: how many of them a collector has accepted.
+        added, delivered: number of records of results so far, and of those that a collector has accepted.
     """
 
     def __init__(
@@ -45,24 +53,17 @@ class OtelExport:
         logs: bool = True,
         aggregates: RunningAggregates | None = None,
     ) -> None:
-        """Prepare the export.
-
-        Args:
-            metrics: names of the metrics to export for each result; empty for all scores.
-            logs: whether to send results.
-            aggregates: the aggregates to send as gauges.
+        """Prepare the export of these metrics or all scores, if `logs`, and of `aggregates`, if given.
 
         Raises:
             UsageError: a package is missing, or the environment asks for a protocol that is not supported.
         """
+        signals = check_export()
         self.added = self.delivered = 0
-        self._records = recording(metrics)
+        self._records = Recording(metrics)
         self._closers: list[Callable[[], object]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._logger: Any = None
-        signals = check_export()
-        if logs and "LOGS" in signals:
-            self._logger = self._make_logger()
+        self._logger = self._make_logger() if logs and "LOGS" in signals else None
         if aggregates is not None and "METRICS" in signals:
             self._make_gauges(aggregates)
 
@@ -93,30 +94,26 @@ class OtelExport:
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
         from opentelemetry.sdk.resources import Resource
 
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-        provider = MeterProvider(
-            [reader], Resource.create(resource_from_environment()), shutdown_on_exit=False
-        )
+        readers = [PeriodicExportingMetricReader(OTLPMetricExporter())]
+        resource = Resource.create(resource_from_environment())
+        provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         meter = provider.get_meter(SCOPE, version())
 
-        def observing(name: str) -> Callable[[Any], Iterable[Any]]:
-            def observe(_: Any) -> Iterator[Any]:
-                for attributes, value in self._read(aggregates).get(name, ()):
-                    yield Observation(value, attributes)
-
-            return observe
+        def observe(name: str, _: Any) -> list[Any]:
+            found = self._read(aggregates).get(name, ())
+            return [Observation(value, attributes) for attributes, value in found]
 
         for name, description in GAUGES.items():
-            meter.create_observable_gauge(f"graphrag_eval.{name}", [observing(name)], description=description)
+            meter.create_observable_gauge(
+                f"graphrag_eval.{name}", [partial(observe, name)], description=description
+            )
         self._closers.append(provider.shutdown)
 
     def _read(self, aggregates: RunningAggregates) -> Mapping[str, Any]:
-        """The values of all gauges, read on the event loop of the run."""
+        """The values of all gauges, read on the event loop of the run; none if it is busy for long."""
         loop = self._loop
-        if loop is None:
-            return {}
-        if loop.is_closed() or not loop.is_running():
-            return gauges(aggregates)
+        if loop is None or not loop.is_running():
+            return {} if loop is None else gauges(aggregates)
 
         async def read() -> Mapping[str, Any]:
             return gauges(aggregates)
@@ -135,16 +132,13 @@ class OtelExport:
         if self._logger is None:
             return
         from opentelemetry._logs import LogRecord, SeverityNumber
-        from opentelemetry.context import Context
 
         for record in self._records(result):
             self.added += 1
-            context = _context(record.trace_id, record.span_id) if record.trace_id else Context()
-            severity = SeverityNumber.WARN if record.failed else SeverityNumber(INFO)
             self._logger.emit(
                 LogRecord(
-                    context=context,
-                    severity_number=severity,
+                    context=_context(record.trace_id, record.span_id),
+                    severity_number=SeverityNumber(WARN if record.failed else INFO),
                     severity_text="WARN" if record.failed else None,
                     attributes=record.attributes,
                     event_name=EVENT,
@@ -197,10 +191,12 @@ def gauges(aggregates: RunningAggregates) -> dict[str, list[tuple[dict[str, str]
 
 
 def _context(trace_id: str, span_id: str) -> Any:
-    """The context of a span of which only the ids are known."""
+    """The context of a span of which only the ids are known; an empty one without them."""
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
+    if not trace_id:
+        return Context()
     flags = TraceFlags(TraceFlags.SAMPLED)
     span = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=flags)
     return set_span_in_context(NonRecordingSpan(span), Context())

@@ -44,22 +44,10 @@ class Watched:
         self._values: deque[tuple[float, object, float]] = deque()
         self._questions: dict[object, Several] = {}
         self._units = 0  # The sum of the questions' means.
-        self._ordered: list[float] | None = None if alert.quantile is None else []
+        self._sorted: list[float] = []  # The values, for a quantile.
         self._added = 0
         self._begin = inf  # of the window, as it fills
         self._held = -inf
-
-    def add(self, value: float, now: float, question: object = None) -> Change | None:
-        """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
-        self._begin = min(self._begin, self._position(now))
-        self._added += 1
-        question = question or self._added  # One of its own, if the result does not name it.
-        self._values.append((self._position(now), question, value))
-        if self._ordered is None:
-            self._move(question, to_units(value), 1)
-        else:
-            insort(self._ordered, float(value))
-        return self.look(now)
 
     def count(self, seen: Evaluation, now: float) -> list[Change]:
         """Count the values of a result that the alert is about, and return what changed."""
@@ -72,6 +60,18 @@ class Watched:
         ]
         return [change for change in changes if change is not None]
 
+    def add(self, value: float, now: float, question: object = None) -> Change | None:
+        """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
+        self._begin = min(self._begin, self._position(now))
+        self._added += 1
+        question = question or self._added  # One of its own, if the result does not name it.
+        self._values.append((self._position(now), question, value))
+        if self.alert.quantile is None:
+            self._move(question, to_units(value), 1)
+        else:
+            insort(self._sorted, float(value))
+        return self.look(now)
+
     def _move(self, question: object, units: int, count: int) -> None:
         """Add a value of a question, or with a `count` of -1 remove it."""
         known = self._questions.pop(question, (0, 0))
@@ -81,15 +81,15 @@ class Watched:
             self._questions[question] = new
             self._units += to_units(mean_of(new)[0])
 
-    def look(self, now: float) -> Change | None:
+    def look(self, now: float, _: object = None) -> Change | None:
         """Return what changed, if anything: time may also pass without values."""
         position = self._position(now)
         while self._values and self._values[0][0] <= position - self._size:
             _, question, gone = self._values.popleft()
-            if self._ordered is None:
+            if self.alert.quantile is None:
                 self._move(question, -to_units(gone), -1)
             else:
-                del self._ordered[bisect_left(self._ordered, float(gone))]
+                del self._sorted[bisect_left(self._sorted, float(gone))]
         value, alert = self._value(), self.alert
         is_full = position - self._begin >= self._size
         if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
@@ -126,10 +126,9 @@ class Watched:
         share = self.alert.quantile
         if not self._values:
             return None
-        if self._ordered is None or share is None:
+        if share is None:
             return mean(self._units, len(self._questions), integral=False)
-        ordered = self._ordered
-        return quantile(ordered.__getitem__, len(ordered), share.numerator, share.denominator)
+        return quantile(self._sorted.__getitem__, len(self._sorted), share.numerator, share.denominator)
 
     def _position(self, now: float) -> float:
         """Return the position in units of the window: values or seconds."""
@@ -158,21 +157,18 @@ class Silence:
             if not is_first and self.started is not None:
                 self.started = None
                 return self.change("ended")
-        elif self.started is None and self._silent >= self.alert.bound:
+        elif self.started is None and now - (self._since or 0.0) >= self.alert.bound:
             self.started = self.change("started")
             return self.started
         return None
 
-    @property
-    def _silent(self) -> float:
-        return self._now - (self._now if self._since is None else self._since)
-
     def change(self, state: Literal["started", "ended"]) -> Change:
-        return self.alert.change(state, value=self._silent, window=Seconds(self.alert.bound))
+        silent = 0.0 if self._since is None else self._now - self._since
+        return self.alert.change(state, value=silent, window=Seconds(self.alert.bound))
 
 
 class Alerts:
-    """All alerts of a run.
+    """All alerts of a run; `window` is for those without one.
 
     Attributes:
         on_change: is called with each change.
@@ -180,18 +176,16 @@ class Alerts:
     """
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
-        """`window` is for the alerts without one."""
         self.on_change: Callable[[Change], object] = lambda _: None
         self.log: deque[Change] = deque(maxlen=LOGGED)
         alerts = [*alerts]
-        self._watched = [
-            Watched(alert, alert.window or window) for alert in alerts if alert.metric != NO_LINES
-        ]
-        self._silences = [Silence(alert) for alert in alerts if alert.metric == NO_LINES]
+        self._watched = [Watched(each, each.window or window) for each in alerts if each.metric != NO_LINES]
+        self._all = [*self._watched, *(Silence(each) for each in alerts if each.metric == NO_LINES)]
 
-    def _changed(self, change: Change) -> None:
-        self.log.appendleft(change)
-        self.on_change(change)
+    def _changed(self, change: Change | None) -> None:
+        if change is not None:
+            self.log.appendleft(change)
+            self.on_change(change)
 
     def restore(self, seen: Evaluation) -> None:
         """Count one result of an earlier run in windows of results."""
@@ -202,8 +196,7 @@ class Alerts:
     def resume(self, kept: Mapping[str, Change], now: float) -> None:
         """Restore the alerts that were on at the end of an earlier run, after its results are restored."""
         for watched in self._all:
-            if change := watched.resume(kept.get(watched.alert.text), now):
-                self._changed(change)
+            self._changed(watched.resume(kept.get(watched.alert.text), now))
 
     def add(self, seen: Evaluation, now: float) -> None:
         """Count one result."""
@@ -212,24 +205,18 @@ class Alerts:
                 self._changed(change)
 
     def look(self, now: float, lines: object = None) -> None:
-        """Return what time alone has changed; `lines` differs from before if lines were read."""
-        changes = [watched.look(now) for watched in self._watched]
-        changes += [silence.look(now, lines) for silence in self._silences]
-        for change in filter(None, changes):
-            self._changed(change)
+        """Update what time alone changes; `lines` differs from before if lines were read."""
+        for watched in self._all:
+            self._changed(watched.look(now, lines))
 
     def facts(self) -> list[Change]:
         """The alerts that have started and not ended: as they are now, with the time of their start."""
         return [
-            watched.change("started") | {"time": watched.started["time"]}
-            for watched in self._all
-            if watched.started is not None
+            each.change("started") | {"time": each.started["time"]}
+            for each in self._all
+            if each.started is not None
         ]
 
     def states(self) -> dict[str, bool]:
         """Whether each alert has started and not ended, by its text."""
-        return {watched.alert.text: watched.started is not None for watched in self._all}
-
-    @property
-    def _all(self) -> tuple[Watched | Silence, ...]:
-        return *self._watched, *self._silences
+        return {each.alert.text: each.started is not None for each in self._all}

@@ -92,17 +92,14 @@ def signature(body: bytes, secret: bytes) -> str:
 
 
 class Webhook:
-    """Posts changes of alerts to an address.
+    """Posts changes of alerts to an address, signed if there is a secret.
 
     A post that fails in a way that may pass is tried again, with growing pauses, up to `ATTEMPTS` times
     within `TOTAL_SECONDS`. So a change may arrive twice. Redirects are not followed.
     """
 
     def __init__(self, address: Address, secret: bytes | None, *, backoff: float = BACKOFF_SECONDS) -> None:
-        """`secret` signs the body, if there is one; `backoff` is the first pause, in seconds."""
-        self._address = address
-        self._secret = secret
-        self._backoff = backoff
+        self._address, self._secret, self._backoff = address, secret, backoff
 
     async def __call__(self, change: Change) -> str | None:
         """Post a change; return what went wrong, if anything."""
@@ -145,14 +142,12 @@ class Webhook:
             def redirect_request(self, *_: object) -> None:
                 """Make a redirect an error, as any other status but 200."""
 
-        headers = {
-            **self._address.headers,
-            "Content-Type": "application/json",
-            "User-Agent": f"graphrag-eval-async/{version()}",
-        }
+        headers = {"Content-Type": "application/json", "User-Agent": f"graphrag-eval-async/{version()}"}
         if self._secret is not None:
             headers[SIGNATURE] = signature(body, self._secret)
-        request = Request(self._address.url, body, headers, method="POST")  # noqa: S310  (checked)
+        request = Request(  # noqa: S310  (checked)
+            self._address.url, body, {**self._address.headers, **headers}, method="POST"
+        )
         try:
             with build_opener(NoRedirects).open(request, timeout=ATTEMPT_SECONDS) as reply:
                 return int(reply.status)

@@ -15,7 +15,7 @@ from graphrag_eval_async.monitor.otlp import (
     INFO,
     MAX_EXPLANATION,
     WARN,
-    evaluation_records,
+    Recording,
     otlp_line,
     resource_from_environment,
 )
@@ -50,19 +50,22 @@ def attributes_of(record: Any) -> dict[str, Any]:
     return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in record.attributes}
 
 
-def records_of(result: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-    return [record.attributes for record in evaluation_records(result, **options)]
+def records_of(result: dict[str, Any], *metrics: str, content: bool = False) -> list[dict[str, Any]]:
+    """Those of a result after one that had all judged scores."""
+    recording = Recording(metrics, content=content)
+    _ = [*recording(RESULT | {"answer_relevance": 0.5})]
+    return [record.attributes for record in recording(result)]
 
 
 def test_no_records_of_scores_that_nobody_asked_for() -> None:
     """An error response could lack any judged score: it has records of those that other results had."""
-    met: set[str] = set()
+    recording = Recording()
     error: dict[str, Any] = {"template_id": "t", "question_id": "q", "status": "error", "error": "E"}
     error |= {"reference_answer": "A", "reference_steps": [[]]}
     judged = {"template_id": "t", "question_id": "q", "status": "success", "answer_relevance": 0.5}
     unjudged = judged | {"answer_relevance": None, "answer_eval_error": "x: y"}
     names = [
-        [record[NAME] for record in records_of(result, met=met)]
+        [record.attributes[NAME] for record in recording(result)]
         for result in (error, judged, error, unjudged, error)
     ]
     answers = ["answer_recall", "answer_precision", "answer_f1"]
@@ -118,17 +121,14 @@ def test_each_score_is_a_record() -> None:
     assert VALUE not in found["answer_relevance"]
 
 
-def test_what_judges_said_is_exported_on_request_only() -> None:
+def test_what_judges_said_and_other_metrics_are_exported_on_request_only() -> None:
     assert [each[EXPLANATION] for each in records_of(RESULT) if EXPLANATION in each] == ["missed_retrieval"]
-
-
-def test_chosen_metrics_only() -> None:
-    assert [each[NAME] for each in records_of(RESULT, metrics=["answer_f1"])] == ["answer_f1"]
+    assert [each[NAME] for each in records_of(RESULT, "answer_f1")] == ["answer_f1"]
     assert records_of({**RESULT, "pending": ["answer_f1"]}) == []
 
 
 def test_a_line_is_read_back_as_protobuf() -> None:
-    line = otlp_line([*evaluation_records(RESULT)], {"service.name": "s"})
+    line = otlp_line([*Recording()(RESULT)], {"service.name": "s"})
     assert line.count(b"\n") == 1
     (logs,) = parsed(line).resource_logs
     assert attributes_of(logs.resource) == {"service.name": "s"}
@@ -151,23 +151,14 @@ def test_a_line_is_read_back_as_protobuf() -> None:
     [{}, {"trace_id": TRACE}, {"trace_id": "x", "span_id": SPAN}, {"trace_id": "0" * 32, "span_id": SPAN}],
 )
 def test_ids_that_name_no_span_are_left_out(metadata: dict[str, str]) -> None:
-    (line,) = otlp_line(
-        [*evaluation_records({**RESULT, "metadata": metadata}, ["steps_score"])], {}
-    ).splitlines()
+    (line,) = otlp_line([*Recording(["steps_score"])({**RESULT, "metadata": metadata})], {}).splitlines()
     assert b"traceId" not in line
-
-
-def test_an_agent_that_failed_has_the_error_for_each_score() -> None:
-    result = {"template_id": "t", "question_id": "q", "status": "error", "error": "x", "reference_steps": []}
-    assert {(each[NAME], each["error.type"]) for each in records_of(result)} >= {
-        ("steps_score", "response_error")
-    }
 
 
 async def test_any_text_can_be_encoded() -> None:
     for result in await run_evaluation(hostile.reference(), hostile.responses(), missing="skip"):
         result["template_id"] = "\ud800"
-        assert parsed(otlp_line([*evaluation_records(result, content=True)], {}))
+        assert parsed(otlp_line([*Recording(content=True)(result)], {}))
 
 
 def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
