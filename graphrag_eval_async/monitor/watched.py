@@ -180,7 +180,8 @@ class Alerts:
         self.log: deque[Change] = deque(maxlen=LOGGED)
         alerts = [*alerts]
         self._watched = [Watched(each, each.window or window) for each in alerts if each.metric != NO_LINES]
-        self._all = [*self._watched, *(Silence(each) for each in alerts if each.metric == NO_LINES)]
+        silences = [Silence(each) for each in alerts if each.metric == NO_LINES]
+        self._all: list[Watched | Silence] = [*self._watched, *silences]
 
     def _changed(self, change: Change | None) -> None:
         if change is not None:
