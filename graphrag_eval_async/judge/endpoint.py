@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import ssl
 import zlib
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from graphrag_eval_async.config.load import is_key, wrong_with_url
@@ -138,14 +139,15 @@ class Client:
                 headers = {"api-key": endpoint.api_key}
         for name, variable in ACCOUNT_HEADERS.items():
             headers |= {name: value} if (value := os.environ.get(variable)) else {}
-        # Not those of the session, which a proxy would be sent, too.
+        self._is_tls = self._base.startswith("https:")
+        try:
+            self._proxy, credentials = _proxy(self._base)
+        except ValueError as error:
+            raise ConfigError([f"llm: the proxy of the environment: {error}"]) from None
+        self._proxy_headers = credentials if self._is_tls else {}
+        # Those of the session would be sent to the proxy, too.
         self._headers = aiohttp.typedefs.CIMultiDict(FIXED_HEADERS | headers)
-        self._headers.update(dict(endpoint.extra_headers))
-        parts = urlsplit(self._base)
-        proxies = {} if proxy_bypass(parts.netloc) else getproxies()
-        proxy = proxies.get(parts.scheme) or proxies.get("all")
-        self._proxy = f"http://{proxy}" if proxy and "://" not in proxy else proxy
-        self._is_tls = parts.scheme == "https"
+        self._headers.update(dict(endpoint.extra_headers) | ({} if self._is_tls else credentials))
         self._session: Any = None
 
     def _open(self) -> Any:
@@ -172,14 +174,35 @@ class Client:
         """
         if self._session is None:
             self._session = self._open()
-        options = {"headers": self._headers, "proxy": self._proxy, "allow_redirects": False}
-        async with self._session.post(f"{self._base}{path}{self._query}", data=body, **options) as response:
+        async with self._session.post(
+            f"{self._base}{path}{self._query}",
+            data=body,
+            headers=self._headers,
+            allow_redirects=False,
+            proxy=self._proxy,
+            proxy_headers=self._proxy_headers,
+        ) as response:
             return response.status, response.headers, await _body(response, self._max_bytes)
 
     async def aclose(self) -> None:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+
+
+def _proxy(url: str) -> tuple[str | None, dict[str, str]]:
+    """Return the proxy of the environment for a URL, without its password, and the header that holds it."""
+    parts = urlsplit(url)
+    proxies = {} if proxy_bypass(parts.netloc) else getproxies()
+    text = proxies.get(parts.scheme) or proxies.get("all")
+    if not text:
+        return None, {}
+    proxy = urlsplit(text if "://" in text else f"http://{text}")
+    place = f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"
+    if proxy.username is None:
+        return place, {}
+    credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return place, {"Proxy-Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
 
 
 async def _body(response: Any, max_bytes: int) -> bytes:
