@@ -18,10 +18,9 @@ from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.reference import NoReference, StepNames, load_reference, misnamed_steps
 from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
-from graphrag_eval_async.scale.merging import Merging
+from graphrag_eval_async.scale.pieces import Work
 from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import stream_at
-from graphrag_eval_async.scale.work import Aggregating, Reply
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.shards import Window
 from graphrag_eval_async.text import counts, one_line
@@ -50,7 +49,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     answered, names = set[str](), StepNames()
     notes = [asyncio.run(_merge_group(aggregates, answered, path)) for path in groups]
     can_be_cut = given.jobs != 1 and not any(map(is_redis, _lines(given)))
-    jobs = processes_for(given.jobs, _lines(given)) if can_be_cut else 1
+    jobs = processes_for(given.jobs, _lines(given), results=True) if can_be_cut else 1
     if jobs > 1:
         steps = reference.step_names if reference is not None else frozenset()
         rejects, ending = _read_in_processes(given, jobs, aggregates, steps, names, answered, interrupts)
@@ -112,9 +111,11 @@ def _read_in_processes(
     answered: set[str],
     interrupts: Interrupts,
 ) -> tuple[Rejects, Ending]:
+    from graphrag_eval_async.scale.merging import Merging  # Here, since it imports multiprocessing.
+
     with collecting(given.rejects, given.max_reject_bytes, interrupts) as (rejects, on_reject):
         merging = Merging(
-            Aggregating(
+            Work(
                 max_line_bytes=given.max_line_bytes,
                 include_errors=given.include_errors,
                 content=given.rejects is not None,
@@ -127,14 +128,10 @@ def _read_in_processes(
             threaded=True,
         )
         with progress(merging) as advance:
-
-            async def take(_: object, reply: Reply) -> None:
-                answered.update(reply.questions)
-                names.merge(reply.names)
-                for _ in range(reply.results + len(reply.rejects)):
-                    advance()
-
-            return rejects, run_to_end(merging.run(take), interrupts)
+            ending = run_to_end(merging.run(advance=advance), interrupts)
+        answered.update(merging.samples)
+        names.merge(merging.names)
+        return rejects, ending
 
 
 def _is_group(path: str) -> bool:

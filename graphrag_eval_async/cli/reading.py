@@ -14,7 +14,7 @@ from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.file_evaluation import count_jobs
-from graphrag_eval_async.scale.ranges import unsplittable
+from graphrag_eval_async.scale.pieces import unsplittable
 from graphrag_eval_async.scale.redis.results import results_on
 from graphrag_eval_async.scale.redis.source import results_at
 from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
@@ -83,13 +83,19 @@ def collecting(
 
 
 def processes_for(
-    jobs: int, paths: Sequence[str], *, judged: bool = False, traces: TraceFormat | None = None
+    jobs: int,
+    paths: Sequence[str],
+    *,
+    judged: bool = False,
+    traces: TraceFormat | None = None,
+    results: bool = False,
 ) -> int:
     """Return the number of worker processes; 1 means that this process reads, and stderr says why."""
     jobs = count_jobs(jobs)
     if jobs > 1:
         reason = "judged metrics share one limit and one budget" if judged else None
-        reason = reason or unsplittable([file for path in paths for file in expand([path])], traces)
+        files = [file for path in paths for file in expand([path])]
+        reason = reason or unsplittable(files, traces, results=results)
         if reason is not None:
             tell(sys.stderr, one_line(f"--jobs: {reason}; one process does the work"))
             return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import anyio.to_thread
 import orjson
@@ -16,9 +16,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import misnamed_steps
-from graphrag_eval_async.scale.merging import Merging
-from graphrag_eval_async.scale.ranges import unsplittable
-from graphrag_eval_async.scale.work import NUMBER_DIGITS, Evaluating
+from graphrag_eval_async.scale.pieces import Work, unsplittable
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.paths import as_paths
@@ -29,15 +27,13 @@ from graphrag_eval_async.stream.counts import warn_or_log
 from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.reference import Reference, Templates
-    from graphrag_eval_async.scale.work import Part, Reply
+    from graphrag_eval_async.scale.merging import Send
     from graphrag_eval_async.stream.options import OnReject
-
-Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
 
 
 class EvaluatedFile(NamedTuple):
@@ -68,7 +64,7 @@ async def evaluate_file(
 ) -> EvaluatedFile:
     """Evaluate files of responses, on several cores.
 
-    With more than one job, worker processes evaluate ranges of the files, and this process merges what they
+    With more than one job, worker processes evaluate pieces of the files, and this process merges what they
     find. Results, aggregates and rejects do not depend on `jobs`. Some input cannot be split: standard input,
     pipes, addresses, compressed files, Parquet and JSON arrays; judged metrics share one limit and one
     budget; and queries that are run share one endpoint or graph. All of these are evaluated in this process,
@@ -91,8 +87,8 @@ async def evaluate_file(
 
     Raises:
         RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
-        WorkerError: a worker process died. The message names the range of the file that it had; the results
-            before it are written.
+        WorkerError: a worker process died. The message names the first bytes that are not evaluated; the
+            results before them are written.
         ReferenceDataError: the reference set is invalid.
         ConfigError: the configuration is invalid, or needs a package that is not installed.
         UsageError: an argument has an invalid value, or `results` is among the responses.
@@ -102,7 +98,7 @@ async def evaluate_file(
     """
     jobs = count_jobs(jobs)
     files = await anyio.to_thread.run_sync(expand, as_paths(responses))
-    _check_apart(results, files)
+    await anyio.to_thread.run_sync(_check_apart, results, files)
     evaluator = Evaluator(reference, **options)
     in_stream = StreamOptions(
         ordered=True,
@@ -129,7 +125,7 @@ async def evaluate_file(
     rejects = run.rejects
     with nullcontext() if results is None else LineFile(results) as lines:
         if isinstance(run, FileEvaluation):
-            await run.run(_discard if lines is None else lines.send)
+            await run.run(None if lines is None else lines.send)
         else:
             async with run:
                 async for result in run:
@@ -152,17 +148,13 @@ def _check_apart(results: str | os.PathLike[str] | None, files: Sequence[str]) -
         raise UsageError(f"results: {os.fspath(results)!r} is among the responses; it would be overwritten")
 
 
-async def _discard(_: bytes) -> None:
-    """Write nothing."""
-
-
 class FileEvaluation:
     """Evaluates files of responses in worker processes.
 
     Attributes:
         aggregates: of all results so far.
         rejects: what could not be evaluated so far, and why.
-        answered: ids of the questions that were answered so far, each with its number of samples written.
+        merging: says how far it is.
     """
 
     def __init__(
@@ -178,25 +170,25 @@ class FileEvaluation:
         shard: Shard | None = None,
     ) -> None:
         """See `evaluate_file`; the evaluator does not judge, and the files can be split."""
-        self._reference = evaluator.reference
+        from graphrag_eval_async.scale.merging import Merging  # Here, since it imports multiprocessing.
+
+        self._reference, self._is_part = evaluator.reference, shard is not None
+        steps = evaluator.reference.step_names
         self.aggregates = RunningAggregates(
-            include_errors=include_errors,
-            templates=evaluator.reference.templates,
-            steps=evaluator.reference.step_names,
+            include_errors=include_errors, templates=evaluator.reference.templates, steps=steps
         )
         self.rejects = Rejects()
-        self.answered: dict[str, int] = {}
         self._on_reject = on_reject
-        work = Evaluating(
+        work = Work(
             evaluator=evaluator,
-            writes=writes,
             max_line_bytes=max_line_bytes,
             include_errors=include_errors,
+            steps=steps,
+            writes=writes,
             numbers=shard is None,
             content=on_reject != "collect",
             stops_at_reject=on_reject == "raise",
         )
-        self._is_part = shard is not None
         read = windows(files, shard or Shard(0, 1))
         try:
             self.merging = Merging(
@@ -216,50 +208,20 @@ class FileEvaluation:
     @property
     def missing(self) -> list[str]:
         """As in `EvaluationStream`."""
-        if self._is_part:
-            return []
-        return [question_id for question_id in self._reference.questions if question_id not in self.answered]
+        answered = self.merging.samples
+        return [] if self._is_part else [each for each in self._reference.questions if each not in answered]
 
-    async def run(self, send: Send, advance: Callable[[], object] = lambda: None) -> None:
-        """Evaluate; errors are as in `evaluate_file`.
-
-        `send` is called with results as lines of JSON, some at a time, in the order of the input, and
-        `advance` for each result.
-        """
-
-        async def take(parts: list[Part], reply: Reply) -> None:
-            # Before any of it is written, like the aggregates: they agree wherever writing ends.
-            samples = [self.answered.setdefault(question, 0) for question in reply.questions]
-            for part in parts:
-                await send(_number(part, samples))
-                for _ in part.owners:
-                    advance()
-            self.answered.update(zip(reply.questions, samples, strict=True))
-
-        await self.merging.run(take)
+    async def run(self, send: Send | None = None, advance: Callable[[], object] = lambda: None) -> None:
+        """Evaluate; arguments are as in `Merging.run`, errors as in `evaluate_file`."""
+        await self.merging.run(send, advance)
         if self.merging.is_exhausted:
             self.aggregates.finish()
             if told := misnamed_steps(self._reference, self.aggregates._step_names()):
                 warn_or_log(told)
 
     def _reject(self, reject: Reject) -> None:
-        if self._on_reject == "collect":
-            self.rejects.add(reject)
-            return
-        self.rejects.add(reject, keep=False)
+        self.rejects.add(reject, keep=self._on_reject == "collect")
         if self._on_reject == "raise":
             raise RejectedResponse(reject)
-        self._on_reject(reject)
-
-
-def _number(part: Part, samples: list[int]) -> bytes:
-    """Return the results of a part with their sample numbers; counts them in `samples`."""
-    text = memoryview(part.text)
-    pieces: list[bytes | memoryview] = []
-    start = 0
-    for place, owner in zip(part.places, part.owners, strict=False):  # Results of a shard have no numbers.
-        samples[owner] = number = samples[owner] + 1
-        pieces += text[start:place], b"%d" % number
-        start = place + NUMBER_DIGITS
-    pieces.append(text[start:])
-    return b"".join(pieces)
+        if self._on_reject != "collect":
+            self._on_reject(reject)

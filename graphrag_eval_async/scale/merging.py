@@ -1,53 +1,58 @@
-"""Hands ranges to worker processes and merges their replies in the order of the input."""
+"""Hands pieces of files to worker processes and merges their replies in the order of the input."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import pickle
+import signal
 from collections import deque
-from contextlib import suppress
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
-from time import monotonic
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeAlias
 
-import anyio.to_thread
-
-from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.errors import SourceError, WorkerError
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.scale.processes import Workers
-from graphrag_eval_async.scale.ranges import MIN_RANGE_BYTES, Cutter, range_bytes
-from graphrag_eval_async.scale.work import Aggregating
-from graphrag_eval_async.threads import SLICE_SECONDS, run_in_thread, write_in_thread
-from graphrag_eval_async.usual import LARGE_BYTES
+from graphrag_eval_async.reference import StepNames
+from graphrag_eval_async.scale.pieces import MIN_PIECE_BYTES, SIGNALS, TOKEN_DIGITS, Cutter, begin, work_on
+from graphrag_eval_async.threads import run_to_end, work_in_slices, write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
     from graphrag_eval_async.records import Reject
-    from graphrag_eval_async.scale.ranges import Range
-    from graphrag_eval_async.scale.work import Evaluating, Part, Reply
+    from graphrag_eval_async.scale.pieces import Piece, Reply, Work
     from graphrag_eval_async.sources.shards import Window
 
-Done: TypeAlias = "tuple[list[Part], Reply]"
-Take: TypeAlias = "Callable[[list[Part], Reply], Awaitable[None]]"
+Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
 
 OUTSTANDING = 2
-"""Ranges handed out per process, so that none waits while results are written."""
+"""Pieces handed out per process, so that none waits while results are written."""
+
+SEND_BYTES = 1 << 15
+"""Size from which results are written together."""
+
+GUARD = '; each worker imports the script that starts it, so put the call under `if __name__ == "__main__":`'
 
 
 class Merging:
-    """Has worker processes read files, range by range.
+    """Has worker processes read files, piece by piece.
 
     Attributes:
         aggregates: of all results so far.
+        samples: ids of the questions so far, each with the number of its results that were written.
+        names: of the reference steps of results that were aggregated.
         size: how many bytes the files have.
         consumed: how many of these are done.
     """
 
     def __init__(
         self,
-        work: Evaluating | Aggregating,
+        work: Work,
         windows: Sequence[Window],
         jobs: int,
         *,
@@ -59,138 +64,152 @@ class Merging:
         """Prepare to work; nothing is read yet.
 
         Args:
-            work: what is done with each range.
+            work: what is done with each piece.
             windows: what to read of regular files.
             jobs: how many processes there may be.
-            aggregates: take those of each range.
+            aggregates: take those of each piece.
             on_reject: is called with each reject, in the order of the input.
-            threaded: whether `on_reject` may be called in a thread, as it is with large rejects then.
+            threaded: whether to call `on_reject` in a thread.
             is_part: whether the numbers of lines are not known, since others read the rest of the files.
         """
         self.aggregates = aggregates
+        self.samples: dict[str, int] = {}
+        self.names = StepNames()
         self.size = sum(_size(path) - start if end is None else end - start for path, start, end in windows)
         self.consumed = 0
-        self._work = work
-        self._on_reject = on_reject
-        self._threaded = threaded
-        self._is_part = is_part
-        self._cutter = Cutter(windows, range_bytes(self.size, jobs))
-        self._workers = Workers(work, jobs)
-        self._limit = OUTSTANDING * jobs
-        self._outstanding: deque[tuple[Range, asyncio.Future[Done]]] = deque()
-        self._again: deque[Range] = deque()
-        self._error: SourceError | None = None
+        self._on_reject, self._threaded, self._is_part = on_reject, threaded, is_part
+        self._work = pickle.dumps(work)
+        self._cutter = Cutter(windows, self.size, jobs)
+        self._jobs = jobs
+        self._out: deque[tuple[Piece, Future[Reply]]] = deque()
         self._ended = self._stopped = False
-        self._answered: set[str] = set()
-        self._lines = 0
+        self._error: SourceError | None = None
 
     def stop(self) -> None:
-        """Hand out no more ranges; those already handed out are still finished."""
-        self._ended = self._stopped = True
-        self._again.clear()
+        """Hand out no more pieces; those already handed out are still finished."""
+        self._stopped = True
 
     @property
     def is_exhausted(self) -> bool:
         """Whether all files were read to their ends."""
         return self._ended and not self._stopped and self._error is None
 
-    async def run(self, take: Take) -> None:
-        """Process all ranges; `take` is called with each reply and its parts, in the order of the input.
+    async def run(self, send: Send | None = None, advance: Callable[[], object] = lambda: None) -> None:
+        """Process all pieces.
+
+        `send` is called with results as lines of JSON, some at a time, in the order of the input, and
+        `advance` for each result.
 
         Raises:
-            WorkerError: a process died; `take` has had all replies before that.
-            SourceError: a file cannot be read.
+            WorkerError: a process died; what comes before its piece is done.
+            SourceError: a file cannot be read; what comes before is done.
         """
+        lines = 0
+        async with aclosing(self._replies()) as replies:
+            async for piece, reply in replies:
+                self.consumed += reply.end - piece.start
+                if send is not None:
+                    for text in self._numbered(reply):
+                        await send(text)
+                for _ in range(reply.results):
+                    advance()
+                before = lines if piece.start else 0
+                lines = before + reply.lines
+                rejecting = map(partial(self._reject, before), reply.rejects)
+                if self._threaded and reply.rejects:
+                    await write_in_thread(partial(deque, rejecting, 0))
+                else:
+                    await work_in_slices(rejecting)
+        if self._error is not None:
+            raise self._error
+
+    def _reject(self, before: int, rejected: Reject) -> None:
+        self._on_reject(replace(rejected, line=0 if self._is_part else before + rejected.line))
+
+    async def _replies(self) -> AsyncGenerator[tuple[Piece, Reply]]:
+        """Yield each piece and the reply to it, which is in the aggregates then."""
+        executor = ProcessPoolExecutor(self._jobs, get_context("spawn"), begin, (self._work,))
         try:
             while True:
-                await self._hand_out()
-                if not self._outstanding:
-                    break
-                range_, future = self._outstanding.popleft()
-                parts, reply = await future
-                # In a thread, since it takes long; to its end, so that the aggregates are whole.
+                await write_in_thread(partial(self._hand_out, executor))
+                if not self._out:
+                    return
+                piece, future = self._out.popleft()
+                try:
+                    reply = await asyncio.wrap_future(future)
+                except BrokenProcessPool as error:
+                    place = f"{piece.path}: bytes {piece.start} to {piece.end}"
+                    hint = "" if self.consumed else GUARD
+                    raise WorkerError(
+                        f"{place}, or after: a worker process died, perhaps since memory ran out{hint}"
+                    ) from error
                 await write_in_thread(partial(self._merge, reply))
-                if reply.end < range_.end:
-                    self._resume(range_._replace(start=reply.end), alone=reply.alone)
-                self.consumed += reply.end - range_.start
-                await take(parts, reply)
-                await self._reject_all(range_, reply)
-            if self._error is not None:
-                raise self._error
+                if reply.end < piece.end:
+                    self._cutter.size = max(MIN_PIECE_BYTES, self._cutter.size // 2)
+                    rest = piece._replace(start=reply.end)
+                    self._out.appendleft((rest, await write_in_thread(partial(_submit, executor, rest))))
+                yield piece, reply
         finally:
-            self._cancel()
-            await self._workers.aclose()
-            self._cutter.close()
+            for _, future in self._out:
+                future.cancel()
+            await run_to_end(asyncio.to_thread(self._close, executor))
 
-    async def _hand_out(self) -> None:
-        while (self._again or not self._ended) and len(self._outstanding) < self._limit:
-            range_ = self._again.popleft() if self._again else await self._cut()
-            if range_ is None:
+    def _hand_out(self, executor: ProcessPoolExecutor) -> None:
+        while not (self._ended or self._stopped) and len(self._out) < OUTSTANDING * self._jobs:
+            try:
+                piece = self._cutter.next()
+            except SourceError as error:
+                self._error, piece = error, None
+            if piece is None:
                 self._ended = True
             else:
-                self._outstanding.append((range_, self._submit(range_)))
-
-    async def _cut(self) -> Range | None:
-        try:
-            return await anyio.to_thread.run_sync(self._cutter.next)
-        except SourceError as error:
-            self._error = error
-            return None
-
-    def _submit(self, range_: Range) -> asyncio.Future[Done]:
-        if isinstance(self._work, Aggregating) and self._work.aggregates is not None:
-            return asyncio.ensure_future(run_in_thread(partial(_work_here, self._work, range_)))
-        return self._workers.submit(range_)
+                self._out.append((piece, _submit(executor, piece)))
 
     def _merge(self, reply: Reply) -> None:
-        if reply.aggregates:
-            other = RunningAggregates.from_bytes(reply.aggregates)
-            for question, first in zip(reply.questions, reply.firsts, strict=False):
-                if question in self._answered:
-                    other._demote(*first)
-                self._answered.add(question)
-            self.aggregates.merge(other)
+        other = RunningAggregates.from_bytes(reply.aggregates)
+        for question, first in reply.questions.items():
+            if first is not None and question in self.samples:
+                other._demote(*first)
+            self.samples.setdefault(question, 0)
+        self.aggregates.merge(other)
+        self.names.merge(reply.names)
 
-    def _resume(self, rest: Range, *, alone: bool) -> None:
-        """Hand out the rest of a range before all later ranges."""
-        if alone:
-            # Here, one range after the other, as a result and its parts may be in several.
-            assert isinstance(self._work, Aggregating)  # noqa: S101
-            self._work = replace(self._work, aggregates=self.aggregates)
-            self._limit = 1
-            self._again.extend(range_ for range_, _ in self._outstanding)
-            self._cancel()
-        else:
-            self._cutter.size = max(MIN_RANGE_BYTES, self._cutter.size // 2)
-        self._outstanding.appendleft((rest, self._submit(rest)))
+    def _numbered(self, reply: Reply) -> Iterator[bytes]:
+        """Yield the results of a reply, some at a time, with their sample numbers."""
+        samples = [self.samples[question] for question in reply.questions]
+        text, start, sent = memoryview(reply.text), 0, 0
+        found: list[bytes | memoryview] = []
+        for owner, place in zip(reply.owners, reply.places, strict=True):
+            samples[owner] += 1
+            found += text[start:place], b"%d" % samples[owner]
+            start = place + TOKEN_DIGITS
+            if start - sent >= SEND_BYTES:
+                end = reply.text.index(b"\n", start) + 1
+                yield b"".join([*found, text[start:end]])
+                found, start, sent = [], end, end
+        self.samples.update(zip(reply.questions, samples, strict=True))
+        yield b"".join([*found, text[start:]])
 
-    def _cancel(self) -> None:
-        for _, future in self._outstanding:
-            if not future.cancel() and not future.cancelled():
-                future.exception()  # Nobody shall complain that it was ignored.
-        self._outstanding.clear()
-
-    async def _reject_all(self, range_: Range, reply: Reply) -> None:
-        before = self._lines if range_.start else 0
-        self._lines = before + reply.lines
-        due = monotonic() + SLICE_SECONDS
-        for rejected in reply.rejects:
-            line = 0 if self._is_part else before + rejected.line
-            await self._reject(replace(rejected, line=line))
-            if monotonic() >= due:
-                await asyncio.sleep(0)
-                due = monotonic() + SLICE_SECONDS
-
-    async def _reject(self, rejected: Reject) -> None:
-        if self._threaded and rejected.length >= LARGE_BYTES:
-            await write_in_thread(partial(self._on_reject, rejected))
-        else:
-            self._on_reject(rejected)
+    def _close(self, executor: ProcessPoolExecutor) -> None:
+        # They ignore SIGTERM, and may hang.
+        for process in [*(executor._processes or {}).values()]:
+            process.kill()
+        executor.shutdown(cancel_futures=True)
+        self._cutter.close()
 
 
-def _work_here(work: Aggregating, range_: Range) -> Done:
-    parts: list[Part] = []
-    return parts, work(range_, parts.append)
+def _submit(executor: ProcessPoolExecutor, piece: Piece) -> Future[Reply]:
+    """Submit a piece in a thread, since that may start a process."""
+    # Blocked until it ignores them, or a Ctrl-C would end it while it starts.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        return executor.submit(work_on, piece)
+    except BrokenProcessPool as error:
+        broken: Future[Reply] = Future()
+        broken.set_exception(error)
+        return broken
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _size(path: str) -> int:

@@ -1,19 +1,18 @@
-"""Work on ranges done in this process, and files of all kinds of lines."""
+"""Work on pieces done in this process, and files of all kinds of lines."""
 
 from __future__ import annotations
 
-import asyncio
 import pickle
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import orjson
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Evaluator, RunningAggregates, evaluate_stream, load_reference, read_jsonl
-from graphrag_eval_async.scale import merging
+from graphrag_eval_async import RunningAggregates, evaluate_stream, load_reference, read_jsonl
+from graphrag_eval_async.scale import merging, pieces
 from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
@@ -28,38 +27,31 @@ SECONDS = 90
 REFERENCE = load_reference(templates())
 
 
-def copy(item: Any) -> Any:
-    """What another process would get."""
-    return pickle.loads(pickle.dumps(item))  # noqa: S301
-
-
 class Here:
-    """In the place of `Workers`: does the work at once, in this process."""
+    """In the place of `ProcessPoolExecutor`: does the work at once, in this process."""
 
-    reply_bytes = 1 << 20
+    _processes = None
 
-    def __init__(self, work: Any, jobs: int) -> None:  # noqa: ARG002
-        self._work = replace(copy(work), reply_bytes=self.reply_bytes)
+    def __init__(self, *given: Any) -> None:
+        *_, (self._work,) = given
 
-    def submit(self, range_: Any) -> asyncio.Future[Any]:
-        done = asyncio.get_running_loop().create_future()
-        parts: list[Any] = []
-        reply = self._work(copy(range_), parts.append)
-        done.set_result(copy((parts, reply)))
+    def submit(self, _: Any, piece: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        reply = pickle.loads(self._work)(piece)  # noqa: S301
+        done.set_result(pickle.loads(pickle.dumps(reply)))  # noqa: S301
         return done
 
-    async def aclose(self) -> None:
+    def shutdown(self, **_: Any) -> None:
         pass
 
 
 @contextmanager
 def in_ranges(size: int, *, reply_bytes: int = 1 << 20) -> Iterator[None]:
-    """Within it, files are cut into ranges of about this size, and the work is done in this process."""
-    workers = type("Workers", (Here,), {"reply_bytes": reply_bytes})
+    """Within it, files are cut into pieces of about this size, and the work is done in this process."""
     with (
-        patch.object(merging, "Workers", workers),
-        patch.object(merging, "range_bytes", lambda *_: size),
-        patch.object(merging, "MIN_RANGE_BYTES", 1),
+        patch.object(merging, "ProcessPoolExecutor", Here),
+        patch.multiple(pieces, MAX_PIECE_BYTES=size, MIN_PIECE_BYTES=size),
+        patch.multiple(pieces, CHUNK_BYTES=64, REPLY_BYTES=reply_bytes),
     ):
         yield
 
@@ -85,10 +77,6 @@ async def in_one_process(
     async with stream:
         lines = [orjson.dumps(result) + b"\n" async for result in stream]
     return b"".join(lines), stream.aggregates.to_bytes(), rejects, stream.missing
-
-
-def evaluator() -> Evaluator:
-    return Evaluator(REFERENCE)
 
 
 _GOOD = st.builds(

@@ -96,9 +96,10 @@ class ReadPieces:
     def _of_range(self, piece: Mapping[str, Any]) -> Iterator[Row]:
         status = _status(piece)
         place = (status.st_dev, status.st_ino)
-        part = Range(piece["path"], piece["file"], place, piece["start"], piece["end"])
-        for record in RangeLines(part, self._limit):
-            yield _row(record, piece)
+        start, file = piece["start"], FileId(piece["path"], "")
+        part = Piece(piece["path"], piece["file"], place, start, piece["end"])
+        for records in split(part, Splitter(self._limit, file=file, number=2 if start else 1, offset=start)):
+            yield from (_row(record, piece) for record in records)
 
     def _of_file(self, piece: Mapping[str, Any]) -> Iterator[Row]:
         _status(piece)
