@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import shutil
 import signal
+import tempfile
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -19,7 +21,7 @@ from graphrag_eval_async.errors import SourceError, WorkerError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.reference import StepNames
 from graphrag_eval_async.scale.pieces import MIN_PIECE_BYTES, SIGNALS, TOKEN_DIGITS, Cutter, begin, work_on
-from graphrag_eval_async.threads import run_to_end, work_in_slices, write_in_thread
+from graphrag_eval_async.threads import work_in_slices, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
@@ -81,7 +83,7 @@ class Merging:
         self._work = pickle.dumps(work)
         self._cutter = Cutter(windows, self.size, jobs)
         self._jobs = jobs
-        self._out: deque[tuple[Piece, Future[Reply]]] = deque()
+        self._out: deque[tuple[Piece, Future[str]]] = deque()
         self._ended = self._stopped = False
         self._error: SourceError | None = None
 
@@ -128,7 +130,8 @@ class Merging:
 
     async def _replies(self) -> AsyncGenerator[tuple[Piece, Reply]]:
         """Yield each piece and the reply to it, which is in the aggregates then."""
-        executor = ProcessPoolExecutor(self._jobs, get_context("spawn"), begin, (self._work,))
+        folder = tempfile.mkdtemp()
+        executor = ProcessPoolExecutor(self._jobs, get_context("spawn"), begin, (self._work, folder))
         try:
             while True:
                 await write_in_thread(partial(self._hand_out, executor))
@@ -136,14 +139,14 @@ class Merging:
                     return
                 piece, future = self._out.popleft()
                 try:
-                    reply = await asyncio.wrap_future(future)
+                    path = await asyncio.wrap_future(future)
                 except BrokenProcessPool as error:
                     place = f"{piece.path}: bytes {piece.start} to {piece.end}"
                     hint = "" if self.consumed else GUARD
                     raise WorkerError(
                         f"{place}, or after: a worker process died, perhaps since memory ran out{hint}"
                     ) from error
-                await write_in_thread(partial(self._merge, reply))
+                reply = await write_in_thread(partial(self._merge, path))
                 if reply.end < piece.end:
                     self._cutter.size = max(MIN_PIECE_BYTES, self._cutter.size // 2)
                     rest = piece._replace(start=reply.end)
@@ -152,7 +155,7 @@ class Merging:
         finally:
             for _, future in self._out:
                 future.cancel()
-            await run_to_end(asyncio.to_thread(self._close, executor))
+            await write_in_thread(partial(self._close, executor, folder))
 
     def _hand_out(self, executor: ProcessPoolExecutor) -> None:
         while not (self._ended or self._stopped) and len(self._out) < OUTSTANDING * self._jobs:
@@ -165,7 +168,10 @@ class Merging:
             else:
                 self._out.append((piece, _submit(executor, piece)))
 
-    def _merge(self, reply: Reply) -> None:
+    def _merge(self, path: str) -> Reply:
+        with open(path, "rb") as file:
+            reply: Reply = pickle.load(file)  # noqa: S301  (from a worker)
+        os.unlink(path)
         other = RunningAggregates.from_bytes(reply.aggregates)
         for question, first in reply.questions.items():
             if first is not None and question in self.samples:
@@ -173,6 +179,7 @@ class Merging:
             self.samples.setdefault(question, 0)
         self.aggregates.merge(other)
         self.names.merge(reply.names)
+        return reply
 
     def _numbered(self, reply: Reply) -> Iterator[bytes]:
         """Yield the results of a reply, some at a time, with their sample numbers."""
@@ -190,22 +197,23 @@ class Merging:
         self.samples.update(zip(reply.questions, samples, strict=True))
         yield b"".join([*found, text[start:]])
 
-    def _close(self, executor: ProcessPoolExecutor) -> None:
+    def _close(self, executor: ProcessPoolExecutor, folder: str) -> None:
         # They ignore SIGTERM, and may hang.
         for process in [*(executor._processes or {}).values()]:
             process.kill()
         executor.shutdown(cancel_futures=True)
+        shutil.rmtree(folder, ignore_errors=True)
         self._cutter.close()
 
 
-def _submit(executor: ProcessPoolExecutor, piece: Piece) -> Future[Reply]:
+def _submit(executor: ProcessPoolExecutor, piece: Piece) -> Future[str]:
     """Submit a piece in a thread, since that may start a process."""
     # Blocked until it ignores them, or a Ctrl-C would end it while it starts.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         return executor.submit(work_on, piece)
     except BrokenProcessPool as error:
-        broken: Future[Reply] = Future()
+        broken: Future[str] = Future()
         broken.set_exception(error)
         return broken
     finally:

@@ -6,7 +6,9 @@ import gc
 import os
 import pickle
 import secrets
+import shutil
 import signal
+import tempfile
 import threading
 from array import array
 from dataclasses import dataclass, field, replace
@@ -295,14 +297,16 @@ def split(piece: Piece, splitter: Splitter) -> Iterator[list[Record]]:
 
 
 _work: Work
+_folder: str
 
 
-def begin(work: bytes) -> None:
+def begin(work: bytes, folder: str) -> None:
     """Prepare a worker process, which leaves signals to its parent and ends with it."""
-    global _work
+    global _work, _folder
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    _folder = folder
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _work = pickle.loads(work)  # noqa: S301  (from the parent)
     gc.freeze()  # What was imported and loaded stays.
@@ -314,9 +318,17 @@ def _end_with_parent() -> None:
     parent = parent_process()
     assert parent is not None  # noqa: S101
     parent.join()
+    shutil.rmtree(_folder, ignore_errors=True)
     os._exit(1)
 
 
-def work_on(piece: Piece) -> Reply:
-    """Do the work in a process that has begun."""
-    return _work(piece)
+def work_on(piece: Piece) -> str:
+    """Do the work in a process that has begun; return the path of a file with the reply.
+
+    If a process were killed while it wrote to the pipe to its parent, the parent would wait for ever.
+    """
+    reply = _work(piece)
+    descriptor, path = tempfile.mkstemp(dir=_folder)
+    with open(descriptor, "wb") as file:
+        pickle.dump(reply, file)
+    return path

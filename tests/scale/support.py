@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from concurrent.futures import Future
 from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -17,7 +19,6 @@ from tests.conftest import answer, templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from graphrag_eval_async import Reject
 
@@ -33,12 +34,13 @@ class Here:
     _processes = None
 
     def __init__(self, *given: Any) -> None:
-        *_, (self._work,) = given
+        *_, (self._work, self._folder) = given
 
     def submit(self, _: Any, piece: Any) -> Future[Any]:
         done: Future[Any] = Future()
-        reply = pickle.loads(self._work)(piece)  # noqa: S301
-        done.set_result(pickle.loads(pickle.dumps(reply)))  # noqa: S301
+        path = Path(self._folder, token_hex())
+        path.write_bytes(pickle.dumps(pickle.loads(self._work)(piece)))  # noqa: S301
+        done.set_result(str(path))
         return done
 
     def shutdown(self, **_: Any) -> None:

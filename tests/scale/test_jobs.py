@@ -181,7 +181,9 @@ async def test_a_killed_worker_is_told_with_its_place(tmp_path: Path) -> None:
     comparators: Any = {"calculator": deadly}
     reference = load_reference(templates(), comparators=comparators)
     async with asyncio.timeout(SECONDS):
-        with pytest.raises(WorkerError, match=r"responses\.jsonl: bytes (\d+) to .*: a worker .* died") as error:
+        with pytest.raises(
+            WorkerError, match=r"responses\.jsonl: bytes (\d+) to .*: a worker .* died"
+        ) as error:
             await evaluate_file(reference, path, jobs=2, results=results, comparators=comparators)
     start = int(re.findall(r"bytes (\d+) to", str(error.value))[0])
     text = path.read_bytes()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.errors import SourceError, describe_exception
 from graphrag_eval_async.records import FileId, Line
 from graphrag_eval_async.records.reject import reject_unread
-from graphrag_eval_async.scale.ranges import Cutter, Range, RangeLines
+from graphrag_eval_async.scale.pieces import Cutter, Piece, split
 from graphrag_eval_async.sources import read_jsonl
-from graphrag_eval_async.sources.lines import line_of
+from graphrag_eval_async.sources.lines import Splitter, line_of
 from graphrag_eval_async.sources.parquet import ParquetRows, as_record, is_parquet, responses
 from graphrag_eval_async.sources.shards import Window, can_be_cut
 
@@ -69,7 +69,8 @@ def pieces(files: Sequence[str], workers: int) -> Iterator[dict[str, Any]]:
             with closing(ParquetRows(path)) as rows:
                 yield from (found | {"start": 0, "end": -1, "group": g.number} for g in rows.groups())
         elif os.path.isfile(path) and can_be_cut(path):
-            cutter = Cutter([Window(path)], size)
+            cutter = Cutter([Window(path)], 0, 1)
+            cutter.size = size
             while (part := cutter.next()) is not None:
                 yield found | {"start": part.start, "end": part.end, "group": -1}
         else:
