@@ -100,6 +100,7 @@ def test_neither_the_order_of_rows_nor_that_of_columns_counts() -> None:
         rng.shuffle(case.actual)
         after = compare_in_part(*case.prepared(), Budget())
         assert before.score == after.score, vars(case)
+        assert listed(before) == listed(after), vars(case)
         order = rng.sample(range(case.width), case.width)
         case.actual = [[row[column] for column in order] for row in case.actual]
         assert before.score == compare_in_part(*case.prepared(), Budget()).score, vars(case)

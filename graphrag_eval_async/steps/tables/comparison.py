@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, islice
-from operator import ge
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
@@ -21,6 +20,12 @@ if TYPE_CHECKING:
 
     Classes: TypeAlias = Sequence[Value]
     """The cells of a column; see `classes_of`."""
+
+    _Level: TypeAlias = tuple[dict[tuple[Any, ...], int], list[int], Counter[int]]
+    """The number of each different row, of each expected row, and how many there are of each."""
+
+_MOST_FREE = 300
+"""Columns that each may be paired in several ways, up to which pairings are tried."""
 
 _PROBE = 64
 """Number of rows tried before all rows: most wrong pairings of columns fail here."""
@@ -118,10 +123,10 @@ def _columns_pair(reference: Reference, actual: SparqlResults, budget: Budget) -
         if len(rows[0]) != len(others[0]) and len(wanted[0]) == len(found[0]):
             # Rows that agree as multisets agree as sets; counting ends wrong branches sooner.
             with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
-                if _Search(wanted, found, *names, budget).succeeds():
+                if _Search(wanted, found, names, budget).succeeds():
                     return True
         wanted, found = rows, others
-    return len(wanted[0]) <= len(found[0]) and _Search(wanted, found, *names, budget).succeeds()
+    return len(wanted[0]) <= len(found[0]) and _Search(wanted, found, names, budget).succeeds()
 
 
 def agree_by_name(reference: Reference, actual: SparqlResults) -> bool:
@@ -163,40 +168,29 @@ def _distinct(columns: Sequence[Classes]) -> list[Classes]:
     return [*zip(*dict.fromkeys(zip(*columns, strict=True)), strict=True)]
 
 
-@dataclass(slots=True)
-class _Offer:
-    """Actual columns with the same cells, since trying one of them is enough; `left` are not paired yet."""
-
-    cells: tuple[Value, ...]
-    names: set[str]
-    left: int = 0
-
-
 class _Search:
     """Pairs each required column with an actual one, so that the rows agree in any order.
 
     If there are as many rows on both sides, they must agree as multisets; rows of sets are distinct, so that
     these agree as sets then, too. If there are more actual rows, each expected row needs one or more of them.
-    The pairing grows column by column, depth first. A branch ends as soon as the rows' projections differ.
+    The pairing grows column by column, depth first. A branch ends as soon as the rows' projections differ:
+    each expected row has a number, by the columns that are paired so far, and so have actual rows like it.
     """
 
     def __init__(
         self,
         wanted: Sequence[Classes],
         found: Sequence[Classes],
-        wanted_names: Sequence[str],
-        found_names: Sequence[str],
+        names: tuple[Sequence[str], Sequence[str]],
         budget: Budget,
     ) -> None:
-        self._wanted, self._names, self._budget = wanted, wanted_names, budget
+        self._wanted, self._budget, self._names = wanted, budget, names[0]
         self._heights = len(wanted[0]), len(found[0])
-        self._offers: dict[Hashable, dict[Classes, _Offer]] = defaultdict(dict)
-        for cells, name in zip(found, found_names, strict=True):
-            key = tuple(cells)
-            offer = self._offers[self._signature(cells)].setdefault(key, _Offer(key, set()))
-            offer.names.add(name)
-            offer.left += 1
-        self._signatures = [self._signature(cells) for cells in wanted]
+        same: dict[Classes, list[str]] = defaultdict(list)
+        for cells, name in zip(found, names[1], strict=True):
+            same[tuple(cells)].append(name)
+        self._offers = [*same.items()]
+        """Different columns of cells, and the names that each has: trying one of them is enough."""
 
     def _signature(self, cells: Classes) -> Hashable:
         """What columns have in common that can be paired."""
@@ -207,85 +201,64 @@ class _Search:
         return frozenset(Counter(cells).items())
 
     def succeeds(self) -> bool:
-        for signature, number in Counter(self._signatures).items():
-            if number > sum(offer.left for offer in self._offers[signature].values()):
+        offers: dict[Hashable, list[int]] = defaultdict(list)
+        for offer, (cells, _) in enumerate(self._offers):
+            offers[self._signature(cells)].append(offer)
+        signatures = [*map(self._signature, self._wanted)]
+        for signature, number in Counter(signatures).items():
+            if number > sum(len(self._offers[offer][1]) for offer in offers[signature]):
                 return False
-        choices = [[*self._offers[signature].values()] for signature in self._signatures]
-        forced = [place for place, offers in enumerate(choices) if len(offers) == 1]
+        choices = [offers[signature] for signature in signatures]
+        forced = [place for place, own in enumerate(choices) if len(own) == 1]
         # Varied columns with few choices distinguish most rows, which leaves few options for the others.
         free = sorted(
-            (place for place, offers in enumerate(choices) if len(offers) > 1),
+            (place for place, own in enumerate(choices) if len(own) > 1),
             key=lambda place: (len(choices[place]), -len({*self._wanted[place]})),
         )
-        level = self._level([0] * self._heights[0], forced)
-        start = level.admit([0] * self._heights[1], [choices[place][0].cells for place in forced])
-        return start is not None and self._extend(level, start, [(place, choices[place]) for place in free])
+        if len(free) > _MOST_FREE:
+            raise ComparisonBudgetExceeded(f"more than {_MOST_FREE} columns look alike")
+        self._levels = [self._level([0] * self._heights[0], forced)]
+        theirs = self._admitted(
+            0, [0] * self._heights[1], [self._offers[choices[place][0]][0] for place in forced]
+        )
+        return theirs is not None and self._extends(theirs, free, choices, Counter())
 
-    def _extend(self, level: _Level, numbers: list[int], free: Sequence[tuple[int, list[_Offer]]]) -> bool:
+    def _extends(
+        self, theirs: list[int], free: list[int], choices: list[list[int]], taken: Counter[int]
+    ) -> bool:
         """Whether the free columns can be paired, too, given the numbers of the actual rows."""
-        levels, trail, chosen = [level], [(numbers, self._ranked(*free[0]))] if free else [], list[_Offer]()
-        while trail:
-            numbers, offers = trail[-1]
-            offer = next(offers, None)
-            if offer is None:
-                trail.pop()
-                if chosen:
-                    chosen.pop().left += 1
-                continue
-            depth = len(trail)
-            if depth == len(levels):
-                levels.append(self._level(levels[-1].numbers, [free[depth - 1][0]]))
-            admitted = levels[depth].admit(numbers, [offer.cells])
-            if admitted is None:
-                continue
-            if depth == len(free):
-                return True
-            offer.left -= 1
-            chosen.append(offer)
-            trail.append((admitted, self._ranked(*free[depth])))
-        return not free
-
-    def _ranked(self, place: int, offers: list[_Offer]) -> Iterator[_Offer]:
-        """The offers that are left, those with the name of the required column first."""
-        self._budget.spend(len(offers))
-        name = self._names[place]
-        return (offer for offer in sorted(offers, key=lambda each: name not in each.names) if offer.left)
+        depth = taken.total()
+        if depth == len(free):
+            return True
+        place = free[depth]
+        if depth + 1 == len(self._levels):
+            self._levels.append(self._level(self._levels[-1][1], [place]))
+        self._budget.spend(len(choices[place]))
+        for offer in sorted(choices[place], key=lambda own: self._names[place] not in self._offers[own][1]):
+            cells, names = self._offers[offer]
+            if taken[offer] < len(names):
+                admitted = self._admitted(depth + 1, theirs, [cells])
+                if admitted is not None and self._extends(admitted, free, choices, taken + Counter([offer])):
+                    return True
+        return False
 
     def _level(self, numbers: Sequence[int], places: Sequence[int]) -> _Level:
-        exact = self._heights[0] == self._heights[1]
-        return _Level(numbers, [self._wanted[place] for place in places], self._budget, exact=exact)
+        """Number the expected rows by their numbers so far and by more columns."""
+        self._budget.spend(len(numbers) * (1 + len(places)))
+        rows = [*zip(numbers, *(self._wanted[place] for place in places), strict=True)]
+        number_of = dict(zip(dict.fromkeys(rows), count()))
+        found = [*map(number_of.__getitem__, rows)]
+        return number_of, found, Counter(found)
 
-
-class _Level:
-    """The expected rows in the columns that are paired up to some depth, each known by a number.
-
-    It adds columns to the `numbers` of the level above. `exact`: whether of each number there must be as many
-    actual rows, otherwise at least as many.
-    """
-
-    def __init__(
-        self, numbers: Sequence[int], added: Sequence[Classes], budget: Budget, *, exact: bool
-    ) -> None:
-        budget.spend(len(numbers) * (1 + len(added)))
-        rows = list(zip(numbers, *added, strict=True))
-        self._number_of = dict(zip(dict.fromkeys(rows), count()))
-        self.numbers = list(map(self._number_of.__getitem__, rows))
-        self._counts = Counter(self.numbers)
-        self._exact = exact
-        self._budget = budget
-
-    def admit(self, numbers: Sequence[int], added: Sequence[Classes]) -> list[int] | None:
+    def _admitted(self, depth: int, numbers: list[int], added: Sequence[Classes]) -> list[int] | None:
         """The actual rows, numbered as the expected ones are; None where the two cannot agree."""
+        number_of, _, wanted = self._levels[depth]
         self._budget.spend((1 + len(added)) * min(_PROBE, len(numbers)))
         first = islice(zip(numbers, *added, strict=True), _PROBE)
-        if not all(map(self._number_of.__contains__, first)):
+        if not all(map(number_of.__contains__, first)):
             return None
         self._budget.spend((1 + len(added)) * len(numbers))
-        found = list(map(self._number_of.get, zip(numbers, *added, strict=True)))
+        found = [*map(number_of.get, zip(numbers, *added, strict=True))]
         counts = Counter(found)
-        if self._exact:
-            agrees = counts == self._counts
-        else:
-            enough = map(ge, map(counts.__getitem__, self._counts), self._counts.values())
-            agrees = None not in counts and all(enough)
-        return cast("list[int]", found) if agrees else None
+        same = counts == wanted if self._heights[0] == self._heights[1] else counts >= wanted
+        return cast("list[int]", found) if same and None not in counts else None

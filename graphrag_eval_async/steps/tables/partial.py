@@ -100,7 +100,9 @@ class _Search:
         self._wanted, self._found = classes_of(self._required, self._offered, budget)
         width = len(self._required)
         self._heights = reference.results.row_count, actual.row_count
-        self._rows = self._distinct([*zip(*self._wanted, strict=True)], self._heights[0])
+        sides = zip((self._required, self._offered), self._heights, strict=True)
+        self._orders = [self._in_order(columns, height) for columns, height in sides]
+        self._rows = self._distinct([*zip(*self._wanted, strict=True)], 0)
         self._shared = self._count_shared()
         names = [column.name for column in self._offered]
         self._options = [
@@ -115,11 +117,26 @@ class _Search:
         self._alike = [first.setdefault(tuple(each), index) for index, each in enumerate(self._found)]
         self._best = self._pair(self._by_name())
 
-    def _distinct(self, rows: Sequence[tuple[Value, ...]], height: int) -> Sequence[int]:
+    def _in_order(self, columns: Sequence[Column], height: int) -> Sequence[int]:
+        """The rows in an order that depends on their contents alone, unless their order counts."""
+        if self._ordered or not columns:
+            return range(height)
+        self._budget.spend(height * len(columns))
+        texts = ((column.texts, None in column.texts) for column in columns)
+        cells = [["\0" if text is None else text for text in own] if gaps else own for own, gaps in texts]
+        return sorted(range(height), key=[*zip(*cells, strict=True)].__getitem__)
+
+    def _distinct(self, rows: Sequence[tuple[Value, ...]], side: int) -> Sequence[int]:
         """Of a set, the first of each group of equal rows; else all rows."""
-        if not (self._as_set and rows):
-            return range(min(height, 1) if self._as_set else height)
-        return sorted(dict(zip(reversed(rows), range(height - 1, -1, -1), strict=True)).values())
+        order = self._orders[side]
+        if not self._as_set:
+            return order
+        if not rows:
+            return order[:1]
+        first: dict[tuple[Value, ...], int] = {}
+        for row in order:
+            first.setdefault(rows[row], row)
+        return [*first.values()]
 
     def _count_shared(self) -> list[Counter[int]]:
         """For each required column, in how many cells it agrees with each actual column at most."""
@@ -204,7 +221,7 @@ class _Search:
         columns = [(place, column) for place, column in enumerate(chosen) if column is not None]
         ours = [*zip(*(self._wanted[place] for place, _ in columns), strict=True)]
         theirs = [*zip(*(self._found[column] for _, column in columns), strict=True)]
-        rows = self._rows, self._distinct(theirs, self._heights[1])
+        rows = self._rows, self._distinct(theirs, 1)
         self._budget.spend(200 + sum(self._heights) * len(columns))
         pairs = []
         if columns and all(rows):
@@ -227,7 +244,10 @@ class _Search:
         score = 2 * cells / (width * height) if cells else 0.0
         if not 0 < score < 1:
             return Agreement(score)
-        near = sorted(pair for pair in pairs if 2 * pair.cells >= paired)
+        order = {row: place for place, row in enumerate(rows[0])}
+        near = sorted(
+            (pair for pair in pairs if 2 * pair.cells >= paired), key=lambda pair: order[pair.expected]
+        )
         ours, theirs = {pair.expected for pair in near}, {pair.actual for pair in near}
         missing = [row for row in rows[0] if row not in ours]
         extra = [row for row in rows[1] if row not in theirs]
