@@ -44,7 +44,8 @@ SEARCH_STEPS = 4_000_000
 _Chosen: TypeAlias = "tuple[int | None, ...]"
 """The actual column for each required one, by index; None for those without partner."""
 
-_END = -1
+MOST_COLUMNS = 300
+"""Required columns up to which other pairings than that by name are tried."""
 
 
 def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget) -> Agreement:
@@ -115,7 +116,8 @@ class _Search:
         self._varieties = [len({*own}) for own in self._found]
         first: dict[tuple[Value, ...], int] = {}
         self._alike = [first.setdefault(tuple(each), index) for index, each in enumerate(self._found)]
-        self._best = self._pair(self._by_name())
+        self._first = self._by_name()
+        self._best = self._pair(self._first)
 
     def _in_order(self, columns: Sequence[Column], height: int) -> Sequence[int]:
         """The rows in an order that depends on their contents alone, unless their order counts."""
@@ -164,30 +166,21 @@ class _Search:
                 taken.add(chosen[place])
         return tuple(chosen)
 
-    def try_others(self) -> None:
-        """Try all pairings of columns that may be better than the best so far, depth first."""
-        first, width = self._best.chosen, len(self._order)
-        chosen: list[int | None] = []
-        trail = [self._choices(chosen)] if width else []
-        while trail:
-            column = next(trail[-1], _END)
-            if column == _END:
-                trail.pop()
-                if chosen:
-                    chosen.pop()
-                continue
-            chosen.append(column)
-            if self._promises(chosen):
-                if len(chosen) < width:
-                    trail.append(self._choices(chosen))
-                    continue
-                by_place = dict(zip(self._order, chosen, strict=True))
-                whole = tuple(by_place[place] for place in range(width))
-                if whole != first and (pairing := self._pair(whole)).is_better(self._best):
-                    self._best = pairing
-            chosen.pop()
+    def try_others(self, chosen: Sequence[int | None] = ()) -> None:
+        """Try all pairings of columns that begin like this and may be better than the best, depth first."""
+        if len(self._order) > MOST_COLUMNS:
+            raise ComparisonBudgetExceeded("too many columns to try more than one pairing")
+        if len(chosen) == len(self._order):
+            by_place = dict(zip(self._order, chosen, strict=True))
+            whole = tuple(by_place[place] for place in range(len(chosen)))
+            if whole != self._first and (pairing := self._pair(whole)).is_better(self._best):
+                self._best = pairing
+            return
+        for column in self._choices(chosen):
+            if self._promises(longer := [*chosen, column]):
+                self.try_others(longer)
 
-    def _choices(self, chosen: list[int | None]) -> Iterator[int | None]:
+    def _choices(self, chosen: Sequence[int | None]) -> Iterator[int | None]:
         """The actual columns for the next required one, those that share most cells first, then its own name.
 
         None, to leave it without partner, if there are too few. Of columns with equal cells one is enough.
@@ -197,7 +190,7 @@ class _Search:
             if column not in taken and self._alike[column] not in seen:
                 seen.add(self._alike[column])
                 yield column
-        if len(self._order) - chosen.count(None) > len(self._found):
+        if len(self._order) - [*chosen].count(None) > len(self._found):
             yield None
 
     def _promises(self, chosen: Sequence[int | None]) -> bool:
