@@ -87,6 +87,7 @@ def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
     return dict(sorted(wrong, key=lambda each: (-each[1], each[0])))
 
 
+_is_absolute = re.compile(r"urn:|.*?://").match
 MAX_CHARACTERS = 50_000
 """Characters of an output whose IRIs are looked at: a few milliseconds."""
 
@@ -100,7 +101,7 @@ def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | 
         return None
     wanted, found = _iris(expected.get("output")), _iris(actual.get("output"))
     others = [text for text in found if text not in wanted]
-    forms = {text.partition(":")[2]: text for text in others if "://" not in text}
+    forms = {text.partition(":")[2]: text for text in others if not _is_absolute(text)}
     forms |= {_with_http(text): text for text in others}
     for text in wanted:
         if "://" in text and text not in found:

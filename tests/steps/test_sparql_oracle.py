@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations, permutations
-from operator import eq, itemgetter
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, event, given, settings
@@ -65,7 +65,7 @@ def truth(term: dict[str, Any]) -> bool | None:
 class Kinds:
     """Classes of the terms of two tables; those of one class agree."""
 
-    def __init__(self, *tables: Iterable[Term]) -> None:
+    def __init__(self, *tables: Iterable[Term], way: int) -> None:
         sides = [[term for term in table if term is not None] for table in tables]
         values = [number(term) for side in sides for term in side]
         integers = {value for value in values if isinstance(value, int)}
@@ -80,7 +80,7 @@ class Kinds:
         ours, theirs = ({*map(self._cell, side)} for side in sides)
         self._kinds: dict[Any, Any] = {cell: cell[1] for cell in ours | theirs}
         for part in self._parts(ours | theirs):
-            self._kinds |= self._read([*part & ours], [*part & theirs])
+            self._kinds |= self._read(part & ours, part & theirs, way)
 
     def _cell(self, term: dict[str, Any]) -> Any:
         text = term["value"]
@@ -98,26 +98,17 @@ class Kinds:
         return parts
 
     @staticmethod
-    def _read(ours: list[Any], theirs: list[Any]) -> dict[Any, Any]:
+    def _read(ours: set[Any], theirs: set[Any], way: int) -> dict[Any, Any]:
+        """By value or text if all agree; otherwise by value, by text, or by the texts of the other side."""
         if all({*one} & {*other} for one in ours for other in theirs):
-            return dict.fromkeys([*ours, *theirs], min(ours + theirs))
+            return dict.fromkeys(ours | theirs, min(ours | theirs))
         shared = {text for text, _ in ours} & {text for text, _ in theirs}
-        ways: list[list[list[Any]]] = [
-            [
-                [
-                    ("text", text) if text in shared and (way == 1 or ("text", text) not in own) else kind
-                    for text, kind in side
-                ]
-                for side, own in (
-                    (ours, {*map(itemgetter(1), ours)}),
-                    (theirs, {*map(itemgetter(1), theirs)}),
-                )
-            ]
-            for way in (1, 2)
-        ]
-        ways.insert(0, [[kind for _, kind in side] for side in (ours, theirs)])
-        best = max(ways, key=lambda way: (Counter(way[0]) & Counter(way[1])).total())
-        return dict(zip([*ours, *theirs], best[0] + best[1], strict=True))
+        found = {}
+        for side in (ours, theirs):
+            for text, kind in side:
+                by_text = text in shared and (way == 1 or (way == 2 and (text, ("text", text)) not in side))
+                found[text, kind] = ("text", text) if by_text else kind
+        return found
 
     def rows(self, table: Table, columns: Sequence[int]) -> list[tuple[Any, ...]]:
         return [
@@ -132,14 +123,20 @@ def rows_agree(left: Sequence[Any], right: Sequence[Any], *, ordered: bool, igno
     return {*left} == {*right} if ignore_duplicates else Counter(left) == Counter(right)
 
 
+def readings(expected: Table, required: list[int], actual: Table) -> list[Kinds]:
+    terms = [row[each] for row in expected for each in required], [term for row in actual for term in row]
+    return [Kinds(*terms, way=way) for way in range(3)]
+
+
 def oracle(expected: Table, required: list[int], actual: Table, width: int, **how: bool) -> float:
     """1 if any pairing of columns makes the rows agree, else 0."""
-    kinds = Kinds(
-        (row[each] for row in expected for each in required), (term for row in actual for term in row)
+    return float(
+        any(
+            rows_agree(kinds.rows(expected, required), kinds.rows(actual, chosen), **how)
+            for kinds in readings(expected, required, actual)
+            for chosen in permutations(range(width), len(required))
+        )
     )
-    left = kinds.rows(expected, required)
-    choices = permutations(range(width), len(required))
-    return float(any(rows_agree(left, kinds.rows(actual, chosen), **how) for chosen in choices))
 
 
 def most_cells(left: Sequence[Any], right: Sequence[Any], *, ordered: bool) -> int:
@@ -159,17 +156,15 @@ def best_f1(
     expected: Table, required: list[int], actual: Table, width: int, *, ordered: bool, ignore_duplicates: bool
 ) -> Fraction:
     """The greatest F1 of all pairings of columns and rows."""
-    kinds = Kinds(
-        (row[each] for row in expected for each in required), (term for row in actual for term in row)
-    )
     size, as_set = min(len(required), width), ignore_duplicates and not ordered
     pairings = set()  # Columns may be equal.
-    for places in combinations(range(len(required)), size):
-        for chosen in permutations(range(width), size):
-            ours, theirs = kinds.rows(expected, required), kinds.rows(actual, chosen)
-            if as_set:
-                ours, theirs = [*dict.fromkeys(ours)], [*dict.fromkeys(theirs)]
-            pairings.add((tuple(tuple(row[place] for place in places) for row in ours), tuple(theirs)))
+    for kinds in readings(expected, required, actual):
+        for places in combinations(range(len(required)), size):
+            for chosen in permutations(range(width), size):
+                ours, theirs = kinds.rows(expected, required), kinds.rows(actual, chosen)
+                if as_set:
+                    ours, theirs = [*dict.fromkeys(ours)], [*dict.fromkeys(theirs)]
+                pairings.add((tuple(tuple(row[place] for place in places) for row in ours), tuple(theirs)))
     return max(
         Fraction(2 * most_cells(*each, ordered=ordered), len(required) * (sum(map(len, each)) or 1))
         for each in pairings

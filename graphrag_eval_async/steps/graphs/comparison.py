@@ -151,7 +151,7 @@ def _by_value(
         for (text, name), read in zip(literals, values, strict=True)
         if (value := _number(read, name)) is not None
     }
-    [classes], _ = classes_of([Column("", [*known], [*known.values()])], [], budget)
+    [classes], _ = next(classes_of([Column("", [*known], [*known.values()])], [], budget))
     first: dict[Value, str] = {}
     spelling = {each: first.setdefault(value, each) for each, value in zip(known, classes, strict=True)}
     if len(first) == len(spelling):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from functools import partial
 from itertools import chain, compress, count, islice, product
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
     from graphrag_eval_async.steps.budget import Budget
 
@@ -117,8 +117,10 @@ _close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 
 def classes_of(
     reference: Sequence[Column], actual: Sequence[Column], budget: Budget
-) -> tuple[list[Sequence[Value]], list[Sequence[Value]]]:
+) -> Iterator[tuple[list[Sequence[Value]], list[Sequence[Value]]]]:
     """For each column, the class of each cell; cells agree if their classes are equal.
+
+    Yields one way to read the cells or, if they can be read in several ways, each: the best one counts.
 
     Numbers that are close agree if they are in one group: groups are formed upwards from the least number,
     are close to their least, and have one integer at most. A text, a number and a boolean agree if they are
@@ -130,7 +132,8 @@ def classes_of(
     width = len(reference)
     found = [column.values for column in columns]
     if len(set().union(*kinds) - {NoneType}) < 2 and all(float not in own for own in kinds):
-        return found[:width], found[width:]
+        yield found[:width], found[width:]
+        return
     integers, floats, booleans = (_written(kind, columns, kinds) for kind in (int, float, tuple))
     if floats:
         exact = {*integers.values()}
@@ -142,63 +145,67 @@ def classes_of(
     alike = booleans.keys() & (integers.keys() | floats.keys())
     for column, own in zip(columns, kinds, strict=True):
         alike |= typed.keys() & column.values if str in own else set()
-    if alike:
+    if not alike:
+        yield found[:width], found[width:]
+        return
+    cells = [[*zip(column.texts, own, strict=True)] for column, own in zip(columns, found, strict=True)]
+    for class_of in _meet({*chain(*cells[:width])}, {*chain(*cells[width:])}, alike):
         budget.spend(2 * sum(map(len, found)))
-        cells = [[*zip(column.texts, own, strict=True)] for column, own in zip(columns, found, strict=True)]
-        class_of = _meet({*chain(*cells[:width])}, {*chain(*cells[width:])}, alike)
         found = [[class_of.get(cell, cell[1]) for cell in own] for own in cells]
-    return found[:width], found[width:]
+        yield found[:width], found[width:]
 
 
 _Cell: TypeAlias = "tuple[str | None, Value]"
 """The text of a cell and the class of its value."""
 
 
-def _meet(ours: Set[_Cell], theirs: Set[_Cell], alike: Set[str | None]) -> dict[_Cell, Value]:
-    """The classes of cells of different types that are written alike, given the texts of these.
+def _meet(ours: Set[_Cell], theirs: Set[_Cell], alike: Set[str | None]) -> Sequence[Mapping[_Cell, Value]]:
+    """Ways to read cells of different types that are written alike, given their texts, as classes of cells.
 
     If all cells that such texts link agree across the tables, by value or by text, they are one class.
-    Otherwise each has one reading, its value or its text: of three ways to choose, the one counts in which
-    most cells find a partner.
+    Otherwise each agrees by its value alone; or by its text alone, if both tables have that; or only those
+    agree by their texts that have a text of the other table as their partner.
     """
-    linked: dict[Value, set[Value]] = {}
+    ways: list[dict[_Cell, Value]] = [{}, {}, {}]
+    most = 1
+    for sides in _linked(ours, theirs, alike):
+        one, other = sides
+        pairs = product(one, other)
+        if len(one) * len(other) <= _FEW and all(a[0] == b[0] or a[1] == b[1] for a, b in pairs):
+            name = min(one + other, key=repr)[1]
+            for way in ways:
+                way.update(dict.fromkeys(one + other, name))
+            continue
+        most = len(ways)
+        shared = {text for text, _ in one} & {text for text, _ in other}
+        for side in sides:
+            literals = {text for text, value in side if text == value}
+            ways[1].update((cell, cell[0]) for cell in side if cell[0] in shared)
+            ways[2].update((cell, cell[0]) for cell in side if cell[0] in shared - literals)
+    return ways[:most]
+
+
+def _linked(
+    ours: Set[_Cell], theirs: Set[_Cell], alike: Set[str | None]
+) -> Iterable[tuple[list[_Cell], list[_Cell]]]:
+    """The cells of both sides that are linked, step by step, by their texts and values."""
+    by_text: dict[str | None, set[Value]] = defaultdict(set)
     for text, value in ours | theirs:
         if text in alike:
-            linked.setdefault(text, set()).add(value)
+            by_text[text].add(value)
     part_of: dict[Value, set[Value]] = {}
-    for values in linked.values():
+    for values in by_text.values():
         parts = [part_of[value] for value in values if value in part_of]
         part = max(parts, key=len, default=set())
         for value in values.union(*(each for each in parts if each is not part)):
             part.add(value)
             part_of[value] = part
     members: dict[int, tuple[list[_Cell], list[_Cell]]] = {id(part): ([], []) for part in part_of.values()}
-    for side, cells in enumerate((ours, theirs)):
+    for place, cells in enumerate((ours, theirs)):
         for cell in cells:
             if cell[1] in part_of:
-                members[id(part_of[cell[1]])][side].append(cell)
-    class_of: dict[_Cell, Value] = {}
-    for one, other in members.values():
-        class_of.update(_read(one, other))
-    return class_of
-
-
-def _read(ours: list[_Cell], theirs: list[_Cell]) -> dict[_Cell, Value]:
-    """The classes of cells that are linked."""
-    cells = [*ours, *theirs]
-    pairs = product(ours, theirs)
-    if len(ours) * len(theirs) <= _FEW and all(a[0] == b[0] or a[1] == b[1] for a, b in pairs):
-        return dict.fromkeys(cells, min(cells, key=repr)[1])
-    shared = {text for text, _ in ours} & {text for text, _ in theirs}
-    literals = [{text for text, value in side if text == value} for side in (ours, theirs)]
-
-    def way(*by_text: Set[str | None]) -> list[list[Value]]:
-        sides = zip((ours, theirs), by_text, strict=True)
-        return [[text if text in own else value for text, value in side] for side, own in sides]
-
-    ways = way(set(), set()), way(shared, shared), way(*(shared - own for own in literals))
-    best = max(ways, key=lambda way: (Counter(way[0]) & Counter(way[1])).total())
-    return dict(zip(cells, chain(*best), strict=True))
+                members[id(part_of[cell[1]])][place].append(cell)
+    return members.values()
 
 
 def _written(kind: type, columns: Sequence[Column], kinds: Sequence[set[type]]) -> dict[str | None, Any]:

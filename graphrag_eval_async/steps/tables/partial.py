@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.tables.columns import Value
-    from graphrag_eval_async.steps.tables.comparison import Reference
+    from graphrag_eval_async.steps.tables.comparison import Classes, Reference
 
 SEARCH_STEPS = 4_000_000
 """Steps after which no more pairings of columns are tried. At least one is."""
@@ -58,17 +58,24 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
         return Agreement(float(agree(reference, actual, budget)))
     if agree_by_name(reference, actual):
         return Agreement(1.0)
-    search = _Search(reference, actual, budget)
-    try:
-        with budget.limited(SEARCH_STEPS):
-            search.try_others()
-    except ComparisonBudgetExceeded:
-        if budget.quick or budget.stopped:
-            raise
-        with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
-            if agree(reference, actual, budget):
-                return Agreement(1.0)
-    return search.agreement()
+    required = _columns(reference.results, reference.names)
+    bound = {column.name for column in actual.columns}
+    spare = [name for name in actual.variables if name not in bound][: len(required)]
+    offered = [*actual.columns, *_columns(actual, spare)]
+    agreements = []
+    for classes in classes_of(required, offered, budget):
+        search = _Search(reference, actual, required, offered, classes, budget)
+        try:
+            with budget.limited(SEARCH_STEPS):
+                search.try_others()
+        except ComparisonBudgetExceeded:
+            if budget.quick or budget.stopped:
+                raise
+            with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
+                if agree(reference, actual, budget):
+                    return Agreement(1.0)
+        agreements.append(search.agreement())
+    return max(agreements, key=lambda each: each.score)
 
 
 class _Pairing(NamedTuple):
@@ -91,14 +98,18 @@ class _Search:
     not share enough to be better than the best pairing found.
     """
 
-    def __init__(self, reference: Reference, actual: SparqlResults, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(
+        self,
+        reference: Reference,
+        actual: SparqlResults,
+        required: Sequence[Column],
+        offered: Sequence[Column],
+        classes: tuple[Sequence[Classes], Sequence[Classes]],
+        budget: Budget,
+    ) -> None:
+        self._budget, self._required, self._offered = budget, required, offered
         self._ordered, self._as_set = reference.rows_as is list, reference.rows_as is frozenset
-        self._required = _columns(reference.results, reference.names)
-        bound = {column.name for column in actual.columns}
-        spare = [name for name in actual.variables if name not in bound][: len(self._required)]
-        self._offered = [*actual.columns, *_columns(actual, spare)]
-        self._wanted, self._found = classes_of(self._required, self._offered, budget)
+        self._wanted, self._found = classes
         width = len(self._required)
         self._heights = reference.results.row_count, actual.row_count
         sides = zip((self._required, self._offered), self._heights, strict=True)
@@ -142,7 +153,7 @@ class _Search:
 
     def _count_shared(self) -> list[Counter[int]]:
         """For each required column, in how many cells it agrees with each actual column at most."""
-        self._budget.spend(sum(map(len, self._wanted + self._found)))
+        self._budget.spend(sum(map(len, [*self._wanted, *self._found])))
         found = [Counter(cells) for cells in self._found]
         shared = []
         for cells in self._wanted:
