@@ -237,6 +237,7 @@ def iris(*values: str) -> str:
         (iris("http://schema.org/name"), iris("schema:name"), "schema:name is http://schema.org/name"),
         (iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None),
         (iris("http://x.org/a"), iris("x:b"), None),
+        (iris("http://x.org/a"), iris("urn:a"), None),
         (encode([[literal("1", "integer"), literal("b")]], "ab"), '?a\t?b\n"1"^^xsd:integer\t"c"\n', None),
         (iris("http://e.org/a"), '{"text": "It is\\nex:a"}', "ex:a is http://e.org/a"),
         ("It is <http://x.org/a>.", "It is https://x.org/a.", "https://x.org/a is http://x.org/a"),
