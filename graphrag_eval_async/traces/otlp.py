@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from graphrag_eval_async.traces.spans import Span
+    from graphrag_eval_async.traces.trace import Call
 
 _USAGE = "gen_ai.usage."
 _TOKENS = {
@@ -132,21 +133,34 @@ def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Tr
     of_root = [history.question for span, history in histories if span is root]
     asked = [*of_root, told["input.value"], *(history.question for _, history in histories)]
     question = next(filter(None, asked), None)
-    calls = calls_of(spans, histories, parents, trace.problem)
-    earlier = [call for call in calls if call.is_old]
-    for call in earlier:
-        trace.part(call)
-    if question is not None or earlier:
-        trace.ask(question or "")
-        trace.question = question
-    for call in calls:
-        if not call.is_old:
-            trace.part(call)
+    _read_calls(calls_of(spans, histories, parents, trace.problem), question, trace)
     for _, history in histories:
         trace.problems |= history.problems
     ends = sorted(histories, key=lambda each: each[0].done, reverse=True)  # The last that ended tells.
     answers = (history.answer for _, history in ends if history.answer is not None)
     trace.answer = next(answers, told["output.value"])
+
+
+def _read_calls(calls: list[Call], question: str | None, trace: Trace) -> None:
+    """Add the calls before the question, the question, and the calls after it."""
+    known = {call.id for call in calls if call.args is not None} - {None}
+
+    def add(call: Call) -> None:
+        if call.args is not None or call.id in known:
+            trace.part(call)
+        else:  # At its place.
+            trace.problem(f"{call.label}: a result without a call")
+            trace.calls.append(call)
+
+    earlier = [call for call in calls if call.is_old]
+    for call in earlier:
+        add(call)
+    if question is not None or earlier:
+        trace.ask(question or "")
+        trace.question = question
+    for call in calls:
+        if not call.is_old:
+            add(call)
 
 
 def _count(spans: list[Span], parents: Mapping[Span, Span], trace: Trace) -> None:
