@@ -18,8 +18,10 @@ from graphrag_eval_async.records.metrics import ERROR_RATE
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
+    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.config import Config
     from graphrag_eval_async.inference.verdicts import Rows
 
 SHOWN = (ERROR_RATE, *SCORES)
@@ -28,13 +30,12 @@ WORST = 10  # how many of the questions that got worse are listed at the end
 STYLES = {"better": "green", "worse": "bold red"}
 
 
-def load_baseline(
-    path: str, *, include_errors: bool, primary: Collection[str] | None = None
-) -> RunningComparison:
-    """A comparison of `primary` metrics that has the results in the file at `path` as its baseline."""
-    comparison = RunningComparison(include_errors=include_errors, primary=primary)
+def load_baseline(given: Given, config: Config | None) -> RunningComparison:
+    """A comparison that has the results in the file of --baseline as its baseline."""
+    primary = None if config is None else config.primary
+    comparison = RunningComparison(include_errors=given.include_errors, primary=primary)
     try:
-        add_results(path, comparison.add_baseline, what="--baseline")
+        add_results(given.baseline, comparison.add_baseline, what="--baseline")
     except (AggregationError, SourceError) as error:
         raise UsageError(f"--baseline: {error}") from error
     return comparison
@@ -42,33 +43,28 @@ def load_baseline(
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
     """Lines on the screen: warnings and templates that got worse, if any, then one for each shown metric."""
-    rows = comparison["overall"]
-    lines = [
-        Text(f"vs baseline: {metric} {_change(row)}", STYLES.get(row.get("verdict", ""), ""))
-        for metric, row in rows.items()
-        if metric in SHOWN
-    ]
-    if worse := [
-        f"{one_line(template)} ({', '.join(map(one_line, metrics))})"
-        for template, group in comparison["per_template"].items()
-        if (metrics := [metric for metric, row in group.items() if row.get("verdict") == "worse"])
-    ]:
-        lines.insert(0, Text(f"vs baseline: worse in {', '.join(worse)}", STYLES["worse"]))
-    lines = lines or [Text("vs baseline: no question in common yet", "dim")]
-    warnings = [f"warning: {one_line(warning)}" for warning in comparison["warnings"]]
+    lines, strange, warnings = [], comparison["only_in_candidate"], comparison["warnings"]
     # Those that only the baseline has may still be answered.
-    strange = comparison["only_in_candidate"]
-    few = f"{strange} question{'s are' if strange > 1 else ' is'} not in it"
-    notes = [few] * (strange > 0) + warnings
-    if noted := "; ".join(notes):
-        lines.insert(0, Text(f"vs baseline: {noted}", "red" if warnings else "dim"))
-    return lines
-
-
-def _change(row: Mapping[str, Any]) -> str:
-    interval = f" ({ends(row['confidence'])})" if "confidence" in row else ""
-    counts = f"{row['wins']} better, {row['losses']} worse of {row['pairs']}"
-    return f"{signed(row['difference'])}{interval}, {counts}"
+    notes = [f"{strange} question{'s are' if strange > 1 else ' is'} not in it"] * (strange > 0)
+    if noted := "; ".join([*notes, *(f"warning: {one_line(warning)}" for warning in warnings)]):
+        lines.append(Text(noted, "red" if warnings else "dim"))
+    found = {
+        one_line(template): [
+            one_line(metric) for metric, row in group.items() if row.get("verdict") == "worse"
+        ]
+        for template, group in comparison["per_template"].items()
+    }
+    if worse := [f"{template} ({', '.join(metrics)})" for template, metrics in found.items() if metrics]:
+        lines.append(Text(f"worse in {', '.join(worse)}", STYLES["worse"]))
+    rows = {metric: row for metric, row in comparison["overall"].items() if metric in SHOWN}
+    for metric, row in rows.items():
+        interval = f" ({ends(row['confidence'])})" if "confidence" in row else ""
+        counts = f"{row['wins']} better, {row['losses']} worse of {row['pairs']}"
+        told = f"{metric} {signed(row['difference'])}{interval}, {counts}"
+        lines.append(Text(told, STYLES.get(row.get("verdict", ""), "")))
+    if not rows:
+        lines.append(Text("no question in common yet", "dim"))
+    return [Text("vs baseline: ", line.style).append_text(line) for line in lines]
 
 
 def final_lines(comparison: RunningComparison, level: float) -> list[str]:

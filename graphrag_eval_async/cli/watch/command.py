@@ -8,7 +8,6 @@ import resource
 import sys
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from graphrag_eval_async.cli import options
@@ -20,14 +19,12 @@ from graphrag_eval_async.cli.run import (
     config_of,
     exporting,
     open_stream,
-    readable_outputs,
     reference_of,
     report_stream,
     stopping,
 )
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
-from graphrag_eval_async.cli.watch.commands import ShellCommand
-from graphrag_eval_async.cli.watch.kept import Kept
+from graphrag_eval_async.cli.watch.changes import Kept, ShellCommand
 from graphrag_eval_async.cli.watch.views import Screen, View, open_view
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.metrics import judge_of
@@ -44,7 +41,6 @@ from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
-from graphrag_eval_async.sources.paths import former_names
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.text import one_line
@@ -82,18 +78,20 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     check_files(given, config, *given.paths, given.baseline)
     check_gates(given.gate, reference.templates, config)
     check_alerts(given.alert, reference.templates, config)
-    counting = _counting(given, config)
-    stop = asyncio.Event()
-    source = _source(given, stop)
+    comparison = None if given.baseline is None else load_baseline(given, config)
+    counting = Counting(
+        given.window, given.show, given.alert, include_errors=given.include_errors, comparison=comparison
+    )
+    ended = asyncio.Event()
+    source = _source(given, ended)
     with (
         nullcontext() if given.metrics is None else MetricsServer(*given.metrics) as metrics,
         nullcontext() if given.web is None else DashboardServer(*given.web) as web,
         _opened(given, reference, source, config, interrupts, counting) as (stream, lines),
         exporting(given, stream) as takers,
     ):
-        stops: Callable[[], object] = stream.stop
-        if isinstance(stream, EvaluationStream):
-            stops = stopping(given, stream, stop.set if isinstance(source, Follower) else stream.stop)
+        stop = ended.set if isinstance(source, Follower) else stream.stop
+        stops = stopping(given, stream, stop) if isinstance(stream, EvaluationStream) else stop
         sending = Sending(lines, stops, takers)
         watched = [str(source)] if isinstance(source, RedisStream) else given.paths
         if isinstance(source, OtlpReceiver):
@@ -121,11 +119,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             work = metrics.run(work, collector)
         ending = run_to_end(work, interrupts, drain=sending.drain)
         ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
-    compared = final_lines(counting.comparison, given.level) if counting.comparison is not None else ()
     not_found = source.not_found if isinstance(source, Follower) else []
     if given.until_idle is not None and {*not_found} == {*given.paths} and not counting.count:
         problem = f"nothing to watch: {', '.join(not_found)} never existed; check the path"
         ending = ending._replace(error=ending.error or SourceError(problem))
+    compared = () if comparison is None else final_lines(comparison, given.level)
     return report_stream(
         given,
         stream,
@@ -140,47 +138,48 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
 def _check(given: Given) -> None:
     """Raise a `UsageError` if options do not go together."""
-    if given.otlp_listen is None and not given.paths:
-        raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
-    if not given.alert:
-        options.refuse(given, "on_alert on_alert_url", "{} needs --alert")
-    if given.on_alert_url and os.environ.get(SECRET) == "":
-        raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
-    _check_paths(given)
-    if "-" in {given.output, given.rejects}:
-        raise UsageError("standard output shows the view: -o and --rejects need files")
-    for written, path in product(readable_outputs(given), given.paths):
-        if os.path.normpath(path) in map(os.path.normpath, former_names(written)):
-            raise UsageError(f"{written!r} is a name for the log {path!r} once it is rotated")
-
-
-def _check_paths(given: Given) -> None:
     if given.otlp_listen is not None:
         if given.paths or given.format not in (None, OTLP):
             raise UsageError("--otlp-listen cannot be combined with logs or a --format other than otlp")
         options.refuse(given, "until_idle", "--otlp-listen cannot be combined with {}")
+    elif not given.paths:
+        raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
+    _check_paths(given)
+    if not given.alert:
+        options.refuse(given, "on_alert on_alert_url", "{} needs --alert")
+    if given.on_alert_url and os.environ.get(SECRET) == "":
+        raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
+    if "-" in {given.output, given.rejects}:
+        raise UsageError("standard output shows the view: -o and --rejects need files")
+
+
+def _check_paths(given: Given) -> None:
+    if len(given.paths) > 1 and any(map(is_redis, given.paths)):
+        raise UsageError("a group of a Redis server cannot be watched together with others")
+    if len(given.paths) > 1 and "-" in given.paths:
+        raise UsageError("standard input (-) cannot be watched together with files")
     if any(map(is_redis, given.paths)):
-        if len(given.paths) > 1:
-            raise UsageError("a group of a Redis server cannot be watched together with others")
         names = "config llm format otlp_metrics rejects resume start until_idle"
         options.refuse(given, names, "{} cannot be combined with a Redis stream, which watch only shows")
-    if "-" in given.paths:
-        if len(given.paths) > 1:
-            raise UsageError("standard input (-) cannot be watched together with files")
+    if given.paths == ["-"]:
         if sys.stdin is None:
             raise UsageError("standard input is closed")
         told = "{} is for files; standard input (-) is read until it ends"
         options.refuse(given, "until_idle start", told)
 
 
-def _source(given: Given, stop: asyncio.Event) -> Source:
+def _source(given: Given, ended: asyncio.Event) -> Source:
     if given.otlp_listen is not None:
         return receive_otlp(*given.otlp_listen)
     if given.paths == ["-"]:
         return read_jsonl("-")
     if is_redis(given.paths[0]):
         return stream_at(given.paths[0])
-    raise_file_limit()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:  # The usual limit is for old programs.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return follow_jsonl(
         given.paths,
         start=given.start,
@@ -188,7 +187,7 @@ def _source(given: Given, stop: asyncio.Event) -> Source:
         idle_timeout=given.until_idle,
         exclude=given.exclude,
         ignore_older=given.ignore_older,
-        stop=stop,
+        stop=ended,
     )
 
 
@@ -211,20 +210,6 @@ def _opened(
             yield opened
 
 
-def _counting(given: Given, config: Config | None) -> Counting:
-    comparison = None
-    if given.baseline is not None:
-        primary = None if config is None else config.primary
-        comparison = load_baseline(given.baseline, include_errors=given.include_errors, primary=primary)
-    return Counting(
-        given.window,
-        given.show,
-        given.alert,
-        include_errors=given.include_errors,
-        comparison=comparison,
-    )
-
-
 def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
     secret = os.environ.get(SECRET)
     key = None if secret is None else secret.encode(errors="surrogateescape")
@@ -235,15 +220,6 @@ def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
     if given.on_alert is None:
         return posts
     return [Deliveries("--on-alert", ShellCommand(given.on_alert), say), *posts]
-
-
-def raise_file_limit() -> None:
-    """Let this process hold as many files open as it may, since the usual limit is for old programs."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _watch(

@@ -57,13 +57,11 @@ def test_wrong_usage(
     folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.lines(response("q1"))
-    url = ["--on-alert-url", "https://hooks.example.com/T0KEN"]
-    assert run(*watch(folder, *IDLE, *url)) == 2
-    assert "--on-alert-url needs --alert" in capfd.readouterr().err
     assert run(*watch(folder, *IDLE, "--alert", ALERT, "--on-alert-url", "hooks.example.com/T0KEN")) == 2
     err = capfd.readouterr().err
     assert "expected a URL" in err
     assert "T0KEN" not in err
     monkeypatch.setenv(SECRET, "")
+    url = ["--on-alert-url", "https://hooks.example.com/T0KEN"]
     assert run(*watch(folder, *IDLE, "--alert", ALERT, *url)) == 2
     assert f"{SECRET} is empty" in capfd.readouterr().err

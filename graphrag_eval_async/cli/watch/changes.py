@@ -1,0 +1,112 @@
+"""What changes of alerts cause: a command that runs, and a file beside the journal that keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, NoReturn
+
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.monitor.deliveries import DELIVERY_SECONDS
+from graphrag_eval_async.sinks import write_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphrag_eval_async.monitor.alerts import Change
+    from graphrag_eval_async.monitor.watched import Alerts
+
+LOGGED = ("alert", "state", "value", "time")
+"""Keys of the changes of alerts that are restored."""
+
+
+class ShellCommand:
+    """Runs a shell command for a change of an alert, with the facts of the change as JSON on stdin.
+
+    Its output is discarded: on a terminal, it would go through the view.
+    """
+
+    def __init__(self, command: str, *, seconds: float = DELIVERY_SECONDS) -> None:
+        """The command is killed after `seconds`."""
+        self._command, self._seconds = command, seconds
+
+    async def __call__(self, change: Change) -> str | None:
+        """Run the command; return what went wrong, if anything."""
+        try:
+            process = await asyncio.create_subprocess_shell(
+                self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is not for it, and what it starts can be ended with it.
+            )
+        except OSError as error:
+            return f"cannot run: {error.strerror or error}"
+        try:
+            async with asyncio.timeout(self._seconds):
+                await process.communicate(json.dumps(change).encode() + b"\n")
+        except TimeoutError:
+            return f"took more than {self._seconds:g} s, and was killed"
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        return f"ended with exit code {process.returncode}" if process.returncode else None
+
+
+class Kept:
+    """The alerts that are on, and the latest changes, in a file beside the journal.
+
+    Attributes:
+        changed: to be set when an alert starts or ends.
+    """
+
+    def __init__(self, journal: str | None, alerts: Alerts, has_begun: Callable[[], bool]) -> None:
+        """Read the file, if there is a journal; `has_begun` says whether its results are restored."""
+        self.changed = asyncio.Event()
+        self._path = None if journal is None else Path(f"{journal}.watch")
+        self._alerts, self._has_begun = alerts, has_begun
+        self._earlier: dict[str, Change] | None = {}
+        if self._path is not None and self._path.exists():
+            self._earlier = _read(self._path, alerts)
+
+    def resume(self) -> bool:
+        """Restore the alerts of an earlier run once its results are restored; return whether they are."""
+        if self._earlier is not None and self._has_begun():
+            earlier, self._earlier = self._earlier, None
+            self._alerts.resume(earlier, monotonic())
+        return self._earlier is None
+
+    async def keep(self) -> NoReturn:
+        """Write the file at each change."""
+        while True:
+            await self.changed.wait()
+            await self.write()
+
+    async def write(self) -> None:
+        """Write the file, if something has changed."""
+        is_due = self.changed.is_set()
+        self.changed.clear()
+        if is_due and self._path is not None:
+            kept = {"alerts": self._alerts.facts(), "log": [*self._alerts.log]}
+            await write_report(self._path, json.dumps(kept) + "\n")
+
+
+def _read(path: Path, alerts: Alerts) -> dict[str, Change]:
+    """The alerts that were on when the last run ended, however it ended, by their text; loads the log."""
+    try:
+        kept = json.loads(path.read_bytes())
+        active = {change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]}
+        alerts.log.extend({key: change[key] for key in LOGGED} for change in kept.get("log", ()))
+        return active
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        problem = "was not written by watch; delete it to begin without active alerts"
+        raise UsageError(f"{str(path)!r} {problem}") from None
