@@ -2,6 +2,7 @@
 
 from graphrag_eval_async.config.llm import EmbeddingConfig as EmbeddingConfig
 from graphrag_eval_async.config.llm import GenerationConfig as GenerationConfig
+from graphrag_eval_async.config.llm import JudgeConfig as JudgeConfig
 from graphrag_eval_async.config.llm import LimitsConfig as LimitsConfig
 from graphrag_eval_async.config.llm import LLMConfig as LLMConfig
 from graphrag_eval_async.config.llm import PricingConfig as PricingConfig

@@ -15,7 +15,6 @@ from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, facts, watch
 
 if TYPE_CHECKING:
-
     from tests.cli.support import Folder
 
 BEFORE = [response("q1"), response("q2"), response("q3", elapsed_sec=3.0)]
