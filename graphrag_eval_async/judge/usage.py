@@ -170,7 +170,7 @@ class JudgeUsage:
         self.in_flight = self.waiting = self.concurrency = 0
         self.restored_dollars = self.timed_out_dollars = 0.0
         self._prices = prices or UNKNOWN
-        self._of_others: dict[Prices, TokenUsage] = {}  # Completions of judges with other prices.
+        self._billed: dict[tuple[str, Prices], TokenUsage] = {}  # By kind and price.
         self._paused_until = 0.0
 
     @property
@@ -186,12 +186,7 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """Cost of all tokens and of restored results, in US dollars; None if a price is unknown."""
-        totals = self.input_tokens, self.output_tokens, self.cached_tokens
-        others = self._of_others.values()
-        own = TokenUsage(*(total - sum(parts) for total, *parts in zip(totals, *others, strict=True)))
-        used = {"completion": own, "embedding": TokenUsage(self.embedding_tokens)}
-        costs = [self._prices.cost(kind, tokens) for kind, tokens in used.items() if any(tokens)]
-        costs += [prices.cost("completion", tokens) for prices, tokens in self._of_others.items()]
+        costs = [prices.cost(kind, used) for (kind, prices), used in self._billed.items() if any(used)]
         if not costs and not self.restored_dollars:  # Nothing is spent yet, but will be.
             costs = [self._prices.cost("completion", TokenUsage(0))]
         known = [cost for cost in costs if cost is not None]
@@ -244,7 +239,6 @@ class JudgeUsage:
             self.input_tokens += tokens.input_tokens
             self.output_tokens += tokens.output_tokens
             self.cached_tokens += tokens.cached_tokens
-            if prices != self._prices:
-                known = self._of_others.get(prices, TokenUsage(0))
-                self._of_others[prices] = TokenUsage(*map(add, known, tokens))
+        known = self._billed.get((kind, prices), TokenUsage(0))
+        self._billed[kind, prices] = TokenUsage(*map(add, known, tokens))
         return prices.cost(kind, tokens)

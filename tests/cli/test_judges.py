@@ -17,7 +17,7 @@ from graphrag_eval_async.cli.exits import SAME_SECONDS
 from graphrag_eval_async.cli.judges import judging, never_judged
 from graphrag_eval_async.config import load_config
 from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.judge import JudgeUsage
+from graphrag_eval_async.judge import JudgeUsage, TokenUsage
 from graphrag_eval_async.judge.usage import Prices
 from graphrag_eval_async.text import dollars
 from tests.cases import each
@@ -410,7 +410,9 @@ def test_progress_shows_what_was_spent(folder: Folder, names: list[str]) -> None
 
 
 def usage(**counts: Any) -> JudgeUsage:
-    usage = JudgeUsage(Prices(1.0, 10.0, None))
+    usage = JudgeUsage(prices := Prices(1.0, 10.0, None))
+    usage.add("completion", TokenUsage(counts.pop("input_tokens", 0)), prices)
+    usage.add("embedding", TokenUsage(counts.pop("embedding_tokens", 0)), prices)
     vars(usage).update(counts)
     return usage
 
