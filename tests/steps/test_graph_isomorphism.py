@@ -140,7 +140,6 @@ ALIKE = {
     "all-to-all of 40": all_to_all(40),
     "5,000 alike leaves": [f":a :p _:n{index}" for index in range(5000)],
     "list of 2,000 alike": [f":a :p ({'1 ' * 2000})"],
-    "rook's graph": grid(twisted=False),
     "nested blank nodes": [":a :p " + "[ :p " * 5000 + "5" + "]" * 5000],
 }
 RINGS = [line for start in range(0, 294, 6) for line in cycle(6, start)]
