@@ -47,11 +47,7 @@ KNOWN_QUESTIONS = 20
 
 
 class Page:
-    """What a page shows, rendered at most twice a second, however many people look.
-
-    Attributes:
-        pause: the least time between two updates in seconds.
-    """
+    """What a page shows, rendered every `pause` seconds at most, however many people look."""
 
     def __init__(self, render: Callable[[], Awaitable[str]]) -> None:
         self._render = render
@@ -79,18 +75,10 @@ class Page:
 
 
 class Board:
-    """What the pages of a run show.
-
-    Attributes:
-        base: what the addresses of pages begin with.
-        pages: the overview, with an empty name, and the lists of results.
-        output: the file that has all results, if there is one.
-    """
+    """What the pages of a run show; `output` is the file that has all results, `base` begins addresses."""
 
     def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
-        self.title = title
-        self.output = output
-        self.base = ""
+        self.title, self.output, self.base = title, output, ""
         self.pages = {"": Page(self._overview), "worst": Page(self._worst), "latest": Page(self._latest)}
         # Those that somebody looks at.
         self._templates: WeakValueDictionary[str, Page] = WeakValueDictionary()

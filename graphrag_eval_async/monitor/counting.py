@@ -82,11 +82,7 @@ def shorten(seen: Evaluation) -> dict[str, Any]:
 
 
 class Entry(msgspec.Struct, gc=False, eq=False):
-    """A result that is kept, with its number in the run, from 1.
-
-    Attributes:
-        seen: None if the result is too large to be kept whole; then it has a row.
-    """
+    """A result that is kept, with its number in the run, from 1; only as a row if it is too large."""
 
     number: int
     seen: Evaluation | None
@@ -123,21 +119,14 @@ def text_of(result: Mapping[str, Any]) -> str:
 
 
 class Reasons:
-    """Why the results of each question failed.
-
-    Attributes:
-        counts: how often a question failed, by reason; an error is `ERROR`.
-        texts: the texts of these questions.
-        errors: the messages of their latest errors.
-        error: the message of the latest error.
-        not_run: why the queries of a result could not be run, of the first such result.
-    """
+    """Why the results of each question failed; and the text and the latest error of the question."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
         self.texts: dict[str, str] = {}
         self.errors: dict[str, str] = {}
-        self.error = self.not_run = ""
+        self.error = ""  # The latest.
+        self.not_run = ""  # Why the queries of the first such result could not be run.
 
     def add(self, seen: Evaluation) -> None:
         """Count a result."""
@@ -163,13 +152,7 @@ class Reasons:
 
 
 class Kept:
-    """The latest and the worst results of a run.
-
-    Attributes:
-        count: the number of results.
-        latest: the newest first.
-        reasons: why questions failed.
-    """
+    """The latest and the worst results of a run, and why questions failed."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -204,14 +187,7 @@ class Kept:
 
 
 class Counting:
-    """Counts results one by one.
-
-    Attributes:
-        count: the number of results of this run.
-        kept: the latest and the worst results, of which `show` tells which are listed.
-        alerts, comparison: what else counts them.
-        on_result: called with each complete result, and whether it is one of an earlier run.
-    """
+    """Counts results one by one; `on_result` gets each, and whether it is one of an earlier run."""
 
     def __init__(
         self,

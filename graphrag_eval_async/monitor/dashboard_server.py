@@ -68,14 +68,12 @@ class DashboardServer:
         self._check = HostCheck(host)
         self._base = "" if self._check.is_local else f"/{_token()}"
         self._listening = listen(host, port)
-        port = self._listening.getsockname()[1]
         is_any = host in {"0.0.0.0", "::"}  # noqa: S104  (compared only)
         shown = socket.gethostname() if is_any else self._check.name
-        self.url = f"http://{shown}:{port}{self._base}/"
+        self.url = f"http://{shown}:{self._listening.getsockname()[1]}{self._base}/"
         self._clients = 0
         self._board: Board
-        self._found = ResultsOfQuestions()
-        self._scanning = asyncio.Lock()
+        self._found, self._scanning = ResultsOfQuestions(), asyncio.Lock()
         self._closing = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
@@ -95,29 +93,13 @@ class DashboardServer:
 
     def start(self, board: Board) -> None:
         """Answer requests with the pages of `board` from now on; needs a running event loop."""
-        self._board = board
-        board.base = self._base
-        self._server = server_of(self._guarded(self._app()))
-        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
-
-    async def aclose(self) -> None:
-        """End all connections and stop listening."""
-        self._closing.set()
-        if self._serving is not None:
-            self._server.should_exit = True
-            with suppress(Exception):
-                await outlast(self._serving, CLOSING_SECONDS)
-            self._server.force_exit = True
-            with suppress(Exception):
-                await outlast(self._serving, CLOSING_SECONDS)
-        self._listening.close()
-
-    def _app(self) -> Any:
         from starlette.applications import Starlette
         from starlette.routing import Mount, Route
 
+        self._board = board
+        board.base = self._base
         routes = [
-            Route("/", self._first),
+            Route("/", self._named),
             Route("/events", self._events),
             Route("/results/at/{number}", self._stored),
             Route("/results/{number}", self._result),
@@ -125,39 +107,53 @@ class DashboardServer:
             Route("/template", self._template),
             Route("/{name:str}", self._named),
         ]
-        return Starlette(routes=[Mount(self._base, routes=routes)] if self._base else routes)
+        app = Starlette(routes=[Mount(self._base, routes=routes)] if self._base else routes)
+        self._server = server_of(_guarded(app, self._check))
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
 
-    def _guarded(self, app: Any) -> Any:
-        """Refuse requests under another host name or from other pages; add headers to all responses."""
-        from starlette.responses import PlainTextResponse
+    async def aclose(self) -> None:
+        """End all connections and stop listening."""
+        self._closing.set()
+        for name in ("should_exit", "force_exit"):
+            if self._serving is not None:
+                setattr(self._server, name, True)
+                with suppress(Exception):
+                    await outlast(self._serving, CLOSING_SECONDS)
+        self._listening.close()
 
-        extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+    def _page(self, title: str, content: str, events: str | None = None, status: int = 200) -> Response:
+        """A page with content that templates rendered; `events` is the address of its updates."""
+        from markupsafe import Markup
+        from starlette.responses import HTMLResponse
 
-        async def guarded(scope: Any, receive: Any, send: Any) -> None:
-            if scope["type"] != "http":
-                return
+        names = {"title": title, "base": self._base, "events": events}
+        html = render("page.html", content=Markup(content), **names)  # noqa: S704  (rendered by templates)
+        return HTMLResponse(html.encode("utf-8", "backslashreplace"), status)
 
-            async def sending(message: Any) -> None:
-                if message["type"] == "http.response.start":
-                    message = {**message, "headers": [*message["headers"], *extra]}
-                await send(message)
-
-            headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-            if self._check.refuses(headers.get(b"host", ""), headers.get(b"origin")):
-                refusal = PlainTextResponse(REFUSAL, 403)
-                await refusal(scope, receive, sending)
-            else:
-                await app(scope, receive, sending)
-
-        return guarded
-
-    async def _first(self, _: Request) -> Response:
-        return await self._live(self._board.pages[""], self._board.title)
+    def _absent(self, text: str) -> Response:
+        return self._page("Not found", list_of(text, (), (), self._base), status=404)
 
     async def _live(self, page: Page, title: str, /, **query: str) -> Response:
         """A page that updates itself by the events that this query asks for; the overview has none."""
         events = f"{self._base}/events{'?' if query else ''}{urlencode(query, errors='surrogatepass')}"
-        return _page(title, self._base, await page.content(), events)
+        return self._page(title, await page.content(), events)
+
+    async def _named(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        name = request.path_params.get("name", "")
+        if name in STATIC:
+            return Response(static(name), media_type=STATIC[name])
+        if not name:
+            return await self._live(self._board.pages[""], self._board.title)
+        if name in self._board.pages:
+            return await self._live(self._board.pages[name], f"{name.capitalize()} results", page=name)
+        return self._absent("There is no such page.")
+
+    async def _template(self, request: Request) -> Response:
+        template = request.query_params.get("id", "")
+        page = self._board.of_template(template)
+        return await self._live(page, f"Questions of {template}", template=template)
 
     async def _events(self, request: Request) -> Any:
         from starlette.responses import PlainTextResponse, StreamingResponse
@@ -196,16 +192,6 @@ class DashboardServer:
                 async with asyncio.timeout(page.pause):
                     await self._closing.wait()
 
-    async def _named(self, request: Request) -> Response:
-        from starlette.responses import Response
-
-        name = request.path_params["name"]
-        if name in STATIC:
-            return Response(static(name), media_type=STATIC[name])
-        if name in self._board.pages:
-            return await self._live(self._board.pages[name], f"{name.capitalize()} results", page=name)
-        return self._absent("There is no such page.")
-
     async def _result(self, request: Request) -> Response:
         entry = self._board.kept.find(_number(request))
         if entry is None:
@@ -215,15 +201,19 @@ class DashboardServer:
             )
         if entry.seen is None:
             return self._absent("The result is too large to be kept. It is in the file of results.")
-        return await asyncio.to_thread(_result_page, entry.seen.as_dict(), self._base)
+        return await asyncio.to_thread(self._one_result, entry.seen.as_dict())
 
     async def _stored(self, request: Request) -> Response:
-        if self._board.output is None:
-            return self._absent("The run writes no file of results (-o).")
-        result = await asyncio.to_thread(result_at, self._board.output, _number(request))
+        output, result = self._board.output, None
+        if output is not None:
+            result = await asyncio.to_thread(result_at, output, _number(request))
         if result is None:
-            return self._absent("No result begins at this offset.")
-        return await asyncio.to_thread(_result_page, result, self._base)
+            return self._absent("The file of results (-o), if the run writes one, has no result here.")
+        return await asyncio.to_thread(self._one_result, result)
+
+    def _one_result(self, result: Mapping[str, Any]) -> Response:
+        content = render("_one_result.html", **result_names(result), base=self._base)
+        return self._page(str(result.get("question_id")), content)
 
     async def _question(self, request: Request) -> Response:
         question, output = request.query_params.get("id", ""), self._board.output
@@ -239,22 +229,29 @@ class DashboardServer:
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         note = f"{place[0].upper()}{place[1:]}. As of {now} UTC; reload the page for later results."
         content = await asyncio.to_thread(list_of, note, results, (), self._base)
-        return _page(f"Results of {question}", self._base, content)
-
-    async def _template(self, request: Request) -> Response:
-        template = request.query_params.get("id", "")
-        page = self._board.of_template(template)
-        return await self._live(page, f"Questions of {template}", template=template)
-
-    def _absent(self, text: str) -> Response:
-        page = _page("Not found", self._base, list_of(text, (), (), self._base))
-        page.status_code = 404
-        return page
+        return self._page(f"Results of {question}", content)
 
 
-def _result_page(result: Mapping[str, Any], base: str) -> Response:
-    content = render("_one_result.html", **result_names(result), base=base)
-    return _page(f"{result.get('question_id')}", base, content)
+def _guarded(app: Any, check: HostCheck) -> Any:
+    """Refuse requests under another host name or from other pages; add headers to all responses."""
+    from starlette.responses import PlainTextResponse
+
+    extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *extra]}
+            await send(message)
+
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        is_refused = check.refuses(headers.get(b"host", ""), headers.get(b"origin"))
+        await (PlainTextResponse(REFUSAL, 403) if is_refused else app)(scope, receive, sending)
+
+    return guarded
 
 
 def _number(request: Request) -> int:
@@ -263,22 +260,8 @@ def _number(request: Request) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
 
 
-def _page(title: str, base: str, content: str, events: str | None = None) -> Response:
-    """A page with content that templates rendered; `events` is the address of its updates."""
-    from markupsafe import Markup
-    from starlette.responses import HTMLResponse
-
-    names = {"title": title, "base": base, "events": events}
-    html = render("page.html", content=Markup(content), **names)  # noqa: S704  (rendered by templates)
-    return HTMLResponse(html.encode("utf-8", "backslashreplace"))
-
-
 def _token() -> str:
-    """The secret of the address: that in the environment, which outlasts a restart, or else a random one.
-
-    Raises:
-        UsageError: that in the environment can be guessed, or does not fit into an address.
-    """
+    """The secret of the address: that in the environment, which outlasts a restart, or else a random one."""
     token = os.environ.get(TOKEN)
     if token is None:
         return token_urlsafe(18)
