@@ -11,7 +11,6 @@ import pytest
 
 from tests.cli.support import DEADLINE_SECONDS, failed, finish, response, start, to_jsonl, told
 from tests.monitor import hostile
-from tests.monitor.test_report import report_of
 from tests.ports import free_port
 
 if TYPE_CHECKING:
@@ -179,8 +178,7 @@ def test_text_of_responses_is_shown_as_text(folder: Folder, browser: Any) -> Non
     seen.check()
 
 
-@pytest.mark.parametrize("width", [400, 1600])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1600, "dark")])
 def test_pages_are_accessible(folder: Folder, browser: Any, width: int, scheme: str) -> None:
     append(folder, response("q1"), response("q2", False), response("q3"), failed("q3"))
     base = folder.file("base.jsonl")
@@ -216,31 +214,6 @@ def test_long_words_do_not_widen_a_page(folder: Folder, browser: Any) -> None:
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
     process.terminate()
     finish(process)
-
-
-def script_seconds(session: Any) -> float:
-    """How long scripts of the page have run so far."""
-    metrics = session.send("Performance.getMetrics")["metrics"]
-    return next(float(each["value"]) for each in metrics if each["name"] == "ScriptDuration")
-
-
-def test_many_results_are_sorted_in_a_moment(folder: Folder, browser: Any) -> None:
-    results = [
-        {"question_id": f"q{i}", "template_id": "t", "status": "success", "steps_score": i % 7 / 7}
-        for i in range(6000)
-    ]
-    page = folder.write("report.html", report_of(results).encode())
-    seen = Page(browser)
-    seen.page.goto(Path(page).as_uri())
-    heading = seen.page.locator("#results-table button.sort").nth(1)
-    session = seen.context.new_cdp_session(seen.page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})  # The time of the processor.
-    before = script_seconds(session)
-    heading.evaluate("each => each.click()")
-    assert script_seconds(session) - before < 2
-    values = seen.page.locator("#results-table tbody td:nth-child(2)").all_inner_texts()
-    assert values == sorted(values, reverse=True)
-    seen.check()
 
 
 def test_the_focus_stays_in_a_table_whose_rows_move(folder: Folder, browser: Any) -> None:
@@ -333,50 +306,3 @@ def test_the_first_update_keeps_a_filter(folder: Folder, browser: Any) -> None:
     expect(page.locator("input.filter")).to_be_focused()
     process.terminate()
     finish(process)
-
-
-def test_a_page_recovers_from_an_answer_that_is_no_stream(folder: Folder, browser: Any) -> None:
-    port = free_port()
-    append(folder, response("q1"))
-    process = watching(folder, port)
-    page, expect = Page(browser).page, sync_api.expect
-    page.route("**/events", lambda route: route.fulfill(status=502))
-    page.goto(f"http://127.0.0.1:{port}/")
-    expect(page.locator("#connection")).to_contain_text("lost")
-    page.unroute("**/events")
-    expect(page.locator("#connection")).to_have_text("Live")
-    append(folder, response("q3"))
-    expect(page.locator("#run dd").first).to_have_text("2")
-    process.terminate()
-    finish(process)
-
-
-def test_the_score_is_seen_on_a_narrow_page(folder: Folder, browser: Any) -> None:
-    """The first score in each table, without scrolling sideways; and a result's columns have headings."""
-    page, out = Path(folder.file("report.html")), folder.file("finished.jsonl")
-    responses = folder.lines(*[response(f"q{i % 3 + 1}", i % 4 > 0) for i in range(12)], failed("q3"))
-    evaluate(folder, responses, "-o", out, "--report", str(page))
-    seen = Page(browser, 400)
-    port = free_port()
-    append(folder, *[response(f"q{i % 3 + 1}", i % 4 > 0) for i in range(12)])
-    process = watching(folder, port)
-    for url in (f"http://127.0.0.1:{port}/", page.as_uri()):
-        seen.page.goto(url)
-        sync_api.expect(seen.page.locator("#templates-table tbody")).to_contain_text("0.")
-        results = "results-table" if url == page.as_uri() else "latest-table"
-        for name in ("templates-table", "worst-table", results):
-            heading = seen.page.locator(f"#{name} thead .sort", has_text="steps_score")
-            place = 1 + heading.evaluate("button => button.closest('th').cellIndex")
-            for cell in (heading, seen.page.locator(f"#{name} tbody tr:first-child > :nth-child({place})")):
-                box = cell.bounding_box()
-                assert 0 <= box["x"] < box["x"] + box["width"] <= 400, (url, name)
-    process.terminate()
-    finish(process)
-    seen.page.locator("details").evaluate_all("all => { for (const each of all) each.open = true; }")
-    for width in (400, 1600):
-        seen.page.set_viewport_size({"width": width, "height": 1000})
-        pair = seen.page.locator(".pair").first
-        sync_api.expect(pair.get_by_text("Expected", exact=True)).to_be_visible()
-        sync_api.expect(pair.get_by_text("Actual", exact=True)).to_be_visible()
-    seen.accessible()
-    seen.check()

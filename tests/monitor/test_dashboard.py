@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import signal
-import socket
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 from time import monotonic
@@ -15,14 +14,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from graphrag_eval_async import Dashboard, JudgeError, SourceError, UsageError, evaluate_stream
+from graphrag_eval_async import Dashboard, UsageError, evaluate_stream
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor import dashboard_server as module
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start, told
-from tests.metrics.support import Judge
-from tests.metrics.test_panel import REFERENCE as JUDGED
-from tests.metrics.test_panel import RESPONSE as ANSWER
-from tests.metrics.test_panel import claims, settings
 from tests.monitor import hostile
 
 if TYPE_CHECKING:
@@ -116,13 +111,6 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     assert "Not active: p95 elapsed_sec > 9. An alert can start once its window is full." in shown.of("p")
 
 
-async def test_lines_that_are_rejected_are_told_first() -> None:
-    async with finished([*RESPONSES, {"question_id": "nobody"}]) as dashboard:
-        html = (await get(dashboard.url))[2]
-    summary = Cells(html.partition('id="alerts"')[0].partition('id="scores"')[0])
-    assert "1 unknown_question_id; they are not evaluated" in summary.of("dd")
-
-
 async def test_a_result_has_a_page_of_its_own() -> None:
     async with finished() as dashboard:
         shown_as, _, html = await get(f"{dashboard.url}results/2")
@@ -144,30 +132,6 @@ async def test_a_result_has_a_page_of_its_own() -> None:
     assert [text for text in shown.of("pre") if text in {"blue", "wrong"}] == ["blue", "wrong"]
     assert "different" in shown.of("span")
     assert worst.of("a")[-2:] == ["What of q3?", "What of q2?"]
-
-
-async def test_snapshots_are_sent_while_results_arrive() -> None:
-    gate = asyncio.Event()
-
-    async def responses() -> AsyncIterator[Any]:
-        yield RESPONSES[0]
-        await gate.wait()
-        yield RESPONSES[1]
-
-    async with Dashboard(evaluate_stream(REFERENCE, responses()), port=0) as dashboard:
-        await anext(dashboard)
-        port = urlsplit(dashboard.url).port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            first = await _event(reader)
-            gate.set()
-            await anext(dashboard)
-            while "over 2 results" not in (last := await _event(reader)):
-                pass
-        writer.close()
-    assert "over 1 results" in first
-    assert "steps_score 0.500" in last
 
 
 @pytest.mark.parametrize(
@@ -208,27 +172,6 @@ async def _event(reader: asyncio.StreamReader) -> str:
     while not (line := await reader.readline()).startswith(b"data: "):
         assert line
     return str(json.loads(line.removeprefix(b"data: ")))
-
-
-async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
-    responses = [RESPONSES[i % 3] for i in range(300)]
-    async with Dashboard(evaluate_stream(REFERENCE, responses), port=0) as dashboard:
-        port = urlsplit(dashboard.url).port
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-        await writer.drain()
-        assert len([result async for result in dashboard]) == 300
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while "over 300 results" not in (await get(dashboard.url))[2]:
-                pass
-        writer.close()
-
-
-async def test_more_clients_than_allowed_are_asked_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CLIENTS", 0)
-    async with finished() as dashboard:
-        status, headers, _ = await get(f"{dashboard.url}events")
-    assert (status, headers["retry-after"]) == (503, "10")
 
 
 async def test_clients_that_come_at_once_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,14 +221,6 @@ async def test_other_hosts_and_origins_are_refused(headers: dict[str, str]) -> N
         assert (await get(dashboard.url, **headers))[0] == 403
 
 
-@pytest.mark.parametrize("host", ["localhost:9999", "LOCALHOST:9999", "127.0.0.1", "[::1]:80"])
-async def test_a_tunnel_may_have_another_port(host: str) -> None:
-    async with finished() as dashboard:
-        assert (await get(dashboard.url, Host=host))[0] == 200
-        assert (await get(dashboard.url, Host=host, Origin=f"http://{host.lower()}"))[0] == 200
-        assert "localhost:PORT" in (await get(dashboard.url, Host="evil.example"))[2]
-
-
 async def test_the_secret_may_outlast_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(module.TOKEN, "c" * 32)
     stream = evaluate_stream(REFERENCE, RESPONSES)
@@ -309,20 +244,6 @@ async def test_elsewhere_than_on_this_machine_the_address_has_a_secret() -> None
         assert (await get(f"{local}{parts.path}style.css"))[0] == 200
 
 
-async def test_only_reading_is_allowed() -> None:
-    async with finished() as dashboard:
-        parts = urlsplit(dashboard.url)
-
-        def post() -> int:
-            connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=DEADLINE_SECONDS)
-            connection.request("POST", "/", b"")
-            status = connection.getresponse().status
-            connection.close()
-            return status
-
-        assert await asyncio.to_thread(post) == 405
-
-
 async def test_markup_in_any_field_stays_text() -> None:
     async with finished(hostile.responses(), hostile.reference(), window=Last(1)) as dashboard:
         question = quote(hostile.QUESTION)
@@ -333,41 +254,6 @@ async def test_markup_in_any_field_stays_text() -> None:
             assert "<img" not in html
             assert html.count("<script") == 1
             assert not {"\x1b", "\x07", "\u202e", "\u2028"} & {*html}
-
-
-async def test_a_port_that_is_taken_is_an_error_at_once() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}"):
-            Dashboard(evaluate_stream(REFERENCE, []), port=port)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"alerts": ["x"]}, "alerts: 'x'"),
-        ({"alerts": ["steps_scor < 0.5 over 3"]}, "did you mean steps_score"),
-        ({"alerts": ["colour: error_rate > 0.5"]}, "did you mean colours"),
-        ({"level": 7}, "level: expected a number between 0 and 1"),
-    ],
-)
-def test_what_cannot_be_shown_is_an_error_at_once(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        Dashboard(evaluate_stream(REFERENCE, []), port=0, **options)
-
-
-async def test_alerts_may_be_on_outputs_of_custom_evaluations() -> None:
-    async with finished(alerts=["politeness < 2", "no lines for 5m"]) as dashboard:
-        assert "Not active: politeness &lt; 2; no lines for 5m." in (await get(dashboard.url))[2]
-
-
-async def test_alerts_that_time_alone_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.monitor.dashboard.LOOK_SECONDS", 0.01)
-    async with finished(alerts=["no lines for 1s", "p95 elapsed_sec > 9"]) as dashboard:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while "1 active" not in (html := (await get(dashboard.url))[2]):
-                pass
-    assert "<strong>active</strong> no lines for 1s, since " in html
 
 
 def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
@@ -389,52 +275,3 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     process.send_signal(signal.SIGTERM)
     assert finish(process)[0] == 143
     connection.close()
-
-
-async def test_judges_and_their_agreement_are_shown() -> None:
-    judges = {"a": Judge("m-a", claims(1, 1, 1)), "b": Judge("m-b", claims(1, 1, 0))}
-    metrics = {"answer_correctness": {"judges": ["a", "b"]}}
-    stream = evaluate_stream(
-        JUDGED,
-        [ANSWER],
-        config=settings(metrics, names="ab"),
-        judge=judges,
-    )
-    async with Dashboard(stream, port=0) as dashboard:
-        async for _ in dashboard:
-            pass
-        shown = Cells((await get(dashboard.url))[2])
-        page = Cells((await get(f"{dashboard.url}results/1"))[2])
-    assert {"Judge", "Agreement of judges"} <= {*shown.of("h2")}
-    assert "2" in shown.of("dd")
-    assert shown.of("dt").count("answer_f1") == 1
-    assert {"answer_f1", "answer_recall", "cost"} <= {*page.of("dt")}
-    assert any(text.startswith("a: ") for text in page.of("p"))
-
-
-async def test_a_judge_that_always_fails_is_told_first() -> None:
-    judges = {name: Judge(name, JudgeError("invalid_reply", "no JSON")) for name in "ab"}
-    stream = evaluate_stream(
-        JUDGED,
-        [ANSWER],
-        config=settings({"answer_correctness": {"judges": ["a", "b"]}}, names="ab"),
-        judge=judges,
-    )
-    async with Dashboard(stream, port=0) as dashboard:
-        async for _ in dashboard:
-            pass
-        html = (await get(dashboard.url))[2]
-    summary, cards = html.partition('id="alerts"')[0], html.partition('id="scores"')[2]
-    assert "answer_f1 has no value; 1 failed: 1 invalid_reply" in summary
-    assert '<h3>answer_f1</h3>\n<p><strong class="bad">no value' in cards
-
-
-async def test_a_baseline_is_compared_with(folder: Folder) -> None:
-    results = [result async for result in evaluate_stream(REFERENCE, RESPONSES[:3], ordered=True)]
-    baseline = folder.lines(*(result | {"steps_score": 1.0} for result in results))
-    async with finished(RESPONSES[:3], baseline=baseline) as dashboard:
-        shown = Cells((await get(dashboard.url))[2])
-    assert "Compared with the baseline" in shown.of("h2")
-    assert {"-0.333", "undecided"} <= {text for _, text in shown.texts}
-    with pytest.raises(SourceError):
-        Dashboard(evaluate_stream(REFERENCE, []), port=0, baseline=folder.file("absent.jsonl"))

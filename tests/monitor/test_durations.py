@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.monitor.windows import duration_name, parse_duration, parse_window
+from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from tests.cases import each
 
 
@@ -35,9 +33,3 @@ def test_windows(text: str, window: Last | Seconds) -> None:
 def test_invalid_windows(text: str) -> None:
     with pytest.raises(ValueError, match="expected a number, such as 200, or a duration with a unit"):
         parse_window(text)
-
-
-@given(st.integers(1, 10**6), st.sampled_from(["ms", "s", "m", "h"]))
-def test_names_are_read_back(number: int, unit: str) -> None:
-    seconds = parse_duration(f"{number}{unit}")
-    assert parse_duration(duration_name(seconds)) == pytest.approx(seconds)

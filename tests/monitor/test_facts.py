@@ -9,17 +9,14 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
 from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
-from tests.cli.watch.support import JUDGE
-from tests.cli.watch.support import facts as shown_facts
 from tests.inference.test_confidence import weights_of
-from tests.judge.support import COST, ScriptedJudge
+from tests.judge.support import ScriptedJudge
 
 LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5), not_found=["logs"])
 DETAILS = ("quantiles", "bounds", "confidence")
@@ -158,43 +155,6 @@ async def test_facts_of_steps() -> None:
     }
 
 
-async def test_facts_of_judges() -> None:
-    responses = [response("q1", actual_answer=f"answer {number}") for number in range(3)]
-    facts = await facts_of([*responses, failed("q3")], judged=True, show="worst")
-    judge = facts["judge"]
-    assert {*facts} == {*shown_facts(), "time"}
-    assert {*judge} >= {*JUDGE}
-    assert judge.pop("calls_per_sec") > 0
-    assert judge["dollars"] == pytest.approx(3 * COST)
-    assert (judge["model"], judge["calls"], judge["attempts"], judge["concurrency"]) == (
-        "gpt-4o-mini",
-        3,
-        3,
-        7,
-    )
-    assert (judge["max_concurrency"], judge["budget_usd"], judge["retries"]) == (7, 2.5, {})
-    assert facts["overall"]["cost"] == {"mean": pytest.approx(COST), "window": pytest.approx(COST)}
-    assert facts["overall"]["metrics"]["answer_f1"].items() >= value(2 / 3, 2 / 3).items()
-    assert facts["overall"]["coverage"]["answer_f1"] == whole(3, response_error=1)
-    assert "cost" not in facts["templates"][ODD]
-    assert facts["show"] == "worst"
-    assert [result.get("cost") for result in facts["results"]] == [None, *[pytest.approx(COST)] * 3]
-
-
-async def test_templates_have_details_if_there_are_not_too_many() -> None:
-    reference = load_reference(REFERENCE)
-    counting = Counting(Last(2), "last", [], include_errors=False)
-    async with evaluate_stream(reference, [response("q1"), response("q3")]) as stream:
-        async for result in stream:
-            counting.add(result)
-        facts = Facts(stream, counting, source=LAG)
-        for most, detailed in ((1, False), (2, True)):
-            collected = facts.collect(most)
-            complete(collected)
-            assert all(("coverage" in each) == detailed for each in collected["templates"].values())
-            assert "confidence" in collected["overall"]["metrics"]["steps_score"]
-
-
 @pytest.mark.parametrize(("pause", "is_sliced"), [(-1.0, True), (1e9, False)])
 async def test_slow_work_does_not_block_the_loop(
     monkeypatch: pytest.MonkeyPatch, pause: float, is_sliced: bool
@@ -218,28 +178,3 @@ async def test_slow_work_does_not_block_the_loop(
         collected = facts.collect()
         assert collected["templates"] == expected["templates"]
         assert collected["comparison"] == expected["comparison"]
-
-
-async def test_a_template_of_which_all_is_pending() -> None:
-    reference = load_reference(REFERENCE)
-    counting = Counting(Last(2), "last", [], include_errors=False)
-    async with evaluate_stream(reference, [response("q1")]) as stream:
-        result = await anext(stream)
-        counting.add(result)
-        stream.aggregates.add(
-            result | {"template_id": ODD, "response_id": "odd", "pending": ["answer_correctness"]}
-        )
-        facts = Facts(stream, counting, source=LAG)
-        collected = facts.collect()
-        complete(collected)
-        check_details(collected, stream.aggregates.snapshot(detail=True))
-        assert collected["templates"][ODD]["samples"] == {"total": 0, "window": 0}
-        assert collected["templates"][ODD]["coverage"]["answer_f1"]["pending"] == 1
-        lines = render({**shown_facts(), **collected}, width=80, height=60)
-        assert any(line.plain.startswith(ODD) for line in lines)
-
-
-async def test_results_that_are_not_whole_do_not_count() -> None:
-    facts = await facts_of([response("q1", actual_answer="a b")], judged=True, stages=True)
-    assert facts["overall"]["samples"] == {"total": 1, "window": 1}
-    assert len(facts["results"]) == 1

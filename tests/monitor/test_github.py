@@ -62,14 +62,6 @@ def test_gates_regressions_and_the_worst_questions() -> None:
     ]
 
 
-def test_a_regression_that_is_a_gate_is_told_once() -> None:
-    before, after = ([result(f"q{i}", score) for i in range(40)] for score in (1.0, 0.9))
-    plain = summary_of(after, before, listed=0)
-    reason = next(told for _, _, told in commands(plain) if "is worse" in told)
-    gated = summary_of(after, before, listed=0, gates=[CheckedGate("--fail-on-regression", False, reason)])
-    assert [command.message for command in commands(gated)].count(reason) == 1
-
-
 def test_no_more_than_github_shows() -> None:
     gates = [CheckedGate(f"g{i}", False, f"g{i} failed") for i in range(12)]
     results = [result(f"q{i}", 0.0) for i in range(30)]

@@ -61,17 +61,3 @@ def test_queries_name_metrics_and_labels_that_there_are(capfd: pytest.CaptureFix
             assert labels | grouped <= LABELS[name] | OF_PROMETHEUS, expression
             shown.add(name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count"))
     assert shown == {PREFIX + metric.name for metric in METRICS}, "each metric is shown somewhere"
-
-
-def test_variables_are_of_labels_that_there_are(capfd: pytest.CaptureFixture[str]) -> None:
-    dashboard = printed(capfd)
-    source, *others = dashboard["templating"]["list"]
-    assert (source["name"], source["type"]) == ("datasource", "datasource")
-    for variable in others:
-        name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]).groups()  # type: ignore[union-attr]
-        assert label == variable["name"]
-        assert label in LABELS[name] | OF_PROMETHEUS
-    used = set(re.findall(r'"\$(\w+)"', " ".join(expressions(dashboard))))
-    assert used == {variable["name"] for variable in others}
-    sources = {panel["datasource"]["uid"] for panel in dashboard["panels"] if panel["type"] != "row"}
-    assert sources == {"${datasource}"}

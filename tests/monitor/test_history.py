@@ -12,18 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Dashboard, Journal, RunningAggregates, evaluate_stream
+from graphrag_eval_async import Dashboard, Journal, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.changes import getting_worse
-from graphrag_eval_async.monitor.counting import Counting
-from graphrag_eval_async.monitor.facts import Facts
-from graphrag_eval_async.monitor.history import EVERY, MAX_TEMPLATES, POINTS, RECENT, STARTS, History
+from graphrag_eval_async.monitor.history import EVERY, POINTS, RECENT, STARTS, History
 from graphrag_eval_async.records.evaluation import Evaluation
 from tests.cases import each
 from tests.cli.support import DEADLINE_SECONDS, REFERENCE, finish, response, start, told, until
 from tests.inference.test_confidence import weights_of
-from tests.monitor.summaries import idle_run
 from tests.monitor.test_dashboard import Cells, fetch, get
 
 if TYPE_CHECKING:
@@ -91,20 +87,6 @@ def test_points_get_rarer_as_a_run_gets_longer() -> None:
     assert [point.results for point in templates["t0"].points] == [*range(0, 2000, 128), 2000]
 
 
-def test_other_samples_of_a_question_make_no_interval_narrower() -> None:
-    history = History(Last(5))
-    for sample in (1, 2, 3):
-        history.add(seen(1.0, sample=sample))
-    assert sum(history.courses().overall.points[-1].weights["steps_score"]) == 1
-
-
-def test_the_memory_of_many_templates_is_bounded() -> None:
-    history = History(Last(5))
-    for i in range(MAX_TEMPLATES + 10):
-        history.add(seen(1.0, f"t{i}"))
-    assert len(history.courses().templates) == MAX_TEMPLATES
-
-
 def first_yes(draw: Callable[[int], float], results: int, looks: int, after: int = 0) -> int | None:
     """After how many results it first says yes, by a look after so many each."""
     history = History(Last(200))
@@ -155,36 +137,6 @@ def test_what_is_said(values: list[tuple[str, float | None]], expected: str, nam
     for template, value in values:
         history.add(seen(value, template, name=name))
     assert getting_worse(history.courses(), [name], 0.95) == expected
-
-
-JUDGED = ("answer_f1", "answer_recall", "answer_precision", "answer_relevance")
-CUSTOM = ("politeness_of_the_answer", "completeness", "style", "safety")
-
-
-async def test_a_snapshot_of_thirty_templates_with_judges_is_small() -> None:
-    counting, aggregates, random = (
-        Counting(Last(200), "last", [], include_errors=False),
-        RunningAggregates(),
-        Random(3),
-    )
-    board = Board(Facts(idle_run(aggregates), counting), counting, "Nightly")
-    for i in range(39 * 128):  # The most points.
-        result = {
-            "question_id": f"question-{i % 600}",
-            "template_id": f"measurements-latest-{i % 30}",
-            "status": "success",
-            "question_text": "What is the latest measurement of substation number 12 in the grid?",
-            "elapsed_sec": random.expovariate(0.2),
-            **{name: random.random() for name in ("steps_score", *JUDGED, *CUSTOM)},
-            "judge": {"outputs": CUSTOM},
-        }
-        aggregates.add(result)
-        counting.add(result)
-    page = board.pages[""]
-    content = await page.content()
-    assert content.count('class="chart"') == 10
-    assert content.count('class="spark"') >= 30 * 6
-    assert len(page.event(content)) < 85_000
 
 
 def test_a_resumed_run_shows_what_came_before(folder: Any) -> None:

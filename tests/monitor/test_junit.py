@@ -63,10 +63,6 @@ def test_questions_and_gates_are_test_cases() -> None:
     assert failure.get("message") == "steps_score >= 1: 0.75"
 
 
-def test_a_run_without_results_has_no_test_cases() -> None:
-    assert parsed(summary_of([])).get("tests") == "0"
-
-
 @given(st.text(max_size=20) | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Cn"]), max_size=5))
 def test_every_text_is_xml(text: str) -> None:
     results = [result(f"q{text}", 0.0, template_id=f"t{text}", failure=f"f{text}"), failed("e", text)]

@@ -95,13 +95,6 @@ def test_the_latest_and_the_worst_against_sorting_all(
     assert kept.find(kept.count + 1) is None
 
 
-def test_a_large_result_is_listed_but_not_kept_whole() -> None:
-    counting = Counting(Last(5), "last", [], include_errors=False)
-    counting.add(RESULT | {"actual_steps": [{"name": "s", "output": "x" * 300_000}]})
-    assert counting.kept.latest[0].seen is None
-    assert counting.listed()[0]["metrics"] == {"steps_score": 0.5, "elapsed_sec": 3, "score": 0.75}
-
-
 def test_a_second_look_reads_what_came_since(tmp_path: Path) -> None:
     """Also of lines that were not complete, and of another file under this name."""
     rng, path, looking = Random(3), tmp_path / "results.jsonl", ResultsOfQuestions()

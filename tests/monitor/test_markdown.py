@@ -36,13 +36,6 @@ def test_text_from_data_is_a_code_span(text: str) -> None:
         assert found == {("code_inline", wanted) if shown else ("text", "(empty)")}
 
 
-def test_the_first_query_that_could_not_be_run_is_named() -> None:
-    more = {"reference_steps": [[]], "actual_steps": [{"name": "x"}], "steps_score": None}
-    results = [result(f"q{i}", 0.5, **more, execution_error=f"unavailable: {i}") for i in range(2)]
-    page = render_markdown(summary_of([result("q", 0.5), *results]))
-    assert "the queries of 2 results could not be run; the first: `unavailable: 0`" in page
-
-
 EVIL = "@all `<img src=x>` | [a](http://b) **c** <!-- ##[error]d #1 \\| ::error::e"
 
 
@@ -113,21 +106,6 @@ def test_the_numbers_are_those_of_the_snapshot() -> None:
     )
     assert "| `wrong_order` | 2 |" in section(page, "Failures by reason")
     assert "### Rejected lines: 2 invalid_json" in page
-
-
-def test_without_gates_and_baseline_the_page_says_how_good_the_run_is() -> None:
-    page = render_markdown(
-        summary_of([result("a"), result("b", 0.5, template_id="other")], texts={"b": "Why?"})
-    )
-    assert "\n**Mean of `steps_score`:** 0.75" in page
-    assert "; lowest in template `other`: 0.5.\n" in page
-    assert "\n| `b` `Why?` | `other` |" in page
-
-
-def test_a_run_without_results() -> None:
-    assert render_markdown(summary_of([])) == (
-        "## Evaluation\n\n0 results, 0 errors, 0 rejected lines; 0 questions.\n"
-    )
 
 
 @pytest.mark.parametrize(("count", "width"), [(400, 40), (3000, 2), (3000, 40)])

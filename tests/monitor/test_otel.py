@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream
+from graphrag_eval_async import GraphragEvalWarning, OtelSink, evaluate_stream
 from tests.cli.support import REFERENCE, Folder, failed, finish, response, start
 from tests.deadlines import WAIT_SECONDS
 from tests.monitor.test_otlp import NAME, SPAN, TRACE, VALUE, attributes_of
@@ -113,14 +113,6 @@ async def test_scores_arrive_with_their_spans(collector: Collector) -> None:
     assert gauges["graphrag_eval.mean"]["colours", "steps_score"] == 0.5
 
 
-async def test_chosen_metrics_only(collector: Collector) -> None:
-    stream = evaluate_stream(REFERENCE, RESPONSES)
-    async with OtelSink(stream, metrics=["answer_f1"]) as results:
-        async for _ in results:
-            pass
-    assert {attributes_of(record)[NAME] for record in collector.logs()} <= {"answer_f1"}
-
-
 @pytest.mark.parametrize("name", ["OTEL_SDK_DISABLED=true", "OTEL_LOGS_EXPORTER=none"])
 def test_the_environment_can_turn_it_off(name: str, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     key, _, value = name.partition("=")
@@ -140,19 +132,3 @@ async def test_a_collector_that_is_not_there_ends_no_run(monkeypatch: pytest.Mon
     with pytest.warns(GraphragEvalWarning, match="3 of 3 evaluation records were not delivered"):
         async with OtelSink(stream, metrics=["steps_score"]) as results:
             assert len([result async for result in results]) == 3
-
-
-@pytest.mark.parametrize("name", ["OTEL_LOGS_EXPORTER=console", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"])
-def test_what_is_not_supported_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    key, _, value = name.partition("=")
-    monkeypatch.setenv(key, value)
-    with pytest.raises(UsageError, match=name):
-        OtelSink(evaluate_stream(REFERENCE, []))
-
-
-def test_evaluate_sends_its_scores(folder: Folder, collector: Collector) -> None:
-    log, out = folder.lines(*RESPONSES), folder.file("out.jsonl")
-    options = ["--otel", "--otel-metric", "steps_score", "--otlp-metrics"]
-    assert finish(start("evaluate", folder.reference, log, "-o", out, *options))[0] == 0
-    assert len(collector.logs()) == 4
-    assert collector.gauges()["graphrag_eval.results"]["error",] == 1

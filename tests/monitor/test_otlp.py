@@ -12,14 +12,10 @@ import pytest
 from graphrag_eval_async import run_evaluation
 from graphrag_eval_async.monitor.otlp import (
     CAPTURE,
-    INFO,
     MAX_EXPLANATION,
-    WARN,
     Recording,
     otlp_line,
-    resource_from_environment,
 )
-from tests.cases import each
 from tests.cli.support import failed, response, run
 from tests.monitor import hostile
 
@@ -127,46 +123,10 @@ def test_what_judges_said_and_other_metrics_are_exported_on_request_only() -> No
     assert records_of({**RESULT, "pending": ["answer_f1"]}) == []
 
 
-def test_a_line_is_read_back_as_protobuf() -> None:
-    line = otlp_line([*Recording()(RESULT)], {"service.name": "s"})
-    assert line.count(b"\n") == 1
-    (logs,) = parsed(line).resource_logs
-    assert attributes_of(logs.resource) == {"service.name": "s"}
-    (scope,) = logs.scope_logs
-    assert scope.scope.name == "graphrag_eval_async"
-    records = {attributes_of(record)[NAME]: record for record in scope.log_records}
-    score = records["steps_score"]
-    assert (score.trace_id.hex(), score.span_id.hex(), score.event_name) == (
-        TRACE,
-        SPAN,
-        "gen_ai.evaluation.result",
-    )
-    assert score.time_unix_nano > 1.7e18
-    assert score.severity_number == INFO
-    assert records["answer_relevance"].severity_number == WARN
-
-
-@each(
-    "metadata",
-    [{}, {"trace_id": TRACE}, {"trace_id": "x", "span_id": SPAN}, {"trace_id": "0" * 32, "span_id": SPAN}],
-)
-def test_ids_that_name_no_span_are_left_out(metadata: dict[str, str]) -> None:
-    (line,) = otlp_line([*Recording(["steps_score"])({**RESULT, "metadata": metadata})], {}).splitlines()
-    assert b"traceId" not in line
-
-
 async def test_any_text_can_be_encoded() -> None:
     for result in await run_evaluation(hostile.reference(), hostile.responses(), missing="skip"):
         result["template_id"] = "\ud800"
         assert parsed(otlp_line([*Recording(content=True)(result)], {}))
-
-
-def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=ci, service.name=a,broken,x=%2C")
-    found = resource_from_environment()
-    assert found == {"deployment.environment": "ci", "service.name": "a", "x": ","}
-    monkeypatch.setenv("OTEL_SERVICE_NAME", "b")
-    assert resource_from_environment()["service.name"] == "b"
 
 
 def test_runs_append_to_a_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,15 +144,3 @@ def test_runs_append_to_a_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
         if attributes_of(record)[NAME] == "steps_score"
     ]
     assert values == [1.0, 0.0, None]
-
-
-def test_wrong_uses(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    arguments = ["evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("o.jsonl")]
-    assert run(*arguments, "--otel-metric", "steps_score") == 2
-    assert run(*arguments, "--otlp-json", folder.file("e.jsonl"), "--jobs", "2") == 2
-    errors = capfd.readouterr().err
-    assert "--otel-metric needs --otel or --otlp-json" in errors
-    options = ["--otlp-json", folder.file("e.jsonl"), "--otel-metric", "steps_scor"]
-    assert run(*arguments, *options) == 2
-    assert "--otel-metric: no metric 'steps_scor'; did you mean steps_score?" in capfd.readouterr().err
-    assert "--jobs cannot be combined with --otlp-json" in errors

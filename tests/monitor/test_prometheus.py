@@ -5,7 +5,6 @@ import threading
 from collections import Counter
 from itertools import pairwise
 from random import Random
-from time import process_time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from graphrag_eval_async import (
     Last,
     PrometheusCollector,
     RunningAggregates,
-    UsageError,
     evaluate_stream,
     load_config,
     load_reference,
@@ -30,7 +28,7 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     SCORE_BUCKETS,
 )
 from tests.cli.support import REFERENCE, failed, response
-from tests.deadlines import WAIT_SECONDS, in_time, wait
+from tests.deadlines import WAIT_SECONDS, in_time
 from tests.judge.support import ScriptedJudge
 from tests.monitor.test_facts import CONFIG, VERDICT, with_answers
 
@@ -221,64 +219,6 @@ async def test_another_thread_scrapes_while_the_stream_runs(monkeypatch: pytest.
     check_groups(scraped[-1], stream.aggregates.snapshot(detail=True), {"per_template": {}})
 
 
-@in_time
-async def test_a_loop_that_is_busy_fails_the_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "SCRAPE_SECONDS", 0.05)
-    collector = PrometheusCollector(evaluate_stream(REFERENCE, []))
-    has_failed = threading.Event()
-
-    def try_to_scrape() -> None:
-        with pytest.raises(TimeoutError):
-            collector.collect()
-        has_failed.set()
-
-    thread = threading.Thread(target=try_to_scrape)
-    thread.start()
-    wait(has_failed, "the failure of a scrape")  # Blocks the loop.
-    thread.join()
-    monkeypatch.undo()
-    assert await asyncio.to_thread(scrape, collector)
-
-
-def test_scrapes_after_the_loop_give_the_final_values() -> None:
-    stream, collector, _ = asyncio.run(judged(20))
-    assert collector._recent is not None
-    for _ in range(2):
-        snapshot = stream.aggregates.snapshot(detail=True)
-        check_groups(scrape(collector), snapshot, collector._recent.snapshot())
-
-
-@in_time
-async def test_new_intervals_take_a_bounded_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "BOUNDS_SHARE", 1e-9)
-    stream = evaluate_stream(None, [])
-    collector = PrometheusCollector(stream)
-
-    def low(template: str) -> float | None:
-        return get(scrape(collector), "mean_bound", template=template, metric="steps_score", side="low")
-
-    def add(template: str, start: int = 0) -> None:
-        for i in range(start, start + 50):
-            result = {"template_id": template, "question_id": str(i), "steps_score": 0.75}
-            stream.aggregates.add(result)
-
-    add("a")
-    first = low("a")
-    add("a", 50)
-    add("b")
-    assert low("a") == first, "it is kept"
-    assert low("b") == first, "a new template has one at once"
-    monkeypatch.setattr(prometheus, "BOUNDS_SHARE", 0.05)
-    collector._bounds_due = 0.0
-    snapshot = stream.aggregates.snapshot(detail=True)
-    assert low("a") == snapshot["per_template"]["a"]["steps_score"]["confidence"]["low"] != first
-
-
-def test_it_is_made_on_the_event_loop() -> None:
-    with pytest.raises(UsageError, match="no event loop"):
-        PrometheusCollector(evaluate_stream(REFERENCE, []))
-
-
 def with_templates(templates: Iterable[str]) -> tuple[RunningAggregates, PrometheusCollector]:
     """A run with one result for each template."""
     stream = evaluate_stream(None, [])
@@ -320,49 +260,3 @@ async def test_templates_beyond_a_limit_count_together() -> None:
     expected = sum(map(names.index, others)) / 30
     assert get(found, "mean", template="other", metric="elapsed_sec") == pytest.approx(expected)
     assert len(aggregates.per_template()) == 80
-
-
-@in_time
-async def test_what_is_left_is_what_the_others_would_be_alone() -> None:
-    rng, rest = Random(2), RunningAggregates()
-    aggregates, collector = with_templates(f"t{i:03}" for i in range(80))
-    shown = {dict(labels).get("template") for _, labels in scrape(collector)}
-    for number in range(4000):
-        template = f"t{rng.randrange(80):03}"
-        result = {
-            "template_id": template,
-            "question_id": f"q{number}",
-            "sample": 1,
-            "steps_score": rng.random(),
-        }
-        if rng.random() < 0.1:
-            result |= {"status": "error"}
-        aggregates.add(result)
-        if template not in shown:
-            rest.add(result)
-    found, own = scrape(collector), rest.snapshot(detail=True, interval="anytime")["micro"]
-    for status in ("success", "error"):
-        assert get(found, "results_total", template="other", status=status) == (
-            own[f"number_of_{status}_samples"] + (30 if status == "success" else 0)
-        )
-    labels = {"template": "other", "metric": "steps_score"}
-    assert get(found, "values_total", **labels) == own["steps_score"]["coverage"]["values"]
-    assert get(found, "mean", **labels) == pytest.approx(own["steps_score"]["mean"])
-    for side in ("low", "high"):
-        end = own["steps_score"]["confidence"][side]
-        assert get(found, "mean_bound", side=side, **labels) == pytest.approx(end)
-
-
-@in_time
-async def test_a_scrape_costs_what_is_shown() -> None:
-    """With ten thousand templates, a second of CPU time before."""
-    aggregates, collector = with_templates(f"t{i:05}" for i in range(10_000))
-    scores = {"steps_score": 0.5, "answer_f1": 0.25, "answer_relevance": 0.75}
-    spent = []
-    for count in (MAX_TEMPLATES, 10_000):
-        for i in range(count):
-            aggregates.add({"template_id": f"t{i:05}", "question_id": "q", "sample": 1, **scores})
-        start = process_time()
-        scrape(collector)
-        spent.append(process_time() - start)
-    assert spent[1] < 10 * max(spent[0], 0.1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +12,6 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import closing
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +26,7 @@ from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 PROMETHEUS = shutil.which("prometheus")
 
@@ -122,14 +121,3 @@ async def test_prometheus_scrapes_and_answers_the_dashboard(
             await found_by(address, query)
 
     await server.run(check(), lambda: collector)
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "prometheus.md"
-
-
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed, as of prometheus")
-@pytest.mark.parametrize(("what", "start"), [("config", "scrape_configs:"), ("rules", "groups:")])
-def test_the_files_in_the_documentation_are_valid(tmp_path: Path, what: str, start: str) -> None:
-    [text] = re.findall(rf"^```text\n({start}\n.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (tmp_path / "file.yml").write_text(text)
-    subprocess.run(["promtool", "check", what, tmp_path / "file.yml"], check=True, timeout=WAIT_SECONDS)

@@ -30,12 +30,6 @@ SILENT: dict[str, Any] = {"reference_answer": "a"}
             ["other:steps_score >= 1"],
             ("skipped", "no_score", "no score decides whether it passed"),
         ),
-        ([result("q", 0.99999)], [], ("failed", "wrong_order", "steps_score is 0.99999, expected >= 1")),
-        (
-            [result("q", elapsed_sec=9)],
-            ["elapsed_sec < 5"],
-            ("failed", "score", "elapsed_sec is 9, expected < 5"),
-        ),
         (
             [result("q"), failed("q", "a\nb\x1b")],
             [],
@@ -49,8 +43,6 @@ SILENT: dict[str, Any] = {"reference_answer": "a"}
             ("failed", "score", "answer_f1 is 0.4, expected >= 0.5"),
         ),
         ([result("q", **TIMEOUT)], [], ("error", "timeout", "answer_f1 has no value: timeout")),
-        ([result("q", **TIMEOUT)], ["steps_score >= 1"], ("passed", "", "")),
-        ([result("q", 0.0, **TIMEOUT)], [], ("failed", "wrong_order", "steps_score is 0, expected >= 1")),
         ([result("p", **JUDGED), result("q", **SILENT)], [], ("failed", "no_answer", "no answer")),
         ([result("q", **SILENT)], [], ("passed", "", "")),
         ([result("q", **SILENT)], ["answer_f1 >= 0.5"], ("failed", "no_answer", "no answer")),
@@ -61,18 +53,6 @@ SILENT: dict[str, Any] = {"reference_answer": "a"}
 def test_outcomes(results: list[dict[str, Any]], pass_if: list[str], expected: tuple[str, str, str]) -> None:
     [question] = [each for each in summary_of(results, pass_if=pass_if).questions if each.question_id == "q"]
     assert question[2:5] == expected
-
-
-def test_samples_are_averaged() -> None:
-    results = [result("q", score, elapsed_sec=2.5) for score in (1.0, 0.5, 0.0)]
-    [question] = summary_of([*results, result(None, 0.0)]).questions  # type: ignore[arg-type]
-    assert (question.score, question.samples, question.seconds) == (("steps_score", 0.5), 3, 7.5)
-
-
-def test_the_worst_may_be_the_highest() -> None:
-    results = [result(str(seconds), elapsed_sec=seconds) for seconds in (1, 40, 90, 60)]
-    summary = summary_of(results, pass_if=["elapsed_sec < 30"])
-    assert [question.question_id for question in summary.worst] == ["90", "60", "40"]
 
 
 def test_questions_of_the_reference_set_without_a_response() -> None:

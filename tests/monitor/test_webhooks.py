@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async.monitor import webhooks
 from graphrag_eval_async.monitor.webhooks import ATTEMPTS, SIGNATURE, Webhook, parse_address
 from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.deadlines import in_time
-from tests.monitor.hooks import HANG, hook
+from tests.monitor.hooks import hook
 
 if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Change
@@ -70,34 +67,6 @@ async def test_attempts_are_bounded_and_failures_keep_secrets() -> None:
     assert len(posts) == ATTEMPTS
 
 
-@each("status", [302, 307, 400, 401, 404, 410])
-def test_final_failures(status: int) -> None:
-    with hook(status) as (host, posts):
-        problem = asyncio.run(posted(f"http://{host}/"))
-    assert problem == f"was answered with status {status} (attempt 1 of {ATTEMPTS})"
-    assert len(posts) == 1, "a redirect is not followed"
-
-
-@in_time
-async def test_nobody_listens() -> None:
-    with socket.socket() as taken:  # So that nobody else can listen, nor a client be given the port.
-        taken.bind(("127.0.0.1", 0))
-        problem = await posted(f"http://127.0.0.1:{taken.getsockname()[1]}/T0KEN")
-    assert problem == f"cannot be reached: Connection refused (attempt {ATTEMPTS} of {ATTEMPTS})"
-
-
-@in_time
-async def test_a_server_that_does_not_answer_costs_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "ATTEMPT_SECONDS", 0.05)
-    with hook(HANG) as (host, _):
-        problem = await posted(f"http://{host}/T0KEN")
-    assert problem == f"was not answered within 0.05 s (attempt {ATTEMPTS} of {ATTEMPTS})"
-    monkeypatch.setattr(webhooks, "ATTEMPT_SECONDS", 100.0)
-    monkeypatch.setattr(webhooks, "TOTAL_SECONDS", 0.05)
-    with hook(HANG) as (host, _):
-        assert await posted(f"http://{host}/T0KEN") == f"was not answered (attempt 1 of {ATTEMPTS})"
-
-
 @in_time
 async def test_the_snippet_of_the_documentation_verifies_signatures() -> None:
     [snippet] = [
@@ -119,13 +88,9 @@ async def test_the_snippet_of_the_documentation_verifies_signatures() -> None:
 @each(
     "text",
     [
-        "",
         "T0KEN",
-        "ftp://T0KEN/",
         "file:///T0KEN",
-        "https://",
         "https:///T0KEN",
-        "https://host:T0KEN/",
         "https://host:99999/T0KEN",
         "https://host/T0KEN here",
         "https://host/T0KEN\r\nX: y",
@@ -138,14 +103,3 @@ def test_errors_do_not_quote_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected a URL|NO_SUCH_VARIABLE") as error:
         parse_address(text)
     assert not any(secret in str(error.value) for secret in SECRETS)
-
-
-def test_addresses_hide_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOOK", "https://us3r:passw0rd@hooks.example.com:8443/T0KEN?key=S3CRET")
-    address = parse_address("${HOOK}")
-    assert (address.host, address.url) == (
-        "hooks.example.com:8443",
-        "https://hooks.example.com:8443/T0KEN?key=S3CRET",
-    )
-    assert repr(address) == "<Address: hooks.example.com:8443>"
-    assert parse_address("http://[::1]:80").host == "[::1]:80"

@@ -64,22 +64,6 @@ def test_every_screen_names_the_same_worst_questions_in_the_same_order(
     assert "steps_score 0 over 3 results, 3 of them errors" in answer
 
 
-def test_of_equal_means_that_of_more_results_is_worse() -> None:
-    aggregates = RunningAggregates()
-    for each in (result("a", 0.0), *(result("b", 0.0) for _ in range(3)), failed("c", "x"), failed("c", "x")):
-        aggregates.add(each)
-    assert [each.question for each in worst_questions(aggregates)] == ["b", "c", "a"]
-
-
-def test_right_steps_leave_the_worst_answers() -> None:
-    aggregates = RunningAggregates()
-    for name, score in (("a", 1.0), ("b", 0.25)):
-        aggregates.add(result(name, answer_f1=score))
-    found = worst_questions(aggregates)
-    assert [(each.question, each.metric) for each in found] == [("b", "answer_f1")]
-    assert asyncio.run(questions_in_slices(aggregates)) == found
-
-
 OUTCOMES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0.0, 0.5, 1.0])), max_size=30)
 
 
