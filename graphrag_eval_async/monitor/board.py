@@ -114,10 +114,10 @@ class Board:
         await self._facts.prepare()
         facts, reasons = self._facts.collect(), self.kept.reasons
         worst = explained(reasons, await questions_in_slices(self._facts.aggregates))
-        latest, courses = [each.row for each in [*self.kept.latest][:LISTED]], self._history.courses()
+        latest, courses = [each.row for each in self.kept.latest], self._history.courses()
         names = {
             "base": self.base,
-            "results": latest,
+            "results": latest[:LISTED],
             "results_title": "Latest results",
             "result_metrics": result_metrics(latest, RESULT_METRICS),
             "alert_log": [*self._alerts.log],
