@@ -30,14 +30,9 @@ from graphrag_eval_async.text import plural
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-ROWS, COLUMNS, DOCUMENTS = 50, 12, 20
-"""How much of a table or a list is shown."""
-
-CHARACTERS, CELL = 4000, 400
-"""Maximum characters of a text, and of a cell."""
-
-STEPS = 500_000
-"""Budget for finding the differences of a step, in steps of a comparison: a tenth of a second."""
+ROWS, COLUMNS, DOCUMENTS = 50, 12, 20  # of a table or a list that are shown
+CHARACTERS, CELL = 4000, 400  # of a text, and of a cell
+STEPS = 500_000  # budget for finding the differences of a step: a tenth of a second
 
 MISSING, UNEXPECTED, HIT = "missing", "unexpected", "hit"
 """Marks: expected but absent; present but not expected; a document that was expected."""
@@ -46,11 +41,9 @@ Result = Mapping[str, Any]
 
 
 class Table(NamedTuple):
-    """The first rows and columns of query results; `hidden` says what is not shown."""
-
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    hidden: str
+    hidden: str  # What is not shown.
 
 
 class Marked(NamedTuple):
@@ -85,11 +78,9 @@ class Step(NamedTuple):
 class Pair(NamedTuple):
     """An expected step beside the actual step that matched it, or came closest.
 
-    Attributes:
-        verdict: "matched", or "2 of 3 documents found" if some are missing; "matched in part" if the result
-            lists differences; "different", "missing" or "not expected"; or "earlier step" for those before
-            the last group where only the last group is scored.
-        differences: what the result says that differs; of a different step, what a comparison says.
+    The verdict is "matched", or "2 of 3 documents found" if some are missing; "matched in part" if the result
+    lists differences; "different", "missing" or "not expected"; or "earlier step" for those before the last
+    group where only the last group is scored.
     """
 
     expected: Step | None

@@ -68,11 +68,7 @@ class Facts:
         paths: Sequence[str] = (),
         level: float = 0.95,
     ) -> None:
-        self._stream = stream
-        self._source = source
-        self._counting = counting
-        self._config = config
-        self._questions = len(stream.reference.questions)
+        self._stream, self._source, self._counting, self._config = stream, source, counting, config
         self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
@@ -114,7 +110,7 @@ class Facts:
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
-            "questions": self._questions,
+            "questions": len(stream.reference.questions),
             "missing": len(stream.missing),
             "backlog": stream.backlog._asdict() if isinstance(stream, RedisRun) else None,
             "lag": None if lag is None else {"bytes": lag.bytes, "seconds": lag.seconds},

@@ -19,20 +19,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.records.evaluation import Evaluation
 
-POINTS, TEMPLATE_POINTS = 40, 16
-"""Maximum points of the course of all results, and of a template's; both even."""
-
-RECENT = 200
-"""How many of all results count as recent if the window is one of time."""
-
-EVERY = 50
-"""After how many results there is a start."""
-
-STARTS, TEMPLATE_STARTS = 200, 10
-"""How many starts are kept of all results, and of a template: the latest."""
-
-MAX_TEMPLATES = 500
-"""Maximum number of templates that have a course: the first ones."""
+POINTS, TEMPLATE_POINTS = 40, 16  # most points of the course of all results, and of a template's; both even
+RECENT = 200  # how many of all results count as recent if the window is one of time
+EVERY = 50  # after how many results there is a start
+STARTS, TEMPLATE_STARTS = 200, 10  # how many starts are kept of all results, and of a template: the latest
+MAX_TEMPLATES = 500  # templates that have a course: the first ones
 
 NOTHING = (0, 0.0)
 
@@ -41,16 +32,11 @@ Row: TypeAlias = "tuple[list[tuple[int, str]], Sequence[float], float, bool]"
 
 
 class Point(NamedTuple):
-    """By score, the number of values so far and their sum.
-
-    Attributes:
-        time: in seconds since 1970; None if earlier runs made the point.
-        weights: those of first answers, by score.
-    """
+    """By score, the number of values so far and their sum, and the weights of first answers."""
 
     results: int
     sums: Mapping[str, tuple[int, float]]
-    time: float | None
+    time: float | None  # In seconds since 1970; None if earlier runs made the point.
     weights: Mapping[str, Weights]
 
 
@@ -63,19 +49,12 @@ class Start(NamedTuple):
 
 
 class Course(NamedTuple):
-    """How scores moved until now.
+    """How scores moved until now."""
 
-    Attributes:
-        points: from none on, and after all results.
-        recent: how many of all results count as recent, at most half of them; 0 for a template.
-        starts: the latest starts.
-        weights: those of all values, by score.
-    """
-
-    points: Sequence[Point]
-    recent: int
-    starts: Sequence[Start]
-    weights: Mapping[str, Weights]
+    points: Sequence[Point]  # From none on, and after all results.
+    recent: int  # How many of all results count as recent, at most half of them; 0 for a template.
+    starts: Sequence[Start]  # The latest.
+    weights: Mapping[str, Weights]  # Those of all values, by score.
 
     @property
     def results(self) -> int:

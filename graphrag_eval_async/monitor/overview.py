@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.history import Course, Courses
     from graphrag_eval_async.monitor.worst import WorstQuestion
 
-SHOWN_SCORES = 6
-"""Maximum number of scores that have a column in the table of templates."""
-
-LISTED, LOSSES = 10, 20
-"""How many of the latest results are listed, and how many questions that got worse."""
+SHOWN_SCORES = 6  # that have a column in the table of templates
+LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got worse
 
 
 class Score(NamedTuple):
@@ -172,11 +169,10 @@ def _summary(
 
 def _not_scored(facts: Mapping[str, Any], every: Row, reasons: Reasons) -> Iterable[tuple[str, str, None]]:
     if every.errors:
-        share, latest = (
-            every.errors / every.samples,
-            f", the latest: {reasons.error}" if reasons.error else "",
+        answer = (
+            f"{every.errors} of {every.samples} responses are errors ({every.errors / every.samples:.1%})"
         )
-        yield "Errors", f"{every.errors} of {every.samples} responses are errors ({share:.1%}){latest}", None
+        yield "Errors", answer + (f", the latest: {reasons.error}" if reasons.error else ""), None
     if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
         example = f"; the first: {reasons.not_run}" if reasons.not_run else ""
         yield "Steps without a score", f"{unscored}{example}", None

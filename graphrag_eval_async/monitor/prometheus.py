@@ -140,20 +140,15 @@ class PrometheusCollector:
 
     def _read(self) -> State:
         stream, aggregates, recent = self._stream, self._stream.aggregates, self._recent
-        overall = aggregates.overall()
-        dropped = self._choose_labels()
+        overall, dropped = aggregates.overall(), self._choose_labels()
         self._note_results(overall)
-        counts = {
-            metric: aggregates.cumulative_counts(metric, (*SCORE_BUCKETS, inf))
-            for metric in means_of(overall)
-            if is_score(metric)
-        }
-        counts[ELAPSED] = aggregates.cumulative_counts(ELAPSED, (*RESPONSE_BUCKETS, inf))
+        buckets = {metric: (*SCORE_BUCKETS, inf) for metric in means_of(overall) if is_score(metric)}
+        buckets[ELAPSED] = (*RESPONSE_BUCKETS, inf)
         return State(
             overall=overall,
             groups=self._by_label(aggregates, overall, dropped),
             recent={} if recent is None else self._by_label(recent, recent.overall(), dropped),
-            counts=counts,
+            counts={metric: aggregates.cumulative_counts(metric, ends) for metric, ends in buckets.items()},
             usage=stream.usage.as_dict(),
             rejects={str(reason): count for reason, count in stream.rejects.counts.items()},
             in_flight=stream.in_flight,

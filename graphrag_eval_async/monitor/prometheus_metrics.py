@@ -106,29 +106,19 @@ Samples: TypeAlias = "list[tuple[tuple[str, ...], float]]"
 
 
 class State(NamedTuple):
-    """The state of a run at one moment, which does not change any more.
+    """The state of a run at one moment, which does not change any more."""
 
-    Attributes:
-        overall: aggregates of all results.
-        groups, recent: aggregates of templates, and of their recent results.
-        counts: by metric with a histogram, the cumulative counts of its values.
-        usage: counts of the judge's calls.
-        alerts: by name, whether each is active.
-        last_result: Unix time at which the latest result was first seen.
-        dropped: number of templates that count as `OTHER`.
-    """
-
-    overall: Mapping[str, Any]
-    groups: Groups
-    recent: Groups
-    counts: Mapping[str, Sequence[int]]
-    usage: Mapping[str, Any]
+    overall: Mapping[str, Any]  # aggregates of all results
+    groups: Groups  # of templates
+    recent: Groups  # of their recent results
+    counts: Mapping[str, Sequence[int]]  # by metric with a histogram, cumulative counts of its values
+    usage: Mapping[str, Any]  # counts of the judge's calls
     rejects: Mapping[str, int]
     in_flight: int
     lag: Lag | None
-    alerts: Mapping[str, bool]
-    last_result: float | None
-    dropped: int
+    alerts: Mapping[str, bool]  # by name, whether each is active
+    last_result: float | None  # Unix time at which the latest result was first seen
+    dropped: int  # templates that count as `OTHER`
 
 
 def label_of(text: str) -> str:

@@ -32,27 +32,20 @@ MAX_ERROR = 300  # characters of an error that are kept
 class Question(NamedTuple):
     """A question and its outcome.
 
-    Attributes:
-        outcome: "passed"; "failed" if a mean does not meet a condition, or the agent did not answer; "error"
-            if a response is an error, unless another failure is more frequent, or a score has no value for
-            another reason; or "skipped" if there is nothing to decide it.
-        kind: why it did not pass: the most frequent `failure`, or the kind of the error; empty if it passed.
-        told: the same in words, on one line.
-        score: the metric that was decisive, and its mean; None without a value.
-        rank: the lower, the worse: the mean, negated if low ones are good; -inf without one.
-        samples: number of complete results.
-        seconds: the sum of `elapsed_sec`.
+    It is "failed" if a mean does not meet a condition, or the agent did not answer; "error" if a response is
+    an error, unless another failure is more frequent, or a score has no value for another reason; "skipped"
+    if there is nothing to decide it; or else "passed".
     """
 
     template_id: str
     question_id: str
     outcome: Outcome
-    kind: str = ""
-    told: str = ""
-    score: tuple[str, float] | None = None
-    rank: float = -inf
-    samples: int = 0
-    seconds: float = 0.0
+    kind: str = ""  # why it did not pass: the most frequent `failure`, or the kind of the error
+    told: str = ""  # the same in words, on one line
+    score: tuple[str, float] | None = None  # the metric that was decisive, and its mean
+    rank: float = -inf  # the lower, the worse: the mean, negated if low ones are good
+    samples: int = 0  # complete results
+    seconds: float = 0.0  # the sum of `elapsed_sec`
 
     @property
     def is_explained(self) -> bool:
@@ -152,11 +145,7 @@ def _outcome(
 ) -> tuple[Outcome, str, str]:
     """Return the outcome of a question, its kind, and the same in words.
 
-    Args:
-        samples: its results.
-        missing: by metric, why it has no value in one of them.
-        unmet: the conditions that are not met, in words.
-        is_scored: whether a mean decides.
+    `missing` tells by metric why it has no value in a result, `unmet` in words which conditions are not met.
     """
     if not samples.count:
         kind = "pending" if samples.pending else NO_RESPONSE

@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 class CheckedGate(NamedTuple):
-    """A gate and its outcome.
-
-    Attributes:
-        name: what was asked for, the same in each run.
-        holds: whether the gate holds.
-        told: why, on one line.
-    """
+    """A gate by what was asked for, its outcome, and why, on one line."""
 
     name: str
     holds: bool
@@ -40,37 +34,21 @@ class CheckedGate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """Everything that a summary says.
-
-    Attributes:
-        snapshot: a detailed snapshot of `RunningAggregates`.
-        questions: all questions, each with its outcome.
-        gates: the gates that were asked for.
-        comparison: a snapshot of `RunningComparison` with an earlier run as baseline, if there is one.
-        rejected: number of rejected lines by reason.
-        rejects: the first rejected lines, with their places and reasons.
-        places: where results are, as ``NAME:LINE``, by question id; only of questions that are listed.
-        texts: texts of questions, by id; only of those that are listed.
-        listed: the most questions in each list of the worst.
-        lowest: the worst questions of the run, whether they passed or not; see `worst_questions`.
-        misnamed: the warning of `misnamed_steps`.
-        not_run: why the queries of a result could not be run, of the first such result.
-        by_means: whether these are the first of `worst`; not if questions pass by conditions that were given.
-    """
+    """Everything that a summary says, from detailed snapshots of aggregates and of a comparison."""
 
     snapshot: Mapping[str, Any]
     questions: Sequence[Question]
     gates: Sequence[CheckedGate] = ()
     comparison: Mapping[str, Any] | None = None
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    rejects: Sequence[str] = ()
-    places: Mapping[str, str] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
-    listed: int = 10
-    lowest: Sequence[QuestionScore] = ()
-    misnamed: str | None = None
-    not_run: str | None = None
-    by_means: bool = True
+    rejected: Mapping[str, int] = field(default_factory=dict)  # by reason
+    rejects: Sequence[str] = ()  # the first, with their places and reasons
+    places: Mapping[str, str] = field(default_factory=dict)  # ``NAME:LINE`` of results of listed questions
+    texts: Mapping[str, str] = field(default_factory=dict)  # of listed questions
+    listed: int = LISTED  # the most questions in each list of the worst
+    lowest: Sequence[QuestionScore] = ()  # the worst, whether they passed or not
+    misnamed: str | None = None  # the warning of `misnamed_steps`
+    not_run: str | None = None  # why the queries of the first such result could not be run
+    by_means: bool = True  # whether `lowest` come first in `worst`; not if conditions were given
 
     @property
     def failed_gates(self) -> list[CheckedGate]:
@@ -78,10 +56,7 @@ class Summary:
 
     @property
     def worst(self) -> list[Question]:
-        """The worst questions that did not pass: those of `lowest`, then others by their own scores.
-
-        If conditions were given, these decide alone.
-        """
+        """The worst questions that did not pass: those of `lowest`, then others by their own scores."""
         wrong = [each for each in self.questions if each.outcome in {"failed", "error"}]
         wrong.sort(key=lambda each: each.rank)
         others = {(each.template_id, each.question_id): each for each in wrong}
@@ -107,11 +82,7 @@ class Summary:
 
 
 class Reading:
-    """Collects from results what a summary says.
-
-    Attributes:
-        comparison: with the baseline; None without one.
-    """
+    """Collects from results what a summary says; `comparison` is with the baseline, if there is one."""
 
     def __init__(
         self,
@@ -122,7 +93,6 @@ class Reading:
         include_errors: bool = False,
         primary: Collection[str] | None = None,
     ) -> None:
-        """Create a collection without results."""
         self._reference, self._names = reference, StepNames()
         self._include_errors = include_errors
         self._conditions = conditions
