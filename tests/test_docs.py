@@ -88,7 +88,7 @@ DEFAULTS = {
     "depth of a history; of an attribute of a span": f"{plain.MAX_DEPTH}; {plain.MAX_ATTRIBUTE_DEPTH}",
     "work of comparing the steps of one response": f"{STEPS:,} cells or so",
     "work of finding the best pairing of columns for [partial credit](scoring.md#partial-credit)": (
-        f"{partial.SEARCH_STEPS:,} cells or so"
+        f"{partial.SEARCH_STEPS:,} cells or so, and {partial.MOST_COLUMNS} required columns"
     ),
     "differences of a step in `diff`": (
         f"{differences.MAX_DIFFERENCES}, of values of {differences.MAX_TEXT} characters and rows of "
