@@ -55,7 +55,7 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
                 taken.append(half[0])
                 # What came back may repeat what was asked for.
                 items = half[1] if half[1][: len(items)] == items else items + half[1]
-    if any(isinstance(item, list) for item in items):  # MCP has batches.
+    if list in map(type, items):  # MCP has batches.
         items = [item for batch in items for item in (batch if isinstance(batch, list) else [batch])]
     return items, taken
 

@@ -133,16 +133,20 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
 def _part(holder: dict[str, Any], kind: type[T], problems: list[str], *keys: str) -> T:
     """The value of the first key that has one; an empty one, with a problem, if it is of another type."""
     found = first(holder, *keys)
-    if found is not None and not isinstance(found, kind):
+    if isinstance(found, kind):
+        return found
+    if found is not None:
         problems.append(f"the {keys[0]} of a span is no {_TYPES[kind]}: {json_of(found)}")
-    return found if isinstance(found, kind) else kind()
+    return kind()
 
 
 def _objects(holder: dict[str, Any], problems: list[str], *keys: str) -> list[dict[str, Any]]:
     listed = _part(holder, list, problems, *keys)
+    if all(type(each) is dict for each in listed):
+        return listed
     odd = [each for each in listed if not isinstance(each, dict)]
     problems += [f"one of the {keys[0]} of a span is no object: {json_of(each)}" for each in odd]
-    return [each for each in listed if isinstance(each, dict)] if odd else listed
+    return [each for each in listed if isinstance(each, dict)]
 
 
 def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) -> Span:
@@ -175,8 +179,8 @@ def _attributes(
     if isinstance(plain := holder.get(key), dict):  # As some writers have them.
         return {name: _plain(value, problems, depth) for name, value in plain.items()}
     found: dict[str, Any] = {}
-    for pair in _objects(holder, problems, key):
-        name = pair.get("key")
+    for pair in _part(holder, list, problems, key):
+        name = pair.get("key") if isinstance(pair, dict) else None
         if not isinstance(name, str):
             problems.append(f"an attribute without a key: {json_of(pair)}")
         elif name in found:
@@ -191,6 +195,8 @@ def _plain(value: Any, problems: list[str], depth: int) -> Any:
     if not isinstance(value, dict) or not value:
         return as_json(value, depth) if value != {} else None
     kind, inner = next(iter(value.items()))
+    if isinstance(inner, str) and kind == "stringValue":  # As most are.
+        return inner
     kind = kind.replace("_v", "V")
     if depth <= 0:
         return json_of(value)
