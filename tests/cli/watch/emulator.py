@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
-SEQUENCE = re.compile(r"\x1b\[(\d*(?:;\d+)*)([A-Za-z])")
-CUT = re.compile(r"\x1b(?:\[[\d;]*)?(?=[\r\n])")
-"""A sequence that is never ended, since the process was stopped; a terminal drops it, too."""
-BLANK = " "
+# Also a sequence that is never ended, since the process was stopped; a terminal drops it, too.
+PARTS = re.compile(r"\x1b\[(\d*)(?:;\d+)*([AJKm])|\x1b(?:\[[\d;]*)?(?=[\r\n])|(.)", re.DOTALL)
+UNFINISHED = re.compile(r"(?:\x1b(?:\[[\d;]*)?)?\Z")
 
 
+@dataclass
 class Row:
     """The cells of a row; the second one of a wide character is empty. `wraps` says that the next goes on."""
 
-    def __init__(self, columns: int) -> None:
-        self.cells = [BLANK] * columns
-        self.wraps = False
+    cells: list[str] = field(default_factory=list)
+    wraps: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.cells).rstrip()
 
 
 class Emulator:
-    """What a terminal shows, and what has left it at the top.
+    """What a terminal shows, and what has left it at the top: it wraps lines anew if its size changes.
 
     Attributes:
         columns: how wide it is.
@@ -30,41 +34,35 @@ class Emulator:
     """
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
-        self.columns = columns
+        self.columns, self._height = columns, rows
         self.coloured = False
         self.gone: list[str] = []
-        self._rows = [Row(columns) for _ in range(rows)]
+        self._rows = [Row()]
         self._row = self._column = 0
         self._rest = ""
 
     @property
     def screen(self) -> list[str]:
         """The rows, without blanks at their ends, and without blank rows at the end."""
-        rows = [_text(row) for row in self._rows]
-        while rows and not rows[-1]:
-            rows.pop()
-        return rows
+        return "\n".join(row.text for row in self._rows).rstrip("\n").splitlines()
 
     def feed(self, text: str) -> None:
         """Take what was written to it; a sequence may be cut anywhere."""
-        text, self._rest = self._rest + text, ""
-        at = 0
-        while at < len(text):
-            if text[at] != "\x1b":
-                self._put(text[at])
-                at += 1
-                continue
-            match = SEQUENCE.match(text, at)
-            if match is None and (cut := CUT.match(text, at)):
-                at = cut.end()
-                continue
-            if match is None:
-                if len(text) - at > 20:
-                    raise ValueError(f"unknown sequence: {text[at : at + 20]!r}")
-                self._rest = text[at:]
-                return
-            self._obey(match[1], match[2])
-            at = match.end()
+        text = self._rest + text
+        unfinished = UNFINISHED.search(text)
+        self._rest = unfinished[0] if unfinished else ""
+        for number, command, character in PARTS.findall(text.removesuffix(self._rest)):
+            if character:
+                self._put(character)
+            elif command == "A":
+                self._row = max(0, self._row - int(number or 1))
+                self._column = min(self._column, self.columns - 1)
+            elif command in ("J", "K"):
+                self._rows[self._row] = Row(self._rows[self._row].cells[: self._column])
+                if command == "J":
+                    del self._rows[self._row + 1 :]
+            else:
+                self.coloured |= number not in ("", "0")
 
     def _put(self, character: str) -> None:
         if character == "\r":
@@ -80,86 +78,44 @@ class Emulator:
                 self._down()
                 self._column = 0
             cells = self._rows[self._row].cells
+            cells += " " * (self._column - len(cells))
             cells[self._column : self._column + width] = [character, *[""] * (width - 1)]
             self._column += width
 
     def _down(self) -> None:
-        if self._row + 1 < len(self._rows):
-            self._row += 1
-        else:
-            self.gone.append(_text(self._rows.pop(0)))
-            self._rows.append(Row(self.columns))
+        self._row += 1
+        if self._row == len(self._rows):
+            self._rows.append(Row())
+        self._scroll()
 
-    def _obey(self, numbers: str, command: str) -> None:
-        if command == "A":
-            self._row = max(0, self._row - int(numbers or 1))
-            self._column = min(self._column, self.columns - 1)
-        elif command == "K" and not numbers:
-            self._erase_line()
-        elif command == "J" and not numbers:
-            self._erase_line()
-            for i in range(self._row + 1, len(self._rows)):
-                self._rows[i] = Row(self.columns)
-        elif command == "m":
-            self.coloured |= numbers not in ("", "0")
-        else:
-            raise ValueError(f"unknown sequence: {numbers}{command}")
+    def _scroll(self) -> None:
+        while len(self._rows) > self._height:
+            self.gone.append(self._rows.pop(0).text)
+            self._row -= 1
 
-    def _erase_line(self) -> None:
-        row = self._rows[self._row]
-        row.cells[self._column :] = [BLANK] * (self.columns - self._column)
-        row.wraps = False
-
-    def resize(self, columns: int, rows: int, *, reflow: bool) -> None:
-        """Become another size: lines are cut off, or wrapped anew as newer terminals do."""
-        if reflow:
-            self._reflow(columns)
-        else:
-            for row in self._rows:
-                row.cells = (row.cells + [BLANK] * columns)[:columns]
-        self.columns = columns
+    def resize(self, columns: int, rows: int) -> None:
+        """Become another size; the cursor stays on the line that it was on."""
+        lines: list[list[str]] = []
+        cursor, wraps = 0, False
+        for i, row in enumerate(self._rows):
+            lines[len(lines) - wraps :] = [(lines[-1] if wraps else []) + row.cells]
+            wraps = row.wraps
+            cursor = len(lines) - 1 if i == self._row else cursor
+        self.columns, self._height, self._rows = columns, rows, []
+        for i, cells in enumerate(lines):
+            self._row = len(self._rows) if i == cursor else self._row
+            self._rows += _wrapped(cells, columns)
         while len(self._rows) > rows and self._row < len(self._rows) - 1:
             self._rows.pop()
-        while len(self._rows) > rows:
-            self.gone.append(_text(self._rows.pop(0)))
-            self._row -= 1
-        self._rows += [Row(columns) for _ in range(rows - len(self._rows))]
-
-    def _reflow(self, columns: int) -> None:
-        """Wrap all lines anew; the cursor stays on the line that it was on."""
-        lines: list[list[str]] = []
-        wraps = False
-        cursor = 0
-        for i, row in enumerate(self._rows):
-            if wraps:
-                lines[-1] += row.cells
-            else:
-                lines.append(list(row.cells))
-            wraps = row.wraps
-            if i == self._row:
-                cursor = len(lines) - 1
-        self._rows = []
-        for i, line in enumerate(lines):
-            if i == cursor:
-                self._row = len(self._rows)
-            self._rows += _wrap(line, columns)
+        self._scroll()
 
 
-def _wrap(line: list[str], columns: int) -> list[Row]:
-    while line and line[-1] == BLANK:
-        line.pop()
-    rows = [Row(columns)]
-    free = 0
-    for at, cell in enumerate(line):
-        width = 2 if line[at + 1 : at + 2] == [""] else 1
-        if cell and free + width > columns:
+def _wrapped(cells: list[str], columns: int) -> list[Row]:
+    rows = [Row()]
+    for i, cell in enumerate(cells):
+        width = 2 if cells[i + 1 : i + 2] == [""] else 1
+        if cell and len(rows[-1].cells) + width > columns:
             rows[-1].wraps = True
-            rows.append(Row(columns))
-            free = 0
-        rows[-1].cells[free] = cell
-        free += 1
+            rows.append(Row())
+        rows[-1].cells.append(cell)
     return rows
-
-
-def _text(row: Row) -> str:
-    return "".join(row.cells).rstrip()

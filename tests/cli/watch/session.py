@@ -109,11 +109,11 @@ class Session:
         """Let nothing more be written to the terminal, as Ctrl-S does, or go on."""
         termios.tcflow(self._slave, termios.TCOOFF if stopped else termios.TCOON)
 
-    def resize(self, columns: int, rows: int, *, reflow: bool) -> None:
+    def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size."""
         while self._read(0):
             pass
-        self.emulator.resize(columns, rows, reflow=reflow)
+        self.emulator.resize(columns, rows)
         self._set_size(columns, rows)
 
     def _read(self, seconds: float) -> bool:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from typing import TYPE_CHECKING
 
-import orjson
-import pytest
-
-from tests.cli.judged import config, serving
-from tests.cli.support import REFERENCE, failed, response, until
+from tests.cli.support import failed, response, until
 from tests.cli.watch.session import Session
 from tests.cli.watch.support import append
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.cli.support import Folder
 
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
@@ -40,8 +37,7 @@ def is_one_view(session: Session) -> bool:
     )
 
 
-@pytest.mark.parametrize("reflow", [False, True], ids=["cut", "reflow"])
-def test_the_view_follows_the_log_and_the_terminal(folder: Folder, reflow: bool) -> None:
+def test_the_view_follows_the_log_and_the_terminal(folder: Folder) -> None:
     log = folder.lines(*[response("q1")] * 3, failed("q3"))
     with Session("watch", folder.reference, log, "--window", "4", "--poll-interval", "5ms") as session:
         session.until(lambda screen: has_row(screen, "overall", "4", "1", "1.000") and is_one_view(session))
@@ -52,14 +48,13 @@ def test_the_view_follows_the_log_and_the_terminal(folder: Folder, reflow: bool)
         ]
         session.until(lambda screen: all(has_row(screen, *row) for row in rows))
         for columns, height in [(60, 20), (120, 40), (40, 8), (80, 24)]:
-            session.resize(columns, height, reflow=reflow)
+            session.resize(columns, height)
             assert len(session.until(lambda _screen: is_one_view(session))) < height
         session.process.send_signal(signal.SIGINT)
         assert session.finish() == 130
     assert session.emulator.coloured
     everything = [*session.emulator.gone, *session.screen]
     assert SUMMARY.format(8, 0, 0) in everything
-    assert "\x1b[?" not in session.written  # Such as what hides the cursor.
 
 
 def test_alerts_stand_above_the_view_and_stay(folder: Folder) -> None:
@@ -75,8 +70,11 @@ def test_alerts_stand_above_the_view_and_stay(folder: Folder) -> None:
             "alert ended: steps_score < 0.5 over 1: 1",
         ]
         session.until(lambda screen: not any(line.startswith("ALERT") for line in screen))
-        session.process.send_signal(signal.SIGTERM)
-        assert session.finish() == 143
+        assert "\x1b[?" not in session.written  # Such as what hides the cursor.
+        session.process.kill()
+        session.finish()
+        session.emulator.feed("\r$ ")
+        assert session.screen[-1] == "$"
     assert [*session.emulator.gone, *session.screen][0] == screen[0]
 
 
@@ -97,46 +95,6 @@ def test_the_last_view_stays_and_the_report_comes_below(
         "gate failed: steps_score > 1: the mean is 1",
     ]
     assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
-
-
-def test_a_run_that_cannot_begin_leaves_no_view(folder: Folder) -> None:
-    log = folder.lines(response("q1"))
-    (folder.path / "journal").mkdir()
-    with Session("watch", folder.reference, log, "-o", folder.file("journal"), "--resume") as session:
-        assert session.finish() == 4
-    text = "".join([*session.emulator.gone, *session.screen])
-    assert text.startswith("Error: ")
-    assert "watching" not in text
-
-
-def test_a_process_that_is_killed_leaves_a_terminal_that_works(folder: Folder) -> None:
-    log = folder.lines(response("q1"))
-    with Session("watch", folder.reference, log) as session:
-        session.until(lambda screen: has_row(screen, "q1", "#1"))
-        session.process.kill()
-        assert session.finish() == -signal.SIGKILL
-        screen = session.screen
-        assert "\x1b[?" not in session.written
-        session.emulator.feed("\r$ ")
-        assert session.screen[-1] == "$"
-        assert session.screen[:-1] == screen
-
-
-def test_judges(folder: Folder) -> None:
-    reference = [
-        template | {"questions": [each | {"reference_answer": "red blue"} for each in template["questions"]]}
-        for template in REFERENCE
-    ]
-    path = folder.write("judged.json", orjson.dumps(reference))
-    log = folder.lines(*[response("q1", actual_answer=f"red {i}") for i in range(4)])
-    with serving() as server:
-        settings = config(folder.path, server, llm={"limits": {"max_concurrency": 2, "budget_usd": 5}})
-        with Session("watch", path, log, "--config", settings, "--show", "worst") as session:
-            session.until(lambda screen: has_row(screen, "overall", "4", "0", "1.000", "0.500"))
-            status = re.compile(r"in flight 0 .* spent \$0\.0\d+ of \$5\.00 .* concurrency 2 of 2 +waiting 0")
-            session.until(lambda screen: status.search("   ".join(screen)) and "worst results" in screen)
-            session.process.send_signal(signal.SIGINT)
-            assert session.finish() == 130
 
 
 def test_a_stopped_terminal_delays_nothing(folder: Folder) -> None:

@@ -100,14 +100,6 @@ def test_the_worst_results_say_why_they_failed(columns: int) -> None:
     assert not any(reason in line for line in shown(facts(results=results), columns, 40))
 
 
-def test_three_alerts_and_how_many_more() -> None:
-    screen = shown(facts(alerts=[{"alert": f"x < {i}", "value": None} for i in range(7)]), 80, 40)
-    assert [line for line in screen if line.startswith(("ALERT", "... and"))] == [
-        *(f"ALERT x < {i}: no values" for i in range(3)),
-        "... and 4 more alerts",
-    ]
-
-
 def test_nothing_yet() -> None:
     nothing = group(0, 0, 0.0, judged=False) | {"metrics": {}, "error_rate": {"mean": None, "window": None}}
     screen = shown(facts(judged=False, templates=(), overall=nothing, results=[], rejects={}), 80, 24)
@@ -181,18 +173,6 @@ def test_keys_scroll_within_the_templates(count: int, rows: int, keys: list[str]
         found = names(browsing, count, rows)
         assert found == every[first : first + len(found)]
         assert len(found) in {page, 0}
-
-
-@pytest.mark.parametrize("sequences", ["\x1b[B \x1bOB \x1b[6~ \x1b[F \x1b[4~ \x1bOF", "j j   G G G"])
-def test_sequences_are_keys(sequences: str) -> None:
-    browsing = Browsing(total=30, page=4)
-    for key, first in zip(sequences.replace("   ", " \0 ").split(" "), (1, 2, 6, 26, 26, 26), strict=True):
-        browsing.press(key.replace("\0", " "))
-        assert browsing.first == first
-    browsing.press("\x1b[A\x1b[5~\x1b[200~é\x1b")
-    assert browsing.first == 21
-    browsing.press("\x1b[H")
-    assert browsing.first == 0
 
 
 def test_numbers() -> None:

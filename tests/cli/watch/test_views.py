@@ -7,7 +7,6 @@ import threading
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
@@ -20,7 +19,9 @@ from tests.conftest import leaving_nothing
 from tests.deadlines import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+
+    import pytest
 
 
 class Stream(StringIO):
@@ -43,9 +44,9 @@ class Emulated(Terminal):
     def size(self) -> tuple[int, int]:
         return self._now
 
-    def resize(self, columns: int, rows: int, *, reflow: bool) -> None:
+    def resize(self, columns: int, rows: int) -> None:
         self._now = columns, rows
-        self.emulator.resize(columns, rows, reflow=reflow)
+        self.emulator.resize(columns, rows)
 
     def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
         super().draw(render, above)
@@ -59,14 +60,6 @@ class Emulated(Terminal):
         return self.emulator.screen
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _colours() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TERM", "xterm-256color")
-        patch.delenv("NO_COLOR", raising=False)
-        yield
-
-
 def test_messages_stay_above_the_view() -> None:
     terminal = Emulated(20, 4)
     terminal.show("view")
@@ -75,19 +68,6 @@ def test_messages_stay_above_the_view() -> None:
     assert [*terminal.emulator.gone, *terminal.emulator.screen] == [
         *("first", "second", "third long long long", " long", "view", "more"),
     ]
-
-
-@pytest.mark.parametrize("off", ["1", ""])
-def test_colours(monkeypatch: pytest.MonkeyPatch, off: str) -> None:
-    monkeypatch.setenv("NO_COLOR", off)
-    terminal = Emulated()
-    assert terminal.show(Text("one", "bold cyan")) == ["one"]
-    assert terminal.emulator.coloured == (not off)
-
-
-def test_an_encoding_without_all_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stream, "encoding", "ascii")
-    assert Emulated().show("caf\u00e9 \u2584") == ["caf? ?"]
 
 
 SIZES = st.tuples(st.integers(2, 40), st.integers(3, 12))
@@ -99,9 +79,9 @@ STEPS = st.tuples(
 )
 
 
-@given(SIZES, st.lists(STEPS, max_size=12), st.booleans())
+@given(SIZES, st.lists(STEPS, max_size=12))
 def test_the_view_is_erased_completely(
-    size: tuple[int, int], steps: list[tuple[tuple[int, int] | None, list[str], list[str]]], reflow: bool
+    size: tuple[int, int], steps: list[tuple[tuple[int, int] | None, list[str], list[str]]]
 ) -> None:
     """Whatever is drawn, however the terminal's size changes: only what stays stands above the lines."""
     terminal = Emulated(*size)
@@ -109,7 +89,7 @@ def test_the_view_is_erased_completely(
     for resized, texts, above in steps:
         if resized is not None:
             columns, rows = resized
-            terminal.resize(columns, rows, reflow=reflow)
+            terminal.resize(columns, rows)
         lines = [Text(text) for text in texts[: rows - 1]]
         for line in lines:
             line.truncate(columns - 1)

@@ -51,17 +51,3 @@ def test_a_failure_is_said_without_secrets(folder: Folder, capfd: pytest.Capture
     said = f"--on-alert-url {host} was answered with status 404 (attempt 1 of 5): {ALERT}, started"
     assert said in err.splitlines()
     assert not any(secret in out + err for secret in ("T0KEN", "S3CRET", "us3r", "passw0rd"))
-
-
-def test_wrong_usage(
-    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder.lines(response("q1"))
-    assert run(*watch(folder, *IDLE, "--alert", ALERT, "--on-alert-url", "hooks.example.com/T0KEN")) == 2
-    err = capfd.readouterr().err
-    assert "expected a URL" in err
-    assert "T0KEN" not in err
-    monkeypatch.setenv(SECRET, "")
-    url = ["--on-alert-url", "https://hooks.example.com/T0KEN"]
-    assert run(*watch(folder, *IDLE, "--alert", ALERT, *url)) == 2
-    assert f"{SECRET} is empty" in capfd.readouterr().err
