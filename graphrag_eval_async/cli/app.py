@@ -12,17 +12,17 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.options import Given, options
-from graphrag_eval_async.cli.parsing import with_address
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.text import describe, one_line, tell
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.cli.options import Option
@@ -71,70 +71,72 @@ class GroupedCommand(click.Command):
 
     def __init__(self, name: str) -> None:
         command, known = COMMANDS[name], options()
-        self._shown = [known[key] for key in command.shown.split()]
-        self._more = [known[key] for key in command.more.split()]
         self._runs = command.runs
+        self._options = [known[key] for key in f"{command.shown} {command.more}".split()]
+        self._shown = self._options[: len(command.shown.split())]
         super().__init__(
             name.rpartition(" ")[2],
             callback=self._given,
-            params=[*map(_parameter, self._shown + self._more), _HELP_ALL],
+            params=[*map(_parameter, self._options), _eager("--help-all", _help_all, "Show all options.")],
             help=command.help,
             epilog=f"\b\nExample:\n  {PROGRAM} {command.example}",
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then the options by group, those with a short form first."""
-        shows_all = ctx.meta.get("help-all", False)
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for option in self._shown + self._more * shows_all:
-            groups.setdefault(option.group, []).append(option.record())
-        other = [("-h, --help", "Show this message and exit.")]
-        groups["Other"] = other + [("--help-all", "Show all options.")] * bool(self._more and not shows_all)
-        for name in dict.fromkeys([*(option.group for option in options().values()), "Other"]):
-            if name in groups:
+        shown = self._options if ctx.meta.get("help-all") else self._shown
+        groups: dict[str, list[tuple[str, str]]] = {option.group: [] for option in options().values()}
+        for option in shown:
+            groups[option.group].append(option.record())
+        groups["Other"] = [("-h, --help", "Show this message and exit.")]
+        if len(shown) < len(self._options):
+            groups["Other"].append(("--help-all", "Show all options."))
+        for name, records in groups.items():
+            if records:
                 with formatter.section(name):
-                    formatter.write_dl(sorted(groups[name], key=lambda record: ", " not in record[0]))
+                    formatter.write_dl(sorted(records, key=lambda record: ", " not in record[0]))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Give options whose value may be left out their usual value: options of click need one."""
-        known = {option.names[-1]: option for option in self._shown + self._more}
-        if "--web" in known:
+        if "web" in (fields := {option.field: option for option in self._options}):
+            from graphrag_eval_async.cli.parsing import with_address
+
             args = with_address(args)
-        if "--resume" in known and known["--resume"].metavar:
+        if "resume" in fields and not fields["resume"].is_flag:
             args = ["--resume=yes" if argument == "--resume" else argument for argument in args]
         return super().parse_args(ctx, args)
 
-    def _given(self, **texts: Any) -> tuple[str, Given]:
+    def _given(self, **values: Any) -> tuple[str, Given]:
         """Return the function that runs the command, and what it was given."""
-        values, given = {}, set()
-        for option in self._shown + self._more:
-            value: Any = texts[option.field]
-            if option.is_flag:
-                default: Any = option.default is not None
-            elif option.is_repeated:
-                default, value = [], [_parse(option, text) for text in value or ()]
-            else:
-                default = None if option.default is None else option.parse(option.default)
-                value = default if value is None else _parse(option, value)
-            values[option.field] = value
-            if value != default:
-                given.add(option.field)
+        source = click.get_current_context().get_parameter_source
+        given = {name for name in values if source(name) == ParameterSource.COMMANDLINE}
+        values |= {option.field: [*values[option.field]] for option in self._options if option.is_repeated}
         return self._runs, Given(given, **values)
 
 
-def _parse(option: Option, text: str) -> Any:
-    try:
-        return option.parse(text)
-    except ValueError as error:
-        names = [option.label] if option.is_argument else option.names
-        hint = " / ".join(f"'{name}'" for name in names)
-        raise click.BadParameter(str(error), click.get_current_context(), param_hint=hint) from None
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # only generic in newer versions
+    """A value that a function of this package parses; it is imported when there is a value."""
+
+    name = "text"
+
+    def __init__(self, parses: str) -> None:
+        self._parses = parses
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value of a text."""
+        module, _, function = self._parses.partition(":")
+        try:
+            return getattr(import_module(f"graphrag_eval_async.{module}"), function)(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _parameter(option: Option) -> click.Parameter:
-    more: dict[str, Any] = {"required": option.is_needed}
+    more: dict[str, Any] = {"required": option.is_needed, "default": option.default}
     if option.choices:
         more["type"] = click.Choice(option.choices)
+    elif option.parses is not None:
+        more["type"] = Parsed(option.parses)
     if option.is_argument:
         return click.Argument(
             [option.field], nargs=-1 if option.is_repeated else 1, metavar=option.usage, **more
@@ -144,27 +146,20 @@ def _parameter(option: Option) -> click.Parameter:
     return click.Option([*option.names], multiple=option.is_repeated, metavar=option.metavar, **more)
 
 
-def _show_all(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        ctx.meta["help-all"] = True
-        click.echo(ctx.get_help())
-        ctx.exit()
+def _eager(name: str, text: Callable[[click.Context], str], help_: str) -> click.Option:
+    """Return an option that prints a text and ends."""
+
+    def show(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            click.echo(text(context))
+            context.exit()
+
+    return click.Option([name], is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_)
 
 
-_HELP_ALL = click.Option(
-    ["--help-all"],
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_all,
-    help="Show all options.",
-)
-
-
-def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        click.echo(f"{PROGRAM} {version()}")
-        ctx.exit()
+def _help_all(context: click.Context) -> str:
+    context.meta["help-all"] = True
+    return context.get_help()
 
 
 class _Escaped(logging.Formatter):
@@ -215,17 +210,9 @@ def _read(arguments: Sequence[str]) -> tuple[str, Given] | int:
 
     Nothing is left for click to print, which has exit codes of its own where nobody reads.
     """
-    version_option = click.Option(
-        ["--version"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_print_version,
-        help="Show the version.",
-    )
     program = Group(
         "",
-        params=[version_option],
+        params=[_eager("--version", lambda _: f"{PROGRAM} {version()}", "Show the version.")],
         help="Evaluate question-answering agents over knowledge graphs while they run.",
         epilog=EXIT_CODES,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},

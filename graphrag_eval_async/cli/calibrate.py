@@ -30,16 +30,14 @@ HEADINGS = ("labels", "agree-\nment", "kappa", "sensi-\ntivity", "speci-\nficity
 def sample(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.results], [given.output])
     drawn = LabelSample(given.n, metric=given.metric, seed=given.seed)
-    source = (given.results, drawn.add)
-    rejects, ending = read_to_end([source], interrupts, max_line_bytes=given.max_line_bytes)
+    rejects, ending = read_to_end(given, [(given.results, drawn.add)], interrupts)
     list_rejects(rejects)
-    if ending.error is None and not interrupts.came:  # Half of a file is no random sample of it.
+    if ending.is_complete:  # Half of a file is no random sample of it.
         labels = drawn.labels()
         lines = b"".join(orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels)
         with open_lines(given.output, interrupts) as file:
             ending = ending.attempt(partial(file.write, lines))
-        told = f"drawn: {len(labels)} of {drawn.total} results with {given.metric}"
-        tell(sys.stderr, one_line(told))
+        tell(sys.stderr, one_line(f"drawn: {len(labels)} of {drawn.total} results with {given.metric}"))
     return end(ending, rejects)
 
 
@@ -48,10 +46,10 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     found = Calibration(given.metric, level=given.level, chosen_at_random=given.chosen_at_random)
     rejected = Rejects()
     for path, add in ((given.labels, found.add_label), (given.results, found.add_result)):
-        rejects, ending = read_to_end([(path, add)], interrupts, max_line_bytes=given.max_line_bytes)
+        rejects, ending = read_to_end(given, [(path, add)], interrupts)
         list_rejects(rejects)
         rejected.counts.update(rejects.counts)
-        if ending.error is not None or interrupts.came:  # Half of a file would mislead.
+        if not ending.is_complete:
             return end(ending, rejected)
         found.metric()  # Raises before results are read.
     snapshot = found.snapshot()

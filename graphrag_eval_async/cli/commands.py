@@ -96,7 +96,7 @@ COMMANDS = {
         baseline also what changed. Without an option for output, prints Markdown.""",
     ),
     "plan": Command(
-        "plan:run",
+        "compare:plan",
         "plan --detect 0.05 results.jsonl",
         "results/plan detect metric sd level config/primary max_line_bytes/results",
         """Plan how many questions a comparison needs.
@@ -140,7 +140,7 @@ COMMANDS = {
         Checks responses only if the reference set is valid. Evaluates nothing.""",
     ),
     "convert": Command(
-        "convert:run",
+        "validate:convert",
         "convert traces.jsonl -o responses.jsonl --reference reference.yaml",
         f"log output/lines reference/questions format/convert {TRACES} max_line_bytes",
         """Convert logs of traces to responses.
@@ -148,13 +148,13 @@ COMMANDS = {
         Evaluates nothing. The summary counts what was wrong with traces, such as calls without a result.""",
     ),
     "schema": Command(
-        "schema:run",
+        "init:schema",
         "schema reference > reference.schema.json",
         "name",
         "Print a JSON Schema, for editors and other programs.",
     ),
     "grafana": Command(
-        "schema:grafana",
+        "init:grafana",
         "grafana > dashboard.json",
         "",
         """Print a Grafana dashboard for watch --metrics.

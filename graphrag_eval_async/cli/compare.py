@@ -1,36 +1,39 @@
-"""``compare``: two runs, question by question."""
+"""``compare`` and ``plan``: two runs, question by question; gates on that; how many questions it needs."""
 
 from __future__ import annotations
 
-import os
+import math
 import sys
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
-from graphrag_eval_async.cli.gates import check_regressions, failed_and_held
-from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.gates import failed_and_held
+from graphrag_eval_async.cli.reading import page_stream, primary_of, read_to_end, results_of_questions
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import draw, folded, table_of
-from graphrag_eval_async.config.load import load_primary
-from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
+from graphrag_eval_async.inference.planning import POWERS, Spread
+from graphrag_eval_async.inference.planning import plan as plan_comparison
+from graphrag_eval_async.inference.verdicts import UNDECIDED, lower_is_better
 from graphrag_eval_async.monitor.wording import (
+    change_of,
     ends,
     greatest_losses,
     headline,
+    missing,
     one_sided,
+    regressions,
     short_p,
     signed,
     validity,
 )
-from graphrag_eval_async.text import name_cell, number, plural, tell
+from graphrag_eval_async.records.conditions import CheckedGate, check_bound, to_float
+from graphrag_eval_async.records.metrics import ERROR_RATE, range_of
+from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
@@ -40,26 +43,19 @@ HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
-    primary = None if given.config is None else load_primary(given.config)
-    comparison = RunningComparison(include_errors=given.include_errors, primary=primary)
-    rejects, ending = read_to_end(
-        [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)],
-        interrupts,
-        rejects=given.rejects,
-        max_reject_bytes=given.max_reject_bytes,
-        max_line_bytes=given.max_line_bytes,
-    )
+    comparison = RunningComparison(include_errors=given.include_errors, primary=primary_of(given))
+    sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
+    rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(rejects)
     failures: list[str] = []
-    if ending.error is None and not interrupts.came:  # Half of a file would mislead.
+    if ending.is_complete:
         snapshot = comparison.snapshot(level=given.level)
         failures, held = failed_and_held(check_regressions(given, comparison, snapshot))
         if given.output is not None:
             ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
-        table = sys.stderr if given.rejects == "-" else sys.stdout
         page = render_comparison(snapshot, worst=given.worst, candidate=given.candidate, detail=given.detail)
         told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
-        ending = ending.attempt(partial(tell, table, told))
+        ending = ending.attempt(partial(tell, page_stream(given), told))
     return end(ending, rejects, failures)
 
 
@@ -132,22 +128,126 @@ def worst_table(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, ca
     return _table(headings, rows, names=2) if rows else []
 
 
-def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the results of some questions in a regular file, each after its question and its place."""
-    if not questions or not os.path.isfile(path):
-        return
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            with suppress(orjson.JSONDecodeError):
-                result = orjson.loads(line)
-                question = result.get("question_id") if isinstance(result, dict) else None
-                if isinstance(question, str) and question in questions:
-                    yield question, f"{os.path.basename(path)}:{number}", result
-
-
 def _cells(row: Mapping[str, Any]) -> list[str]:
     return [number(row["baseline"]), number(row["candidate"]), signed(row["difference"])]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> list[str]:
     return draw([table_of(headings, rows, names=names, has_lines=False)]).splitlines()
+
+
+def plan(given: Given, interrupts: Interrupts) -> Exit:
+    check_distinct(given.results, [])
+    runs = [Spread(given.metric) for _ in given.results]
+    sources = [(path, run.add) for path, run in zip(given.results, runs, strict=True)]
+    rejects, ending = read_to_end(given, sources, interrupts)
+    list_rejects(rejects)
+    if ending.is_complete:
+        primary = primary_of(given)
+        found = plan_comparison(
+            given.detect, runs, metric=given.metric, sd=given.sd, level=given.level, primary=primary
+        )
+        ending = ending.attempt(partial(tell, sys.stdout, render_plan(found)))
+    return end(ending, rejects)
+
+
+def render_plan(found: dict[str, Any]) -> str:
+    """A plan as plain text: what is known, a table, and what it says in a sentence."""
+    known = f"{found['metric']}: standard deviation {found['sd']:.3g}"
+    if found["within_sd"] is not None:
+        known += f", of samples of the same question {found['within_sd']:.3g}"
+    if "questions" in found:
+        known += f" ({' and '.join(map(str, found['questions']))} questions"
+        missing = sum(found["missing"])
+        known += f", {missing} results without a value)" if missing else ")"
+    lines = [known + "."]
+    if found["assumed_correlation"] is not None:
+        lines.append(
+            "Assumed: the true scores of a question in two runs correlate with "
+            f"{found['assumed_correlation']}; results of two runs tell."
+        )
+    if others := [metric for metric in found["primary"] if metric != found["metric"]]:
+        lines.append(f"The error budget is shared with {', '.join(others)}.")
+    if not found["has_verdict"]:
+        lines.append(
+            f"compare gives {found['metric']} no verdict unless `primary` in a configuration names it."
+        )
+    if found["within_sd"] is None:
+        lines.append("Repeats: what they would save is not known, since no question was asked twice.")
+    by_repeats: dict[int, list[str]] = {}
+    for row in found["rows"]:
+        cells = by_repeats.setdefault(row["repeats"], [str(row["repeats"])])
+        cells += [str(row["paired"]), str(row["unpaired"])]
+    headings = ["repeats"]
+    for power in POWERS:
+        headings += [f"paired,\n{percent(power)} power", f"unpaired,\n{percent(power)} power"]
+    table = draw([table_of(headings, [*by_repeats.values()])], sys.stdout)
+    first = found["rows"][0]
+    said = (
+        f"To see a change of {number(found['detect'])} in {found['metric']} with {percent(first['power'])} "
+        f"power, ask both agents the same {first['paired']} questions ({2 * first['paired']} responses). "
+        f"With different questions, each agent needs {first['unpaired']}."
+    )
+    return "\n".join([*folded(lines), "", table, "", *folded([said])])
+
+
+class MaxDrop(NamedTuple):
+    """A gate: the mean of a metric may get worse by at most `most`."""
+
+    metric: str
+    most: float
+
+
+def parse_max_drop(text: str) -> MaxDrop:
+    """Parse ``METRIC=X``; another form, or more than the metric can change, is a `ValueError`."""
+    metric, _, value = text.rpartition("=")
+    most = to_float(value)
+    if not metric.strip() or not 0 <= most < math.inf:
+        raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
+    low, high = range_of(metric := metric.strip())
+    check_bound(f"a change of {metric}", most, (0, high - low))
+    return MaxDrop(metric, most)
+
+
+def check_regressions(
+    given: Given, comparison: RunningComparison, snapshot: Mapping[str, Any]
+) -> list[CheckedGate]:
+    """Check the gates on the comparison with a baseline."""
+    gates = [_check_drop(gate, comparison, snapshot["overall"]) for gate in given.max_drop]
+    if given.max_regressions is not None:
+        gates.append(_check_count(given.max_regressions, comparison, snapshot))
+    if given.fail_on_regression:
+        name, reasons = "--fail-on-regression", regressions(snapshot)
+        gates += [CheckedGate(name, False, reason) for reason in reasons]
+        gates += [CheckedGate(name, True, "no regression by more than chance")] * (not reasons)
+    if given.allow_missing or not (lacking := missing(snapshot)):
+        return gates
+    return [
+        gate._replace(holds=False, told=f"{gate.told}, but {lacking}") if gate.holds else gate
+        for gate in gates
+    ]
+
+
+def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[str]) -> CheckedGate:
+    """Check a gate; `known` are the metrics on both sides."""
+    name = f"--max-drop {gate.metric}={number(gate.most)}"
+    drop = comparison.drop(gate.metric)
+    if (means := drop.means) is None:
+        others = ", ".join(known) or "none"
+        told = f"{gate.metric}: no question has it on both sides; metrics on both sides: {others}"
+        return CheckedGate(name, False, told)
+    told = f"{gate.metric} {change_of(means)}: may get worse by at most {number(gate.most)}"
+    if gate.metric != ERROR_RATE and any(drop.errors):
+        told += f"; errors {'count as 0' if drop.fills else 'are left out'}, "
+        told += "{} in the baseline and {} in the candidate".format(*drop.errors)
+    worse = means["difference"] if lower_is_better(gate.metric) else -means["difference"]
+    lacking = drop.lacking(gate.metric)
+    return CheckedGate(name, worse <= gate.most + 1e-12 and not lacking, told + lacking)
+
+
+def _check_count(most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]) -> CheckedGate:
+    told = f"{plural(count := len(snapshot['regressions']), 'regression')}, at most {most} allowed"
+    if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
+        told += f", but no question has any of these on both sides: {', '.join(RIGHT)}"
+    lacking = "".join(comparison.drop(metric).lacking(metric) for metric in RIGHT)
+    return CheckedGate("--max-regressions", count <= most and bool(decided) and not lacking, told + lacking)

@@ -17,8 +17,8 @@ from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_
 from graphrag_eval_async.cli.judges import judge_config, judging, keep_answer_correctness, nothing_judged
 from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.cli.report import end
+from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.records.tabular import escape_formula
 from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream

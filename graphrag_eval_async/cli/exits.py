@@ -12,11 +12,9 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
-import anyio
 import orjson
 
 from graphrag_eval_async.errors import ConfigError, JournalLocked, JournalMismatch
-from graphrag_eval_async.sinks.files import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -182,42 +180,28 @@ def run_to_end(
 
 
 class Sending:
-    """Sends results; once the run should end, gives up on a reader that does not read."""
+    """Sends results to a file and to functions that take them.
+
+    Attributes:
+        drain: makes the run stop reading.
+    """
 
     def __init__(
         self,
         lines: LineFile | None,
-        stop: Callable[[], object],
+        drain: Callable[[], object],
         takers: Iterable[Callable[[Mapping[str, Any]], object]] = (),
     ) -> None:
-        """`lines` and `takers` take each result; `stop` makes the run stop reading."""
+        self.drain = drain
         self._takers = [*takers]
         self._lines = lines
-        self._stop = stop
-        self._patience = inf
-        self._scope: anyio.CancelScope | None = None
-
-    def drain(self) -> None:
-        """Stop reading; from now on, each line has `PATIENCE_SECONDS` to be sent."""
-        self._stop()
-        self._patience = PATIENCE_SECONDS
-        if self._scope is not None:
-            self._scope.deadline = asyncio.get_running_loop().time() + self._patience
 
     async def send(self, result: Mapping[str, Any]) -> None:
         for take in self._takers:
             take(result)
-        if self._lines is not None:
-            await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+        await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
     async def send_lines(self, lines: bytes) -> None:
-        """Send results that are already lines of JSON.
-
-        Raises an `InterruptedError` if nobody reads them and the run should end.
-        """
-        if self._lines is None:
-            return
-        with anyio.move_on_after(self._patience) as self._scope:
+        """Send results that are already lines of JSON."""
+        if self._lines is not None:
             await self._lines.send(lines)
-            return
-        raise InterruptedError

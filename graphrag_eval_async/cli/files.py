@@ -20,7 +20,6 @@ import yaml
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.redis_client import is_redis
-from graphrag_eval_async.scale.redis.source import results_at, stream_at
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sinks.files import check_replaceable, draft_beside
 from graphrag_eval_async.sources.paths import as_paths
@@ -35,22 +34,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MEMBERS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
+"""Patterns of the files that are read in a directory."""
+
 STATE = ".aggregates"
 """Suffix of files that hold all that aggregates know, to merge them."""
 
 
 def input_path(path: str) -> str:
     """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or ``-``."""
-    if path == "-":
-        if sys.stdin is None:
-            raise ValueError("standard input is closed")
-        return path
+    if path == "-" and sys.stdin is None:
+        raise ValueError("standard input is closed")
     try:
         files = expand(as_paths(path))
     except (SourceError, UsageError) as error:
         raise ValueError(str(error)) from None
     for file in files:
-        if not is_address(file):
+        if file != "-" and not is_address(file):
             _check_readable(file)
     return path
 
@@ -59,18 +59,19 @@ def responses_path(path: str) -> str:
     """The same, or the address of a stream of a Redis server."""
     if not is_redis(path):
         return input_path(path)
+    from graphrag_eval_async.scale.redis.source import stream_at
+
     stream_at(path)
     return path
 
 
 def results_path(path: str) -> str:
-    """The same, or the address of results on a Redis server, or of the group that finds them."""
-    if not is_redis(path):
-        return input_path(path)
-    if "?" in path:
-        stream_at(path)
-    else:
-        results_at(path)
+    """The same, or the address of results on a Redis server."""
+    if not is_redis(path) or "?" in path:
+        return responses_path(path)
+    from graphrag_eval_async.scale.redis.source import results_at
+
+    results_at(path)
     return path
 
 
@@ -148,27 +149,31 @@ def make_folder_of(path: str) -> None:
         raise UsageError(f"{folder!r} cannot be made: {error.strerror}") from error
 
 
-def check_distinct(read: Iterable[str | None], written: Iterable[str | None]) -> None:
-    """Raise a `UsageError` if a file would be written twice or is also read, or "-" is read twice."""
-    read = [*read]
-    if read.count("-") > 1:
+def check_distinct(
+    read: Iterable[str | None], written: Iterable[str | None], beside: Iterable[str | None] = ()
+) -> None:
+    """Raise a `UsageError` if a file would be written twice or is also read, or "-" is read twice.
+
+    Files `beside` others are written, too, but never read in a directory or by a pattern.
+    """
+    sources, outputs = [*filter(None, read)], [*filter(None, written)]
+    if sources.count("-") > 1:
         raise UsageError("only one of the inputs can come from standard input (-)")
-    taken = {os.path.realpath(path) for path in read if path and path != "-"}
-    for path in written:
-        if path is None or (os.path.exists(path) and not os.path.isfile(path)):
+    taken = {os.path.realpath(path) for path in sources if path != "-"}
+    for path in [*outputs, *filter(None, beside)]:
+        if os.path.exists(path) and not os.path.isfile(path):
             continue
         name = "-" if path == "-" else os.path.realpath(path)
         if name in taken:
             raise UsageError(f"{path!r} is given twice; it would be overwritten")
         taken.add(name)
-
-
-def is_among(file: str, path: str) -> bool:
-    """Whether `file` belongs to the directory or pattern `path`, or would if it existed."""
-    patterns = [path] if glob.has_magic(path) and not os.path.exists(path) else []
-    if os.path.isdir(path):
-        patterns = [os.path.join(glob.escape(path), name) for name in ("*.jsonl", "*.jsonl.gz", "*.parquet")]
-    return any(fnmatchcase(os.path.realpath(file), os.path.realpath(pattern)) for pattern in patterns)
+    for source in sources:
+        patterns = [source] if glob.has_magic(source) and not os.path.exists(source) else []
+        if os.path.isdir(source):
+            patterns = [os.path.join(glob.escape(source), name) for name in MEMBERS]
+        for path in outputs:
+            if any(fnmatchcase(os.path.realpath(path), os.path.realpath(pattern)) for pattern in patterns):
+                raise UsageError(f"{path!r} is among the files of {source!r}, which are read")
 
 
 def open_output(kind: Callable[[str], T], path: str) -> T:

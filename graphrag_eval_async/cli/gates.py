@@ -1,18 +1,12 @@
-"""Gates: conditions that a run must meet, by itself or beside a baseline."""
+"""Gates: conditions that a run must meet."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.comparison import RIGHT
-from graphrag_eval_async.inference.verdicts import lower_is_better
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
-from graphrag_eval_async.monitor.summary import CheckedGate
-from graphrag_eval_async.monitor.wording import change_of, missing, regressions
-from graphrag_eval_async.records.conditions import OPERATORS, check_bound, rounded, to_float
+from graphrag_eval_async.records.conditions import OPERATORS, CheckedGate, check_bound, rounded
 from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
@@ -20,17 +14,14 @@ from graphrag_eval_async.records.metrics import (
     counts_of,
     mean_of_questions,
     means_of,
-    range_of,
     section_of,
 )
-from graphrag_eval_async.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.conditions import Condition
     from graphrag_eval_async.reference import Reference
@@ -39,21 +30,23 @@ if TYPE_CHECKING:
 def check_gates(gates: Iterable[Condition], templates: Collection[str], config: Config | None) -> None:
     """Raise a `UsageError` if no result can have the template or the metric of a gate."""
     for gate in gates:
-        metric = None if gate.metric == MISSING_RATE else gate.metric
-        check_names("--gate", gate.template, metric, templates, config)
-        _check_output(gate, config)
+        if gate.metric == MISSING_RATE:
+            check_names("--gate", gate.template, None, templates, config)
+        else:
+            _check_condition("--gate", gate, templates, config)
 
 
 def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
     """Raise a `UsageError` if no result can have the template or the metric of an alert."""
     for alert in alerts:
         if alert.metric != NO_LINES:
-            check_names(f"--alert {alert.text!r}", alert.template, alert.metric, templates, config)
-            _check_output(alert, config)
+            _check_condition(f"--alert {alert.text!r}", alert, templates, config)
 
 
-def _check_output(condition: Condition | Alert, config: Config | None) -> None:
-    """Raise a `UsageError` if an output of a custom evaluation from 0 to 1 has another bound."""
+def _check_condition(
+    option: str, condition: Condition | Alert, templates: Collection[str], config: Config | None
+) -> None:
+    check_names(option, condition.template, condition.metric, templates, config)
     if config is not None and config.custom_evaluations:
         from graphrag_eval_async.metrics.custom import kinds_of_outputs
 
@@ -80,6 +73,12 @@ def check_names(
 def on_missing(gates: Iterable[Condition]) -> bool:
     """Whether a gate is on the share of questions without a response."""
     return any(gate.metric == MISSING_RATE for gate in gates)
+
+
+def needs_reference(given: Given) -> None:
+    """Raise a `UsageError` if a gate is on questions without a response, and none are known."""
+    if given.reference is None and on_missing(given.gate):
+        raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
 
 
 def check_each(
@@ -126,64 +125,3 @@ def _means(group: Mapping[str, Any]) -> dict[str, float]:
     if samples:
         means[ERROR_RATE] = group.get(ERROR_RATE, errors / samples)
     return means
-
-
-@dataclass(frozen=True, slots=True)
-class MaxDrop:
-    """A gate: the mean of a metric may get worse by at most `most`."""
-
-    metric: str
-    most: float
-
-    def check(self, comparison: RunningComparison, known: Iterable[str]) -> CheckedGate:
-        """Return whether the gate holds, and why; `known` are the metrics on both sides."""
-        name = f"--max-drop {self.metric}={number(self.most)}"
-        drop = comparison.drop(self.metric)
-        if (means := drop.means) is None:
-            others = ", ".join(known) or "none"
-            told = f"{self.metric}: no question has it on both sides; metrics on both sides: {others}"
-            return CheckedGate(name, False, told)
-        told = f"{self.metric} {change_of(means)}: may get worse by at most {number(self.most)}"
-        if self.metric != ERROR_RATE and any(drop.errors):
-            told += f"; errors {'count as 0' if drop.fills else 'are left out'}, "
-            told += "{} in the baseline and {} in the candidate".format(*drop.errors)
-        lower = lower_is_better(self.metric)
-        holds = (means["difference"] if lower else -means["difference"]) <= self.most + 1e-12
-        lacking = drop.lacking(self.metric)
-        return CheckedGate(name, holds and not lacking, told + lacking)
-
-
-def parse_max_drop(text: str) -> MaxDrop:
-    """Parse ``METRIC=X``; another form, or more than the metric can change, is a `ValueError`."""
-    metric, _, value = text.rpartition("=")
-    most = to_float(value)
-    if not metric.strip() or not 0 <= most < math.inf:
-        raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
-    low, high = range_of(metric := metric.strip())
-    check_bound(f"a change of {metric}", most, (0, high - low))
-    return MaxDrop(metric, most)
-
-
-def check_regressions(
-    given: Given, comparison: RunningComparison, snapshot: Mapping[str, Any]
-) -> list[CheckedGate]:
-    """Check the gates on the comparison with a baseline."""
-    gates: list[CheckedGate] = [gate.check(comparison, snapshot["overall"]) for gate in given.max_drop]
-    if (most := given.max_regressions) is not None:
-        count = len(snapshot["regressions"])
-        told = f"{count} regression{'s' * (count != 1)}, at most {most} allowed"
-        if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
-            told += f", but no question has any of these on both sides: {', '.join(RIGHT)}"
-        lacking = "".join(comparison.drop(metric).lacking(metric) for metric in RIGHT)
-        holds = count <= most and bool(decided) and not lacking
-        gates.append(CheckedGate("--max-regressions", holds, told + lacking))
-    if given.fail_on_regression:
-        name, reasons = "--fail-on-regression", regressions(snapshot)
-        gates += [CheckedGate(name, False, reason) for reason in reasons]
-        gates += [CheckedGate(name, True, "no regression by more than chance")] * (not reasons)
-    if given.allow_missing or not (lacking := missing(snapshot)):
-        return gates
-    return [
-        gate._replace(holds=False, told=f"{gate.told}, but {lacking}") if gate.holds else gate
-        for gate in gates
-    ]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
+from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.load import check_config, read_config
-from graphrag_eval_async.config.model import METRICS
+from graphrag_eval_async.config.model import METRICS, judge_of
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
-from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
-from graphrag_eval_async.judge.endpoint import import_aiohttp
-from graphrag_eval_async.judge.sender import ADVICE, advice
-from graphrag_eval_async.metrics import judge_of
-from graphrag_eval_async.metrics.judging import loader
 from graphrag_eval_async.records.metrics import COST, JUDGED, counts_of, is_counted_cost
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.text import counts, dollars, one_line
@@ -54,16 +52,24 @@ def judge_config(
     return check_config({"llm": models}, None) if models else None
 
 
-def forget_keys(given: Any) -> None:
+def without_keys(given: Any) -> None:
     """Remove API keys and the address of shared limits, so that the variables in them need not be set."""
     llm = given.get("llm") if isinstance(given, dict) else None
-    if isinstance(llm, dict) and isinstance(limits := llm.get("limits"), dict):
+    if not isinstance(llm, dict):
+        return
+    if isinstance(limits := llm.get("limits"), dict):
         limits.pop("shared", None)
-    models = [*llm.values()] if isinstance(llm, dict) else []
-    judges = llm.get("judges") if isinstance(llm, dict) else None
-    for model in [*models, *(judges.values() if isinstance(judges, dict) else ())]:
+    judges = llm.get("judges")
+    for model in [*llm.values(), *(judges.values() if isinstance(judges, dict) else ())]:
         if isinstance(model, dict) and isinstance(model.get("api_key"), str):
             del model["api_key"]
+
+
+def unlimited(config: Config | None) -> Config | None:
+    """Return the configuration without limits and cache, which would hold up calls."""
+    if config is None or config.llm is None:
+        return config
+    return structs.replace(config, llm=structs.replace(config.llm, limits=LimitsConfig(), cache=None))
 
 
 def keep_answer_correctness(given: Any) -> None:
@@ -85,45 +91,45 @@ def load_for(config: Config | None) -> None:
     collector: each full collection would stop the run for a quarter of a second.
     """
     if judge_of(config) is not None and config is not None:
+        from graphrag_eval_async.judge.endpoint import import_aiohttp
+        from graphrag_eval_async.metrics.judging import loader
+
         loader(config)()
         import_aiohttp()
         gc.collect()
         gc.freeze()
 
 
-def never_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) -> list[str]:
-    """Return a line for each metric that has no value, and why; for `metrics` see `nothing_judged`."""
-    needs = {metric.name: metric.needs for metric in JUDGED}
+def never_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) -> dict[str, str]:
+    """Return the judged metrics that have no value, and why; `metrics` are those with values."""
+    needs = {metric.name: metric.needs for metric in JUDGED if metric.name in config.metrics}
     needs |= {each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations}
-    names = needs.keys() & {*config.metrics, *(each.name for each in config.custom_evaluations)}
-    names -= {*_with_values(config, metrics)}
-    failed = "failed for each result"
-    return [
-        f"{name} {failed}" if name in usage.asked else f"{name} needs {need}, which no result has"
+    with_values = _with_values(config, metrics)
+    return {
+        name: "failed for each result" if name in usage.asked else f"needs {need}, which no result has"
         for name, need in needs.items()
-        if name in names
-    ]
+        if name not in with_values
+    }
 
 
 def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
-    """Return the configured metrics that have values."""
-    values = {name: OF_PENDING[name] for name in config.metrics}
-    values |= {evaluation.name: tuple(evaluation.outputs) for evaluation in config.custom_evaluations}
-    return [name for name, keys in values.items() if {*keys} & {*metrics}]
+    """Return the judged metrics that have values."""
+    keys = {name: OF_PENDING[name] for name in config.metrics}
+    keys |= {evaluation.name: tuple(evaluation.outputs) for evaluation in config.custom_evaluations}
+    return [name for name, own in keys.items() if not {*own}.isdisjoint(metrics)]
 
 
 def nothing_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) -> GraphragEvalError | None:
-    """Return the error if no judged metric has a value.
-
-    `metrics` are those with values, restored ones too.
-    """
-    failed = sum(usage.errors.values())
+    """Return the error if no judged metric has a value; `metrics` are those with values, also restored."""
     if usage.outcomes["ok"] or _with_values(config, metrics):
         return None
+    failed = sum(usage.errors.values())
     if not failed:
-        text = "; ".join(never_judged(config, usage, metrics))
+        text = "; ".join(f"{name} {why}" for name, why in never_judged(config, usage, metrics).items())
         is_none = text and usage.outcomes["skipped"]
         return GraphragEvalError(f"nothing was judged: {text}") if is_none else None
+    from graphrag_eval_async.judge.sender import ADVICE, advice
+
     kind, message = next(iter(usage.examples.items()))
     count = "the only metric" if failed == 1 else f"all {failed} metrics"
     first = "" if failed == 1 else ", the first"
@@ -160,6 +166,8 @@ def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     if config is None or config.llm is None or model is None:
         yield f"{evaluating} would take no calls: no metric is judged"
         return
+    from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
+
     cache = config.llm.cache
     # The repr has a path as the configuration has it, not what ${NAME} held.
     most = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -206,9 +205,8 @@ Resume
     set, the configuration or the version has changed.
   --resume /folder
     Skip responses that are done in DIR.
-  --fsync <always|interval|never>
-    With --resume, when to flush results to the disk: after every result, once a second, or never.  [default:
-    interval]
+  --fsync <always|interval|never> = interval
+    With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position
     How to recognise lines that were already evaluated: by position or by content. With content, equal lines
     count once.
@@ -232,7 +230,7 @@ Gates
   --gate CONDITION... : records.conditions:parse_condition
     Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8' or 'lines:error_rate < 0.1'. METRIC may
     also be error_rate or missing_rate. Repeatable.
-  --max-drop METRIC=X... : cli.gates:parse_max_drop
+  --max-drop METRIC=X... : cli.compare:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In scores up to 1, an error counts
     as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural
@@ -320,13 +318,6 @@ class Option(NamedTuple):
         """The values that are allowed; all if there is none."""
         return self.metavar[1:-1].split("|") if self.metavar and self.metavar[0] == "<" else []
 
-    def parse(self, text: str) -> Any:
-        """Return the value of a text; a wrong one is a `ValueError`."""
-        if self.parses is None:
-            return text
-        module, _, function = self.parses.partition(":")
-        return getattr(import_module(f"graphrag_eval_async.{module}"), function)(text)
-
     @property
     def label(self) -> str:
         """An argument as help texts have it."""
@@ -382,7 +373,7 @@ class Given(SimpleNamespace):
     """The values of the options of a command, by field."""
 
     def __init__(self, given: Collection[str], /, **values: Any) -> None:
-        """`given` are the fields whose values are not those by default."""
+        """`given` are the fields that are on the command line."""
         super().__init__(**values)
         self._given = given
 
@@ -394,7 +385,7 @@ class Given(SimpleNamespace):
 def refuse(given: Given, names: str, message: str) -> None:
     """Raise a `UsageError` with `message` and, for its ``{}``, the first of the fields `names` that is given.
 
-    A field is given if its value is not the one by default.
+    A field is given if it is on the command line.
     """
     for name in names.split():
         if name in given._given:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
 
-FORMATS = (".svg", ".png", ".pdf")
 POINTS = 120  # of an interval that narrows
 TEMPLATES = 40  # shown at most, the first ones
 COLOURS = ("#08519c", "#d94801")
@@ -47,13 +46,6 @@ class Run:
         self.spread.add(result)
 
 
-def picture_path(path: str) -> str:
-    """Return the name of a picture; a suffix that is none of `FORMATS` is a `ValueError`."""
-    if not path.lower().endswith(FORMATS):
-        raise ValueError(f"{path!r}: expected a name that ends with {', '.join(FORMATS)}")
-    return path
-
-
 def run(given: Given, interrupts: Interrupts) -> Exit:
     try:
         import matplotlib as _  # noqa: F401
@@ -66,9 +58,9 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([*given.results], [given.output])
     runs = [Run(path, given.metric) for path in given.results]
     sources = [(run.name, run.add) for run in runs]
-    rejects, ending = read_to_end(sources, interrupts, max_line_bytes=given.max_line_bytes)
+    rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(rejects)
-    if ending.error is None and not interrupts.came:
+    if ending.is_complete:
         for run in runs:
             run.spread.variances()  # Raises if there is nothing to show.
             run.aggregates.finish()

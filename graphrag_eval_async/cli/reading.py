@@ -1,75 +1,69 @@
-"""Reads results for ``aggregate``, ``compare``, ``plan`` and ``plot``."""
+"""Reads results that are on disk, for ``aggregate``, ``compare``, ``report``, ``plan`` and others."""
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+import orjson
 
 from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.cli.exits import Ending, run_to_end
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.progress import progress
+from graphrag_eval_async.config.load import load_primary
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import is_redis
-from graphrag_eval_async.scale.file_evaluation import count_jobs
-from graphrag_eval_async.scale.pieces import unsplittable
-from graphrag_eval_async.scale.redis.results import results_on
-from graphrag_eval_async.scale.redis.source import results_at
-from graphrag_eval_async.sinks import MAX_REJECT_BYTES, RejectWriter
+from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from graphrag_eval_async.cli.exits import Interrupts
+    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.traces import TraceFormat
 
 
 def read_to_end(
-    sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
-    interrupts: Interrupts,
-    *,
-    max_line_bytes: int,
-    rejects: str | None = None,
-    max_reject_bytes: int | None = None,
+    given: Given, sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]], interrupts: Interrupts
 ) -> tuple[Rejects, Ending]:
-    """Read paths in order, each with the function that takes its results; keep rejects without a file."""
-    opened = [(read_jsonl(path), add) for path, add in sources if not is_redis(path)]
-    on_servers = [(results_at(path), add) for path, add in sources if is_redis(path)]
+    """Read paths in order, each with the function that takes its results."""
+    opened = [read_jsonl(path) for path, _ in sources if not is_redis(path)]
     with (
-        collecting(rejects, max_reject_bytes, interrupts) as (rejected, on_reject),
-        progress(*(source for source, _ in opened)) as advance,
+        collecting(given, interrupts) as (rejects, on_reject),
+        progress(*opened) as advance,
     ):
 
         async def read() -> None:
-            for source, add in opened:
-                await read_results(
-                    source,
-                    add,
-                    on_reject,
-                    max_line_bytes=max_line_bytes,
-                    advance=advance,
-                )
-            for (address, name), add in on_servers:
-                async for result in results_on(address, name):
-                    add(result)
-                    advance()
+            files = iter(opened)
+            for path, add in sources:
+                if is_redis(path):
+                    from graphrag_eval_async.scale.redis.results import results_on
+                    from graphrag_eval_async.scale.redis.source import results_at
 
-        return rejected, run_to_end(read(), interrupts)
+                    async for result in results_on(*results_at(path)):
+                        add(result)
+                        advance()
+                else:
+                    await read_results(
+                        next(files), add, on_reject, max_line_bytes=given.max_line_bytes, advance=advance
+                    )
+
+        return rejects, run_to_end(read(), interrupts)
 
 
 @contextmanager
-def collecting(
-    path: str | None, max_bytes: int | None, interrupts: Interrupts
-) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
-    """Yield rejects and a function that takes them: it writes to the file at `path`, or keeps them."""
+def collecting(given: Given, interrupts: Interrupts) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
+    """Yield rejects and a function that takes them: it writes to the file of ``--rejects``, or keeps them."""
     rejects = Rejects()
-    if path is None:
+    if (path := getattr(given, "rejects", None)) is None:
         yield rejects, rejects.add
         return
 
@@ -78,8 +72,31 @@ def collecting(
         writer(replace(reject, path=reject.path or "-"))
 
     with open_lines(path, interrupts) as file:
-        writer = RejectWriter(file, max_bytes=MAX_REJECT_BYTES if max_bytes is None else max_bytes)
+        writer = RejectWriter(file, max_bytes=given.max_reject_bytes)
         yield rejects, write
+
+
+def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the results of some questions in a regular file, each after its question and its place."""
+    if not questions or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            with suppress(orjson.JSONDecodeError):
+                result = orjson.loads(line)
+                question = result.get("question_id") if isinstance(result, dict) else None
+                if isinstance(question, str) and question in questions:
+                    yield question, f"{os.path.basename(path)}:{number}", result
+
+
+def primary_of(given: Given) -> tuple[str, ...] | None:
+    """Return the primary metrics of the configuration, if there is one that names them."""
+    return None if given.config is None else load_primary(given.config)
+
+
+def page_stream(given: Given) -> TextIO:
+    """Return the stream for pages: standard output, unless lines go there."""
+    return sys.stderr if "-" in {given.rejects, getattr(given, "output", None)} else sys.stdout
 
 
 def processes_for(
@@ -91,6 +108,9 @@ def processes_for(
     results: bool = False,
 ) -> int:
     """Return the number of worker processes; 1 means that this process reads, and stderr says why."""
+    from graphrag_eval_async.scale.file_evaluation import count_jobs
+    from graphrag_eval_async.scale.pieces import unsplittable
+
     jobs = count_jobs(jobs)
     if jobs > 1:
         reason = "judged metrics share one limit and one budget" if judged else None

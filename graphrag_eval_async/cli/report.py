@@ -1,36 +1,49 @@
 """Reports a run at its end: rejects, aggregates, the page of scores, and gates."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from graphrag_eval_async.aggregates.questions import QuestionScore
-from graphrag_eval_async.cli.exits import Ending, Exit
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import check_each, failed_and_held
-from graphrag_eval_async.cli.options import Given
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
-from graphrag_eval_async.inference.running import Interval, RunningAggregates
 from graphrag_eval_async.monitor.wording import unscored
 from graphrag_eval_async.monitor.worst import worst_questions
-from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
-from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
-from graphrag_eval_async.scale.redis.results import Run
-from graphrag_eval_async.stream.until import Decision
-from graphrag_eval_async.text import counts, describe, one_line, percent, tell
+from graphrag_eval_async.text import counts, describe, one_line, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from graphrag_eval_async.cli.exits import Ending, Exit
+    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.inference.running import Interval, RunningAggregates
+    from graphrag_eval_async.records import Reject, Rejects
+    from graphrag_eval_async.stream.until import Decision
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
 OF_FILE = {"not_a_response", "not_a_result"}  # reasons that say what a file is, as all of its lines do
 WORST_QUESTIONS = 5
 
 
+class Found(Protocol):
+    """What a run found; `missing` are the ids of the questions without a response."""
+
+    @property
+    def aggregates(self) -> RunningAggregates: ...
+    @property
+    def rejects(self) -> Rejects: ...
+    @property
+    def missing(self) -> list[str]: ...
+
+
 def report(
     given: Given,
-    found: EvaluatedFile,
+    found: Found,
     ending: Ending,
     *,
     reference: Reference | None,
@@ -45,73 +58,52 @@ def report(
     """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`.
 
     Args:
-        given: the options.
-        found: what was found.
-        ending: how the run ended.
         reference: the reference set, if its questions should be counted.
         table: where the tables go; None shows none.
         interval: the kind of intervals; None if how the run ended decides.
         kept: the file that has all rejects, if some are also listed.
-        notes: lines at the end.
         lines_known: whether this process read the lines, so that the number of rejects is known.
         decision: what --until decided.
         page: writes a report of the aggregates.
     """
-    aggregates = found.aggregates
-    snapshot = aggregates.snapshot(detail=True, level=given.level, interval=interval)
-    if given.aggregates is not None:
-        # Before anything is shown, which may wait for a reader.
-        more = {} if decision is None else {"decision": asdict(decision)}
+    snapshot = found.aggregates.snapshot(detail=True, level=given.level, interval=interval)
+    if given.aggregates is not None:  # Before anything is shown, which may wait for a reader.
+        decided = {} if decision is None else {"decision": asdict(decision)}
+        write = partial(write_aggregates, given.aggregates, snapshot | decided)
         if given.aggregates.endswith(STATE):
-            ending = ending.attempt(partial(write_state, given.aggregates, aggregates))
-        else:
-            ending = ending.attempt(partial(write_aggregates, given.aggregates, snapshot | more))
+            write = partial(write_state, given.aggregates, found.aggregates)
+        ending = ending.attempt(write)
     if page is not None:
         ending = ending.attempt(partial(page, snapshot))
     list_rejects(found.rejects, kept)
-    summary = _summary(found, snapshot["micro"], reference, decision, lines_known=lines_known)
-    gates = check_each(given.gate, snapshot, reference, {*found.missing})
-    failures, held = failed_and_held(gates)
-    nothing = unscored(snapshot["micro"]) if ending.error is None else ""
-    lines = [summary, *folded([nothing, *failure_reasons(snapshot)]), *_worst(aggregates)]
-    lines += [*notes, *(one_line(f"gate held: {gate}") for gate in held)]
+    failures, held = failed_and_held(check_each(given.gate, snapshot, reference, {*found.missing}))
     if table is not None:
         parts = [render_means(snapshot, table), render_detail(snapshot, table) if given.detail else ""]
+        summary = f"results: {counts_of(snapshot['micro'])[0]}"
+        if lines_known or found.rejects.total:
+            summary += f", rejected lines: {found.rejects.total}"
+        if reference is not None and not isinstance(reference, NoReference):
+            so_far = " so far" if decision is not None and decision.holds is not None else ""
+            missing = f"{len(found.missing)} of {len(reference)}"
+            summary += f", questions without a response{so_far}: {missing}"
+        nothing = unscored(snapshot["micro"]) if ending.error is None else ""
+        lines = [summary, *folded([nothing, *failure_reasons(snapshot), *_worst(found.aggregates)]), *notes]
+        lines += [one_line(f"gate held: {gate}") for gate in held]
         told = ["\n\n".join(filter(None, parts)), "", *lines]
         ending = ending.attempt(partial(tell, table, "\n".join(told)))
     if decision is not None and not decision.holds:
-        decided = "decided so" if decision.holds is False else "not decided"
-        failures.append(f"{decision.condition}: {decided}")
+        decided_so = "decided so" if decision.holds is False else "not decided"
+        failures.append(f"{decision.condition}: {decided_so}")
     return end(ending, found.rejects, failures)
 
 
 def _worst(aggregates: RunningAggregates) -> list[str]:
     """The worst questions, in a line."""
-    worst = worst_questions(aggregates, WORST_QUESTIONS)
-    told = ", ".join(f"{one_line(each.question, limit=80)} ({_mean(each)})" for each in worst)
-    return folded([f"worst questions by {worst[0].metric}: {told}"] if worst else [])
-
-
-def _mean(score: QuestionScore) -> str:
-    errors = f", {score.errors} of {score.values + score.errors} errors" if score.errors else ""
-    return f"{score.mean:.3g}{errors}"
-
-
-def _summary(
-    found: EvaluatedFile,
-    micro: Mapping[str, int],
-    reference: Reference | None,
-    decision: Decision | None,
-    *,
-    lines_known: bool,
-) -> str:
-    summary = f"results: {counts_of(micro)[0]}"
-    if lines_known or found.rejects.total:
-        summary += f", rejected lines: {found.rejects.total}"
-    if reference is None or isinstance(reference, NoReference):
-        return summary
-    so_far = " so far" if decision is not None and decision.holds is not None else ""
-    return f"{summary}, questions without a response{so_far}: {len(found.missing)} of {len(reference)}"
+    told = []
+    for each in (worst := worst_questions(aggregates, WORST_QUESTIONS)):
+        errors = f", {each.errors} of {each.values + each.errors} errors" if each.errors else ""
+        told.append(f"{one_line(each.question, limit=80)} ({each.mean:.3g}{errors})")
+    return [f"worst questions by {worst[0].metric}: {', '.join(told)}"] if worst else []
 
 
 def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] = ()) -> Exit:
@@ -143,32 +135,3 @@ def list_rejects(rejects: Rejects, kept: str | None = None) -> None:
         tell(sys.stderr, one_line(f"... and {more} more; {told}"))
     if rejects.total:
         tell(sys.stderr, f"rejected: {counts(rejects.counts)}")
-
-
-def journaling(stream: Run) -> list[str]:
-    """Return a line about what the journal held, if there is one."""
-    journal = stream.journal
-    if journal is None:
-        return []
-    damaged = (
-        f", {journal.damaged} damaged lines set aside in {journal.path}.damaged" if journal.damaged else ""
-    )
-    found = f"{journal.restored} results and {journal.rejected} rejects from before"
-    return [one_line(f"journal {journal.path}: {found}, {stream.skipped} lines skipped as done{damaged}")]
-
-
-def deciding(decision: Decision) -> list[str]:
-    """Return lines about what was decided, and how many responses were not needed."""
-    found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
-    failed = f", {decision.failed} of them failed" if decision.failed else ""
-    interval = f"{percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}"
-    lines = [
-        one_line(
-            f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses "
-            f"to {decision.questions} questions: "
-            f"{decision.condition} {found} ({interval}; {decision.samples} samples{failed})"
-        )
-    ]
-    if decision.remaining:
-        lines.append(f"skipped: {decision.remaining} responses")
-    return lines

@@ -10,16 +10,11 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.compare import results_of_questions
-from graphrag_eval_async.cli.files import (
-    check_distinct,
-    make_folder_of,
-    write_page,
-)
-from graphrag_eval_async.cli.gates import check_each, check_regressions, failed_and_held, on_missing
-from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.compare import check_regressions
+from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_page
+from graphrag_eval_async.cli.gates import check_each, failed_and_held, needs_reference
+from graphrag_eval_async.cli.reading import page_stream, primary_of, read_to_end, results_of_questions
 from graphrag_eval_async.cli.report import end, list_rejects, listed_rejects
-from graphrag_eval_async.config.load import load_primary
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.github import render_annotations
 from graphrag_eval_async.monitor.junit import render_junit
@@ -27,18 +22,19 @@ from graphrag_eval_async.monitor.markdown import render_markdown
 from graphrag_eval_async.monitor.questions import NO_RESPONSE
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import Reading, Summary
-from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
+from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.reference import Reference, load_reference
+from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.text import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.records import Rejects
+    from graphrag_eval_async.reference import Reference
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable with the path of the summary of a step of GitHub Actions."""
@@ -52,44 +48,36 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         reference,
         compares=given.baseline is not None,
         include_errors=given.include_errors,
-        primary=None if given.config is None else load_primary(given.config),
+        primary=primary_of(given),
     )
-    baseline = [] if given.baseline is None else [(given.baseline, reading.add_baseline)]
-    collected = None if given.output is None else ReportResults()
+    collected = ReportResults()
 
     def add(result: dict[str, Any]) -> None:
         reading.add(result)
-        if collected is not None:
+        if given.output is not None:
             collected.add(result)
 
-    rejects, ending = read_to_end(
-        [*baseline, *((path, add) for path in given.results)],
-        interrupts,
-        rejects=given.rejects,
-        max_reject_bytes=given.max_reject_bytes,
-        max_line_bytes=given.max_line_bytes,
-    )
+    baseline = [] if given.baseline is None else [(given.baseline, reading.add_baseline)]
+    rejects, ending = read_to_end(given, [*baseline, *((path, add) for path in given.results)], interrupts)
     list_rejects(rejects)
     failures: list[str] = []
-    if ending.error is None and not interrupts.came:  # Half of a file would mislead.
+    if ending.is_complete:
         summary = _summary(given, reading, rejects, reference)
         _check_conditions(given, summary.snapshot["micro"])
         failures, _ = failed_and_held(summary.gates)
-        for write in _writers(given, collected, reference):
-            ending = ending.attempt(partial(write, summary))
+        ending = _write(given, ending, summary, collected, reference)
     return end(ending, rejects, failures)
 
 
 def _check(given: Given) -> None:
     """Raise a `UsageError` if options do not go together."""
-    if given.reference is None and on_missing(given.gate):
-        raise UsageError(f"a gate on {MISSING_RATE} needs --reference REFERENCE")
+    needs_reference(given)
     if given.baseline is None:
         names = "config max_drop max_regressions fail_on_regression allow_missing"
         options.refuse(given, names, "{} needs --baseline FILE")
-    read = [*given.results, given.baseline, given.reference]
-    check_distinct(read, [given.rejects, given.output, given.junit, given.markdown])
-    for path in filter(None, (given.junit, given.markdown)):
+    written = [given.junit, given.markdown]
+    check_distinct([*given.results, given.baseline, given.reference], [given.rejects, given.output, *written])
+    for path in filter(None, written):
         make_folder_of(path)
 
 
@@ -111,62 +99,24 @@ def _summary(given: Given, reading: Reading, rejects: Rejects, reference: Refere
         listed=given.worst,
     )
     answered = {each.question_id for each in summary.questions if each.kind != NO_RESPONSE}
-    missing = [] if reference is None else [each.id for each in reference if each.id not in answered]
-    gates = check_each(given.gate, summary.snapshot, reference, {*missing})
+    missing = () if reference is None else {*reference.questions} - answered
+    gates = check_each(given.gate, summary.snapshot, reference, missing)
     if reading.comparison is not None and summary.comparison is not None:
         gates += check_regressions(given, reading.comparison, summary.comparison)
-    metrics = {each.question_id: each.score[0] for each in summary.questions if each.score is not None}
-    places, texts = _places(given.results, summary.listed_questions, metrics)
+    places, texts = _places(given, summary)
     return replace(summary, gates=gates, places=places, texts=texts)
 
 
-def _writers(
-    given: Given, collected: ReportResults | None, reference: Reference | None
-) -> Iterator[Callable[[Summary], None]]:
-    """Yield what writes a report as was asked for."""
-    if given.output is not None and collected is not None:
-        yield partial(_write_html, given, given.output, collected, reference)
-    if given.markdown is not None or not (given.output or given.junit or given.github):
-        page = given.markdown or "-"
-        out = sys.stderr if given.rejects == "-" else sys.stdout
-        yield lambda summary: write_page(page, render_markdown(summary), out)
-    if (junit := given.junit) is not None:
-        yield lambda summary: write_page(junit, render_junit(summary))
-    if given.github:
-        yield _annotate
-
-
-def _write_html(
-    given: Given, path: str, collected: ReportResults, reference: Reference | None, summary: Summary
-) -> None:
-    questions = 0 if reference is None else len(reference)
-    page = html_report(
-        summary.snapshot,
-        collected,
-        worst=summary.lowest,
-        title=f"Report on {', '.join(given.results)}",
-        comparison=summary.comparison,
-        level=given.level,
-        rejects=summary.rejected,
-        gates=summary.gates,
-        misnamed=summary.misnamed,
-        questions=questions,
-        missing=sum(each.kind == NO_RESPONSE for each in summary.questions) if questions else 0,
-    )
-    write_page(path, page)
-
-
-def _places(
-    paths: Iterable[str], questions: Collection[str], metrics: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
+def _places(given: Given, summary: Summary) -> tuple[dict[str, str], dict[str, str]]:
     """Return where the worst results of questions are, as ``NAME:LINE``, and the texts of the questions.
 
     Errors are worse than low scores.
     """
-    texts = {}
+    metrics = {each.question_id: each.score[0] for each in summary.questions if each.score is not None}
+    texts: dict[str, str] = {}
     worst: dict[str, tuple[tuple[bool, float], str]] = {}
-    for file in (file for path in paths if path != "-" for file in expand([path])):
-        for question, place, result in results_of_questions(file, questions):
+    for file in expand([path for path in given.results if path != "-"]):
+        for question, place, result in results_of_questions(file, summary.listed_questions):
             if isinstance(text := result.get("question_text"), str):
                 texts[question] = text
             score = result.get(metrics.get(question, ""))
@@ -174,6 +124,34 @@ def _places(
             if question not in worst or rank < worst[question][0]:
                 worst[question] = rank, place
     return {question: place for question, (_, place) in worst.items()}, texts
+
+
+def _write(
+    given: Given, ending: Ending, summary: Summary, collected: ReportResults, reference: Reference | None
+) -> Ending:
+    """Write a report as was asked for."""
+    if given.output is not None:
+        questions = 0 if reference is None else len(reference)
+        page = html_report(
+            summary.snapshot,
+            collected,
+            worst=summary.lowest,
+            title=f"Report on {', '.join(given.results)}",
+            comparison=summary.comparison,
+            level=given.level,
+            rejects=summary.rejected,
+            gates=summary.gates,
+            misnamed=summary.misnamed,
+            questions=questions,
+            missing=sum(each.kind == NO_RESPONSE for each in summary.questions) if questions else 0,
+        )
+        ending = ending.attempt(partial(write_page, given.output, page))
+    if given.markdown is not None or not (given.output or given.junit or given.github):
+        text, stream = render_markdown(summary), page_stream(given)
+        ending = ending.attempt(partial(write_page, given.markdown or "-", text, stream))
+    if given.junit is not None:
+        ending = ending.attempt(partial(write_page, given.junit, render_junit(summary)))
+    return ending.attempt(partial(_annotate, summary)) if given.github else ending
 
 
 def _annotate(summary: Summary) -> None:
@@ -184,7 +162,4 @@ def _annotate(summary: Summary) -> None:
         with open(path, "a", encoding="utf-8") as file:
             file.write(render_markdown(summary) + "\n")
     else:
-        tell(
-            sys.stderr,
-            f"--github: no summary is written: ${STEP_SUMMARY}, which GitHub Actions sets, is not set",
-        )
+        tell(sys.stderr, f"--github: no summary is written: ${STEP_SUMMARY} is not set")

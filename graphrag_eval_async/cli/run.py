@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from contextlib import ExitStack, contextmanager
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.files import check_distinct, is_among, open_lines
+from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import check_names
 from graphrag_eval_async.cli.judges import judge_config, judging, load_for, never_judged, nothing_judged
-from graphrag_eval_async.cli.report import deciding, end, journaling, report
+from graphrag_eval_async.cli.report import end, report
+from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.metrics import judge_of
-from graphrag_eval_async.monitor.otel import OtelExport, check_export
-from graphrag_eval_async.monitor.otlp import OtlpFile
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
-from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
-from graphrag_eval_async.traces import TraceFormat
-from graphrag_eval_async.traces.format import OTLP
-from graphrag_eval_async.traces.grouping import GRACE
+from graphrag_eval_async.text import one_line, percent
+from graphrag_eval_async.traces.format import OTLP, TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 
 if TYPE_CHECKING:
@@ -40,6 +34,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.scale.redis.source import RedisStream
     from graphrag_eval_async.sinks import LineFile
     from graphrag_eval_async.sources import Responses
+    from graphrag_eval_async.stream.until import Decision
 
 
 def reference_of(given: Given) -> Reference:
@@ -51,26 +46,20 @@ def config_of(given: Given) -> Config | None:
     return judge_config(given.config, given.llm, given.embedding)
 
 
-def trace_format(
-    given: Given, *, name: str | None, grace: float | None = None, late: str | None = None
-) -> TraceFormat | None:
-    """Return the format of this name with the options for it; None without a name."""
-    if name is None:
+def trace_format(given: Given) -> TraceFormat | None:
+    """Return the format of traces with the options for it; None without one."""
+    if given.format is None:
         options.refuse(given, "select question_id failed step_name grace", "{} needs --format")
         return None
+    waits = {"grace": given.grace, "late": late_file(given)} if hasattr(given, "grace") else {}
     return TraceFormat(
-        name=name,
+        name=given.format,
         select=given.select,
         question_id=given.question_id,
         failed=tuple(given.failed) or FAILURES,
         step_names=dict(given.step_name),
-        grace=GRACE if grace is None else grace,
-        late=late,
+        **waits,
     )
-
-
-def traces_of(given: Given) -> TraceFormat | None:
-    return trace_format(given, name=given.format, grace=given.grace, late=late_file(given))
 
 
 def late_file(given: Given) -> str | None:
@@ -86,37 +75,38 @@ def check_files(
     `pages` are other files that the command writes.
     """
     if given.otel or given.otlp_metrics:
+        from graphrag_eval_async.monitor.otel import check_export
+
         check_export()
     elif given.otel_metric and given.otlp_json is None:
         raise UsageError("--otel-metric needs --otel or --otlp-json")
-    written = [given.output, given.rejects, given.aggregates, given.otlp_json, late_file(given), *pages]
+    beside = [late_file(given)]
     if given.resume:
         if given.output in (None, "-") or given.rejects == "-":
             raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
         options.refuse(
             given, "stages", "{} cannot be combined with --resume: a journal keeps only complete results"
         )
-        written += [f"{given.output}{suffix}" for suffix in (".run", ".damaged", ".watch")]
-        written += [] if given.rejects else [f"{given.output}.rejects"]
-    options.refuse(given, "" if given.resume else "fsync", "{} needs --resume")
-    if not given.resume and given.output is not None and os.path.exists(f"{given.output}.run"):
-        raise UsageError(
-            f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "
-            f"overwrite it, delete {given.output}.run"
-        )
+        suffixes = ["", ".run", ".damaged", ".watch"]
+        beside += [given.rejects or f"{given.output}.rejects", *(given.output + each for each in suffixes)]
+    else:
+        options.refuse(given, "fsync", "{} needs --resume")
+        if given.output is not None and os.path.exists(f"{given.output}.run"):
+            raise UsageError(
+                f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "
+                f"overwrite it, delete {given.output}.run"
+            )
     cache = config.llm.cache if config is not None and config.llm is not None else None
-    paths = [path for path in (given.reference, given.config, cache, *read) if path is not None]
-    check_distinct(paths, written)
-    for path, file in product(paths, readable_outputs(given, pages)):
-        if is_among(file, path):
-            raise UsageError(f"{file!r} is among the files of {path!r}, which are read")
+    written = [*readable_outputs(given), *pages]
+    if not given.resume:
+        written += [path for path in (given.output, given.rejects) if path == "-"]
+    check_distinct([given.reference, given.config, cache, *read], written, beside)
 
 
-def readable_outputs(given: Given, pages: Iterable[str | None] = ()) -> list[str]:
+def readable_outputs(given: Given) -> list[str]:
     """The files that would be read if they were among the sources; those of a journal would not."""
     lines = [] if given.resume else [given.output, given.rejects]
-    written = (given.aggregates, given.otlp_json, *pages, *lines)
-    return [path for path in written if path is not None and path != "-"]
+    return [path for path in (given.aggregates, given.otlp_json, *lines) if path not in (None, "-")]
 
 
 @contextmanager
@@ -133,13 +123,12 @@ def open_stream(
     """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
-    most = given.max_reject_bytes
-    journal = None
-    if given.resume and given.output is not None:
+    most, journal = given.max_reject_bytes, None
+    if given.resume:
         journal = Journal(
             given.output,
             force=given.resume == "force",
-            fsync=given.fsync or "interval",
+            fsync=given.fsync,
             rejects=given.rejects,
             max_reject_bytes=most,
         )
@@ -157,7 +146,7 @@ def open_stream(
         on_fatal=given.on_fatal,
         stages=given.stages,
         steps_groups=given.steps_groups,
-        format=traces_of(given),
+        format=trace_format(given),
         ordered=given.ordered,
         max_in_flight=given.max_in_flight,
         max_line_bytes=given.max_line_bytes,
@@ -182,10 +171,16 @@ def exporting(given: Given, stream: Run) -> Iterator[list[Callable[[Mapping[str,
     takers: list[Callable[[Mapping[str, Any]], object]] = []
     with ExitStack() as exports:
         if given.otlp_json is not None:
+            from graphrag_eval_async.monitor.otlp import OtlpFile
+
             file = OtlpFile(given.otlp_json, given.otel_metric)
             exports.callback(file.close)
             takers.append(file.add)
         if given.otel or given.otlp_metrics:
+            import logging
+
+            from graphrag_eval_async.monitor.otel import OtelExport
+
             # Its messages, one for each attempt, would go through the screen; the end says it once.
             logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
             aggregates = stream.aggregates if given.otlp_metrics else None
@@ -225,21 +220,19 @@ def report_stream(
     if not stream.is_restored:  # The journal could not be resumed.
         return end(ending)
     model, decision = judge_of(config), stream.decision
-    skipped: list[str] = []
-    if config is not None and model is not None and ending.error is None:
+    about = _journaling(stream)
+    if config is not None and model is not None:
+        about += judging(model, stream.usage)
         metrics = stream.aggregates.snapshot()["micro"]
-        ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))
+        if ending.error is None:
+            ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))
         if ending.error is None and metrics["number_of_success_samples"]:
-            skipped = never_judged(config, stream.usage, metrics)
-    about = [
-        *journaling(stream),
-        *(judging(model, stream.usage) if model is not None else ()),
-        *(f"not judged: {text}" for text in skipped),
-        *(deciding(decision) if decision is not None else ()),
-    ]
+            never = never_judged(config, stream.usage, metrics)
+            about += [f"not judged: {name} {why}" for name, why in never.items()]
+    about += _deciding(decision) if decision is not None else []
     return report(
         given,
-        EvaluatedFile(stream.aggregates, stream.rejects, stream.missing),
+        stream,
         ending,
         reference=reference,
         table=table,
@@ -249,3 +242,26 @@ def report_stream(
         decision=decision,
         page=page,
     )
+
+
+def _journaling(stream: Run) -> list[str]:
+    """Return a line about what the journal held, if there is one."""
+    if (journal := stream.journal) is None:
+        return []
+    told = f"journal {journal.path}: {journal.restored} results and {journal.rejected} rejects from before"
+    if journal.damaged:
+        told += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
+    return [one_line(f"{told}, {stream.skipped} lines skipped as done")]
+
+
+def _deciding(decision: Decision) -> list[str]:
+    """Return lines about what was decided, and how many responses were not needed."""
+    found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
+    failed = f", {decision.failed} of them failed" if decision.failed else ""
+    told = (
+        f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses to "
+        f"{decision.questions} questions: {decision.condition} {found} ({percent(decision.level)}: "
+        f"{decision.low:.4g} to {decision.high:.4g}; {decision.samples} samples{failed})"
+    )
+    skipped = f"skipped: {decision.remaining} responses"
+    return [one_line(told), *([skipped] if decision.remaining else [])]

@@ -9,19 +9,11 @@ from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.judges import judge_config
-from graphrag_eval_async.cli.report import end, report
-from graphrag_eval_async.errors import (
-    ConfigError,
-    GraphragEvalError,
-    JudgeError,
-    ReferenceDataError,
-    SourceError,
-    UsageError,
-    WorkerError,
-)
+from graphrag_eval_async.cli.reading import page_stream
+from graphrag_eval_async.cli.report import report
+from graphrag_eval_async.errors import JudgeError, SourceError, UsageError, WorkerError
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.scale.file_evaluation import EvaluatedFile
-from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation, evaluate_dataset, stored_rejects
+from graphrag_eval_async.scale.ray.evaluation import evaluate_dataset, stored_rejects
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.text import dollars, tell
 
@@ -49,36 +41,18 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             config=config,
             steps_groups=given.steps_groups,
         )
-    except (UsageError, ConfigError, ReferenceDataError):
-        raise
-    except (SourceError, JudgeError, WorkerError) as error:
+    except (SourceError, JudgeError, WorkerError):
         tell(sys.stderr, f"batches that are done stay in {given.results}; --resume evaluates the rest")
-        return end(Ending(interrupts, error))
-    except GraphragEvalError as error:
-        return end(Ending(interrupts, error))
-    _write_rejects(given, interrupts)
-    return report(
-        given,
-        EvaluatedFile(found.aggregates, found.rejects, found.missing),
-        Ending(interrupts),
-        reference=reference,
-        table=sys.stderr if given.rejects == "-" else sys.stdout,
-        notes=_notes(found),
-    )
-
-
-def _write_rejects(given: Given, interrupts: Interrupts) -> None:
+        raise
     if given.rejects is not None:
-        most = given.max_reject_bytes
         with open_lines(given.rejects, interrupts) as lines:
-            writer = RejectWriter(lines, max_bytes=most)
+            write = RejectWriter(lines, max_bytes=given.max_reject_bytes)
             for reject in stored_rejects(given.results):
-                writer(reject)
-
-
-def _notes(found: DatasetEvaluation) -> list[str]:
+                write(reject)
     notes = [f"skipped as done: {found.skipped}"] if found.skipped else []
     if found.usage:
         calls, attempts = int(found.usage["calls"]), int(found.usage["attempts"])
         notes.append(f"judge: {calls} calls, {attempts} attempts, {dollars(found.usage['dollars'])}")
-    return notes
+    return report(
+        given, found, Ending(interrupts), reference=reference, table=page_stream(given), notes=notes
+    )

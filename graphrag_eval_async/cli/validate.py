@@ -1,4 +1,4 @@
-"""``validate``: what is wrong with a reference set, and with responses to it."""
+"""``validate`` and ``convert``: what is wrong with references and responses, and the responses in traces."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 from warnings import catch_warnings
 
+import orjson
+
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import open_output
-from graphrag_eval_async.cli.report import end
+from graphrag_eval_async.cli.files import check_distinct, open_output
+from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import trace_format
 from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError, UsageError
@@ -21,12 +23,16 @@ from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream.spans import grouped
-from graphrag_eval_async.text import describe, one_line, tell
+from graphrag_eval_async.text import describe, kind_of_problem, one_line, tell
+from graphrag_eval_async.traces.format import convert_record
+from graphrag_eval_async.traces.trace import QuestionTexts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable
 
     from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.records import Record
+    from graphrag_eval_async.traces import TraceFormat
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
@@ -54,15 +60,36 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     return _check(given, reference, given.responses, valid, interrupts)
 
 
-def _check(given: Given, reference: Reference, responses: str, valid: str, interrupts: Interrupts) -> Exit:
+def _check(given: Given, reference: Reference, path: str, valid: str, interrupts: Interrupts) -> Exit:
+    """Check the responses at `path`, and say what is wrong with them."""
     problems = open_output(LineFile, "-")
     rejects, answered = Rejects(), Counter[str]()
     names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    reading = _read(given, responses, reference, problems, rejects, answered, names)
-    ending = run_to_end(reading, interrupts)
+    format_ = trace_format(given)
+    read = Evaluator(reference, format=format_).reader(given.max_line_bytes)
+    aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
+    known = reference.step_names
+    meant = step_names(names_by_alias(aliases, known), known)
+
+    async def take(record: Record) -> None:
+        response = read(record)
+        if isinstance(response, Reject):
+            rejects.add(response, keep=False)
+            line = one_line(f"{response.path or path}: {response}")
+            await problems.send(line.encode(errors="backslashreplace") + b"\n")
+            return
+        answered[response.question_id] += 1
+        if question := reference.questions.get(response.question_id):
+            rename_steps(response, known, meant)
+            steps = response.fields.get("actual_steps", ())
+            found, questions = names[question.template_id]
+            found.update(step["name"] for step in steps if step.get("name") is not None)
+            questions.add(question.id)
+
+    ending = run_to_end(_read(given, path, format_, reference, take), interrupts)
     summary = f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}"
     misnamed = None
-    if ending.error is None and not interrupts.came:
+    if ending.is_complete:
         missing = [question_id for question_id in reference.questions if question_id not in answered]
         for question_id in missing:
             tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
@@ -79,34 +106,39 @@ def _check(given: Given, reference: Reference, responses: str, valid: str, inter
 async def _read(
     given: Given,
     path: str,
-    reference: Reference,
-    problems: LineFile,
-    rejects: Rejects,
-    answered: Counter[str],
-    names: Mapping[str, tuple[set[str], set[str]]],
+    format_: TraceFormat | None,
+    known: Reference | QuestionTexts | None,
+    take: Callable[[Record], Awaitable[None]],
 ) -> None:
-    format_ = trace_format(given, name=given.format)
-    most = given.max_line_bytes
-    read = Evaluator(reference, format=format_).reader(most)
-    aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
-    known = reference.step_names
-    meant = step_names(names_by_alias(aliases, known), known)
-    source = open_source(path, max_line_bytes=most, documents=format_ is None)
+    """Call `take` with each line at a path, or with what stands in several lines in the format of traces."""
+    source = open_source(path, max_line_bytes=given.max_line_bytes, documents=format_ is None)
     if format_ is not None:
-        source = grouped(source, format_, reference, is_live=False)
+        source = grouped(source, format_, known, is_live=False)
     async with aclosing(source) as batches:
         async for batch in batches:
             for record in batch:
-                response = read(record)
-                if isinstance(response, Reject):
-                    rejects.add(response, keep=False)
-                    line = one_line(f"{response.path or path}: {response}")
-                    await problems.send(line.encode(errors="backslashreplace") + b"\n")
-                else:
-                    answered[response.question_id] += 1
-                    if question := reference.questions.get(response.question_id):
-                        rename_steps(response, known, meant)
-                        steps = response.fields.get("actual_steps", ())
-                        named = (step["name"] for step in steps if step.get("name") is not None)
-                        names[question.template_id][0].update(named)
-                        names[question.template_id][1].add(question.id)
+                await take(record)
+
+
+def convert(given: Given, interrupts: Interrupts) -> Exit:
+    """Write the responses in traces."""
+    check_distinct([given.log, given.reference], [given.output])
+    format_ = trace_format(given)
+    assert format_ is not None  # noqa: S101  (it has a default)
+    texts = None if given.reference is None else QuestionTexts(load_reference(given.reference))
+    rejects, problems = Rejects(), Counter[str]()
+    with open_output(LineFile, given.output) as lines:
+
+        async def take(record: Record) -> None:
+            response = convert_record(record, format_, texts, given.max_line_bytes)
+            if isinstance(response, Reject):
+                rejects.add(response)
+                return
+            problems.update({kind_of_problem(text) for text in response.get("trace_problems", ())})
+            await lines.send(orjson.dumps(response, option=orjson.OPT_APPEND_NEWLINE))
+
+        ending = run_to_end(_read(given, given.log, format_, texts, take), interrupts)
+    list_rejects(rejects)
+    for text, count in problems.most_common():
+        tell(sys.stderr, one_line(f"{count} {'trace' if count == 1 else 'traces'}: {text}"))
+    return end(ending, rejects)

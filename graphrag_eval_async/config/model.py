@@ -307,3 +307,11 @@ METRICS: dict[str, type[BuiltInConfig]] = {
     if isinstance(kind, type) and issubclass(kind, BuiltInConfig)
 }
 """The sections of `Config` that are metrics, by name."""
+
+
+def judge_of(config: Config | None) -> str | None:
+    """Return the names of the judging LLMs; None if there is none, or no metric is on."""
+    if config is None or config.llm is None or not config.judged:
+        return None
+    models = [model.model for name in config.judges if (model := config.llm.model(name)) is not None]
+    return ", ".join(models) or None

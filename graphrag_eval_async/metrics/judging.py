@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
+from graphrag_eval_async.config.model import judge_of as judge_of
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
@@ -48,14 +49,6 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
     "sparql_groundedness": sparql_groundedness,
 }
 """Functions that create a metric from its section of the configuration, by section name."""
-
-
-def judge_of(config: Config | None) -> str | None:
-    """Return the names of the judging LLMs; None if there is none, or no metric is on."""
-    if config is None or config.llm is None or not config.judged:
-        return None
-    models = [model.model for name in config.judges if (model := config.llm.model(name)) is not None]
-    return ", ".join(models) or None
 
 
 def configured(config: Config) -> list[Metric]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.questions import Questions
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
+from graphrag_eval_async.records.conditions import CheckedGate as CheckedGate  # noqa: TC001
 from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import StepNames, misnamed_steps
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.questions import Question
     from graphrag_eval_async.records.conditions import Condition
     from graphrag_eval_async.reference import Reference
-
-
-class CheckedGate(NamedTuple):
-    """A gate by what was asked for, its outcome, and why, on one line."""
-
-    name: str
-    holds: bool
-    told: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,6 +40,14 @@ class Condition(NamedTuple):
         return self.operator.startswith(">")
 
 
+class CheckedGate(NamedTuple):
+    """A gate by what was asked for, its outcome, and why, on one line."""
+
+    name: str
+    holds: bool
+    told: str
+
+
 def to_float(text: str) -> float:
     """The number that a text spells; NaN if it spells none."""
     try:

@@ -145,7 +145,6 @@ runpy.run_module("graphrag_eval_async", run_name="__main__")
     "name",
     [
         "graphrag_eval_async.cli.exits",
-        "anyio",
         "orjson",
         "graphrag_eval_async.cli.app",
         "click",

@@ -193,7 +193,7 @@ def test_a_package_that_cannot_be_imported_after_all(
     def break_down() -> None:
         raise ConfigError(["llm: aiohttp cannot be imported"])
 
-    monkeypatch.setattr("graphrag_eval_async.cli.judges.import_aiohttp", break_down)
+    monkeypatch.setattr("graphrag_eval_async.judge.endpoint.import_aiohttp", break_down)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert run("evaluate", *names, "-o", folder.file("out"), "--llm", "openai/m") == 2
     assert capfd.readouterr().err == "Error: configuration:\n  llm: aiohttp cannot be imported\n"
@@ -430,10 +430,10 @@ def test_the_report_on_a_judge() -> None:
 def test_a_metric_that_always_failed_is_named(tmp_path: Path) -> None:
     loaded = load_config(config(tmp_path, None, answer_correctness={}, context_relevance={}))
     told = never_judged(loaded, usage(asked=Counter(answer_correctness=3)), ["steps_score"])
-    assert told == [
-        "answer_correctness failed for each result",
-        "context_relevance needs the texts of a retrieval step, which no result has",
-    ]
+    assert told == {
+        "answer_correctness": "failed for each result",
+        "context_relevance": "needs the texts of a retrieval step, which no result has",
+    }
 
 
 @each(
