@@ -1,4 +1,4 @@
-"""How long the import takes, and whether it loads what it must not.
+"""How long the import and the start of commands take, and whether the import loads what it must not.
 
 python -m bench.imports
 """
@@ -6,14 +6,17 @@ python -m bench.imports
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from bench.report import Row, show
 
 ROUNDS = 9
-FORBIDDEN = ["openai", "ragas", "pydantic", "rich", "typer"]
+FORBIDDEN = ["openai", "ragas", "pydantic", "rich", "click"]
 FLOOR = "asyncio, orjson, msgspec, yaml, anyio"
 PROGRAM = f"""
 import sys, time
@@ -23,6 +26,16 @@ import {{imported}}
 print(time.process_time() - started, *(name for name in {FORBIDDEN} if name in sys.modules))
 """
 PACKAGE = "graphrag_eval_async"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+COMMANDS = {
+    "--version": (["--version"], "1.5x"),
+    "evaluate --help": (["evaluate", "--help"], "3x"),
+    "evaluate of the examples": (
+        ["evaluate", str(EXAMPLES / "reference.yaml"), str(EXAMPLES / "responses.jsonl"), "-o", os.devnull],
+        "5x",
+    ),
+}
+"""The arguments of a command, and how long it may take, as a multiple of `python -c "import typer"`."""
 
 
 def seconds(imported: str, used: str = "") -> tuple[float, set[str]]:
@@ -42,6 +55,34 @@ def seconds(imported: str, used: str = "") -> tuple[float, set[str]]:
     return statistics.median(times), loaded
 
 
+def cpu(*arguments: str) -> float:
+    """The median CPU time of processes of Python with these arguments, the start of Python included."""
+    with tempfile.TemporaryDirectory() as compiled:
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = compiled
+        times = []
+        for _ in range(ROUNDS + 1):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [sys.executable, *arguments]
+            subprocess.run(command, capture_output=True, check=True, env=environment)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return statistics.median(times[1:])  # The first compiles.
+
+
+def starts() -> list[Row]:
+    """How long commands take, against the import of a framework for command lines."""
+    floor = cpu("-c", "import typer")
+    return [
+        Row(
+            f"{name}, against import typer ({floor * 1000:.0f} ms)",
+            f"{cpu('-m', PACKAGE, *given) / floor:.1f}x",
+            limit,
+        )
+        for name, (given, limit) in COMMANDS.items()
+    ]
+
+
 def rows() -> list[Row]:
     """Both against what the package cannot do without."""
     floor, _ = seconds(FLOOR)
@@ -57,4 +98,4 @@ def rows() -> list[Row]:
 
 
 if __name__ == "__main__":
-    show(rows())
+    show([*rows(), *starts()])

@@ -128,11 +128,14 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # only generic in newe
         try:
             return getattr(import_module(f"graphrag_eval_async.{module}"), function)(value)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            hint = f"'{str(param.metavar).strip('[]')}'" if isinstance(param, click.Argument) else None
+            raise click.BadParameter(str(error), ctx, param, hint) from None
 
 
 def _parameter(option: Option) -> click.Parameter:
-    more: dict[str, Any] = {"required": option.is_needed, "default": option.default}
+    more: dict[str, Any] = {"required": option.is_needed}
+    if option.default is not None:  # A default of None would stand for a value.
+        more["default"] = option.default
     if option.choices:
         more["type"] = click.Choice(option.choices)
     elif option.parses is not None:
