@@ -67,7 +67,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     for path in states:
         merge_aggregates(found.aggregates, path)
     notes = [asyncio.run(_merge_group(found, path)) for path in groups]
-    jobs = 1 if given.jobs == 1 or any(map(is_redis, lines)) else processes_for(given.jobs, lines, results=True)
+    can_be_cut = given.jobs != 1 and not any(map(is_redis, lines))
+    jobs = processes_for(given.jobs, lines, results=True) if can_be_cut else 1
     if jobs > 1:
         found.rejects, ending = _read_in_processes(given, lines, jobs, found, interrupts)
     else:
