@@ -76,12 +76,7 @@ class Step(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """An expected step beside the actual step that matched it, or came closest.
-
-    The verdict is "matched", or "2 of 3 documents found" if some are missing; "matched in part" if the result
-    lists differences; "different", "missing" or "not expected"; or "earlier step" for those before the last
-    group where only the last group is scored.
-    """
+    """An expected step beside the actual step that matched it, or came closest; see `_verdict`."""
 
     expected: Step | None
     actual: Step | None
@@ -125,21 +120,26 @@ def pairs_of(result: Result) -> list[Pair]:
     expected = [step for group in groups for step in group]
     found = _partners(expected, actual)
     taken = {id(step) for step in found if step is not None}
+    # Of several groups, often only the last one is scored.
     scored = len(expected) - len(groups[-1]) if groups else 0
     scored = 0 if any("matches" in step for step in expected[:scored]) else scored
     pairs = []
     for place, (step, other) in enumerate(zip(expected, found, strict=True)):
         differences = [*_differences(step.get("diff"))]
-        verdict = "earlier step" if place < scored else "missing" if other is None else "different"
-        if "matches" in step and other is not None:
-            wanted, present = ({_key(each) for each in _documents(one)} for one in (step, other))
-            verdict = "matched in part" if differences else "matched"
-            if not wanted <= present:
-                verdict = f"{len(wanted & present)} of {len(wanted)} documents found"
-        elif verdict == "different" and other is not None:
-            differences = differences or [*_differences(_compared(step, other))]
+        verdict = "earlier step" if place < scored else _verdict(step, other, is_partial=bool(differences))
+        if verdict == "different" and other is not None and not differences:
+            differences = [*_differences(_compared(step, other))]
         pairs.append(Pair(*_side_by_side(step, other), verdict, differences))
     return pairs + [Pair(None, _step(step), "not expected") for step in actual if id(step) not in taken]
+
+
+def _verdict(step: Result, other: Result | None, *, is_partial: bool) -> str:
+    if other is None or "matches" not in step:
+        return "missing" if other is None else "different"
+    wanted, present = ({_key(each) for each in _documents(one)} for one in (step, other))
+    if not wanted <= present:
+        return f"{len(wanted & present)} of {len(wanted)} documents found"
+    return "matched in part" if is_partial else "matched"
 
 
 def _mappings(items: Any) -> list[Result]:
@@ -286,8 +286,7 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
     known: set[str] = set()
     for metric in JUDGED:
         if metric.of_step == of_steps:
-            keys = {*metric.errors, f"{metric.name}_error"}
-            value = _value(item, metric.name, metric.values, keys, known)
+            value = _value(item, metric.name, metric.values, {*metric.errors, f"{metric.name}_error"}, known)
             if value.values or value.error or value.reason:
                 yield value
     if of_steps:
@@ -301,7 +300,7 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
         yield _value(item, "used", used, [], known)
     # A journal adds a checksum. Outputs first, to which keys with these suffixes belong.
     suffixes = ("_reason", "_error", COST, BY, DISAGREEMENT)
-    more = [key for key in item if key not in {*RESULT_KEYS, "crc32"} and key not in known]
+    more = [key for key in item if key not in {*RESULT_KEYS, "crc32"}]
     for key in sorted(more, key=lambda key: key.endswith(suffixes)):
         if key not in known:
             yield _value(item, key, [key], [f"{key}_error"], known)
@@ -309,10 +308,12 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
 
 def _value(item: Result, name: str, values: Iterable[str], errors: Iterable[str], known: set[str]) -> Value:
     """The metric `name`; adds the keys that belong to it to `known`."""
-    prefixes = (name, *values)
-    reasons = [key for prefix in dict.fromkeys(prefixes) if (key := f"{prefix}_reason") in item]
+    prefixes = dict.fromkeys((name, *values))
+    reasons = [key for prefix in prefixes if (key := f"{prefix}_reason") in item]
     problems = [key for key in errors if item.get(key) is not None]
-    costs = [cost for prefix in prefixes if isinstance(cost := item.get(f"{prefix}{COST}"), int | float)]
+    costs = [
+        cost for prefix in (name, *values) if isinstance(cost := item.get(f"{prefix}{COST}"), int | float)
+    ]
     judges = item.get(f"{name}{BY}")
     known.update(values, reasons, problems, (f"{prefix}{COST}" for prefix in prefixes))
     known.update((f"{name}{BY}", f"{name}{DISAGREEMENT}"))

@@ -38,6 +38,13 @@ CLOSING_SECONDS = 5.0
 READ_SECONDS = 2.0
 """How long an export of metrics waits for the event loop."""
 
+GAUGES = {
+    "mean": "Mean of a metric so far: over questions, each the mean of its samples.",
+    "results": "Number of results, by status.",
+    "error_rate": "Share of results that are errors, from 0 to 1: the mean over questions.",
+}
+"""Gauges after the prefix ``graphrag_eval.``."""
+
 
 class OtelExport:
     """Sends results as log records and, on request, aggregates as gauges, until it is closed.
@@ -94,19 +101,17 @@ class OtelExport:
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
         from opentelemetry.sdk.resources import Resource
 
-        readers = [PeriodicExportingMetricReader(OTLPMetricExporter())]
-        resource = Resource.create(resource_from_environment())
-        provider = MeterProvider(readers, resource, shutdown_on_exit=False)
-        meter = provider.get_meter(SCOPE, version())
-
         def observe(name: str, _: Any) -> list[Any]:
             found = self._read(aggregates).get(name, ())
             return [Observation(value, attributes) for attributes, value in found]
 
-        for name, description in GAUGES.items():
-            meter.create_observable_gauge(
-                f"graphrag_eval.{name}", [partial(observe, name)], description=description
-            )
+        readers = [PeriodicExportingMetricReader(OTLPMetricExporter())]
+        provider = MeterProvider(
+            readers, Resource.create(resource_from_environment()), shutdown_on_exit=False
+        )
+        meter = provider.get_meter(SCOPE, version())
+        for name, text in GAUGES.items():
+            meter.create_observable_gauge(f"graphrag_eval.{name}", [partial(observe, name)], description=text)
         self._closers.append(provider.shutdown)
 
     def _read(self, aggregates: RunningAggregates) -> Mapping[str, Any]:
@@ -162,22 +167,12 @@ class OtelExport:
             )
 
 
-GAUGES = {
-    "mean": "Mean of a metric so far: over questions, each the mean of its samples.",
-    "results": "Number of results, by status.",
-    "error_rate": "Share of results that are errors, from 0 to 1: the mean over questions.",
-}
-"""Gauges after the prefix ``graphrag_eval.``; those without a template are of all results."""
-
-
 def gauges(aggregates: RunningAggregates) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """The values of the gauges with their attributes."""
+    """The values of the gauges with their attributes; those without a template are of all results."""
     snapshot = aggregates.snapshot()
+    templates = [*snapshot["per_template"].items()][:MAX_TEMPLATES]
     groups: list[tuple[dict[str, str], Any]] = [({}, snapshot["micro"])]
-    groups += [
-        ({"graphrag_eval.template_id": template}, group)
-        for template, group in [*snapshot["per_template"].items()][:MAX_TEMPLATES]
-    ]
+    groups += [({"graphrag_eval.template_id": name}, group) for name, group in templates]
     found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in GAUGES}
     for about, group in groups:
         samples, errors = counts_of(group)
@@ -205,23 +200,23 @@ def _context(trace_id: str, span_id: str) -> Any:
 def check_export() -> set[str]:
     """Return the signals that the environment lets us send: "LOGS", "METRICS"."""
     check_extra("OpenTelemetry", "otel", "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
-    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if _setting("OTEL_SDK_DISABLED") == "true":
         return set()
-    return {signal for signal in ("LOGS", "METRICS") if _is_exported(signal)}
+    found = set()
+    for signal in ("LOGS", "METRICS"):
+        exporter = _setting(name := f"OTEL_{signal}_EXPORTER") or "otlp"
+        if exporter not in {"otlp", "none"}:
+            raise UsageError(f"{name}={exporter}: only otlp and none are supported")
+        keys = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
+        key, protocol = next(((key, own) for key in keys if (own := _setting(key))), ("", "http/protobuf"))
+        if protocol != "http/protobuf":
+            raise UsageError(f"{key}={protocol}: only http/protobuf is supported")
+        found |= {signal} if exporter == "otlp" else set()
+    return found
 
 
-def _is_exported(signal: str) -> bool:
-    """Whether the environment asks for the export of a signal, which it does by default."""
-    name = f"OTEL_{signal}_EXPORTER"
-    exporter = os.environ.get(name, "").strip().lower() or "otlp"
-    if exporter not in {"otlp", "none"}:
-        raise UsageError(f"{name}={exporter}: only otlp and none are supported")
-    for key in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-        if protocol := os.environ.get(key, "").strip().lower():
-            if protocol != "http/protobuf":
-                raise UsageError(f"{key}={protocol}: only http/protobuf is supported")
-            break
-    return exporter == "otlp"
+def _setting(name: str) -> str:
+    return os.environ.get(name, "").strip().lower()
 
 
 class OtelSink:

@@ -6,23 +6,22 @@ import asyncio
 from itertools import chain
 from math import inf
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.inference.confidence import check_level, confidence_sequence
 from graphrag_eval_async.monitor.prometheus_metrics import (
-    ELAPSED,
     MAX_TEMPLATES,
     OTHER,
-    RESPONSE_BUCKETS,
-    SCORE_BUCKETS,
-    State,
     families,
+    histograms_of,
     label_of,
     rest_of,
+    samples_of,
+    single,
     weights_of,
 )
-from graphrag_eval_async.records.metrics import counts_of, is_score, means_of
+from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version
 
@@ -32,9 +31,11 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from graphrag_eval_async.inference.running import RunningAggregates
-    from graphrag_eval_async.monitor.prometheus_metrics import Bounds, Groups
+    from graphrag_eval_async.monitor.prometheus_metrics import Groups, Histograms, Samples
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.sources import Follower
+
+    State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms], Groups]
 
 SCRAPE_SECONDS = 5.0
 """How long a scrape in another thread waits for the event loop."""
@@ -90,22 +91,18 @@ class PrometheusCollector:
                 "PrometheusCollector: no event loop is running; make it in the coroutine that iterates over "
                 "the stream"
             ) from None
-        self._stream = stream
-        self._recent = recent
-        self._source = source
-        self._alerts = alerts or dict
+        self._stream, self._recent, self._source, self._alerts = stream, recent, source, alerts or dict
         self._level = level
         self._about = (version(), reference, judge_model, f"{level:g}")
         self._labels: dict[str, str] = {}  # of the templates that have one
-        self._results = 0
-        self._last_result: float | None = None
+        self._results, self._last_result = 0, single(None)
         self._final: State | None = None
-        self._bounds: Bounds = {}
+        self._bounds: dict[tuple[str, str], tuple[float, float]] = {}
         self._bounds_due = -inf
 
     def describe(self) -> list[Metric]:
         """Return the metrics without values; for `prometheus_client`."""
-        return [*families(None, {}, ())]
+        return [*families({}, {})]
 
     def collect(self) -> list[Metric]:
         """Return the metrics with their current values; for `prometheus_client`.
@@ -113,8 +110,13 @@ class PrometheusCollector:
         Raises:
             TimeoutError: the event loop did not answer within 5 seconds.
         """
-        state = self._read_anywhere()
-        return [*families(state, self._bounds_of(state), self._about)]
+        samples, histograms, groups = self._read_anywhere()
+        samples["mean_bound"] = [
+            ((*key, side), end)
+            for key, ends in self._bounds_of(groups).items()
+            for side, end in zip(("low", "high"), ends, strict=True)
+        ]
+        return [*families(samples, histograms)]
 
     def _read_anywhere(self) -> State:
         if self._loop.is_closed():  # Nothing changes any more.
@@ -139,31 +141,23 @@ class PrometheusCollector:
         return self._read()
 
     def _read(self) -> State:
+        """The state at this moment, which does not change any more."""
         stream, aggregates, recent = self._stream, self._stream.aggregates, self._recent
         overall, dropped = aggregates.overall(), self._choose_labels()
-        self._note_results(overall)
-        buckets = {metric: (*SCORE_BUCKETS, inf) for metric in means_of(overall) if is_score(metric)}
-        buckets[ELAPSED] = (*RESPONSE_BUCKETS, inf)
-        return State(
-            overall=overall,
-            groups=self._by_label(aggregates, overall, dropped),
-            recent={} if recent is None else self._by_label(recent, recent.overall(), dropped),
-            counts={metric: aggregates.cumulative_counts(metric, ends) for metric, ends in buckets.items()},
-            usage=stream.usage.as_dict(),
-            rejects={str(reason): count for reason, count in stream.rejects.counts.items()},
-            in_flight=stream.in_flight,
-            lag=None if self._source is None else self._source.lag,
-            alerts=dict(self._alerts()),
-            last_result=self._last_result,
-            dropped=dropped,
-        )
-
-    def _note_results(self, overall: Mapping[str, Any]) -> None:
-        """Note the time if there are new results; those of an earlier run are not new."""
-        journal = self._stream.journal
-        results = counts_of(overall)[0] - (0 if journal is None else journal.restored)
-        if results > self._results:
-            self._results, self._last_result = results, time()
+        groups = self._by_label(aggregates, overall, dropped)
+        windowed = {} if recent is None else self._by_label(recent, recent.overall(), dropped)
+        # Results of an earlier run are not new.
+        restored = 0 if stream.journal is None else stream.journal.restored
+        if (results := counts_of(overall)[0] - restored) > self._results:
+            self._results, self._last_result = results, single(time())
+        samples = samples_of(stream, overall, groups, windowed, self._about)
+        samples["templates_dropped"] = single(dropped)
+        samples["last_result_timestamp_seconds"] = self._last_result
+        samples["alert_active"] = [((alert,), int(is_on)) for alert, is_on in self._alerts().items()]
+        if self._source is not None:
+            lag = self._source.lag
+            samples |= {"source_lag_bytes": single(lag.bytes), "source_lag_seconds": single(lag.seconds)}
+        return samples, histograms_of(aggregates, overall), groups
 
     def _choose_labels(self) -> int:
         """Give templates labels of their own, while there are any; return how many have none.
@@ -186,14 +180,14 @@ class PrometheusCollector:
         rest = {OTHER: rest_of(overall, shown.values())} if dropped else {}
         return {self._labels[template]: group for template, group in shown.items()} | rest
 
-    def _bounds_of(self, state: State) -> Bounds:
+    def _bounds_of(self, groups: Groups) -> Mapping[tuple[str, str], tuple[float, float]]:
         """Return the confidence intervals; at most `BOUNDS_SHARE` of the time goes into new ones."""
         known, start = self._bounds, monotonic()
         if start >= self._bounds_due or self._loop.is_closed():
             known = {}
         bounds = {
             key: known.get(key) or confidence_sequence(weights, level=self._level)
-            for key, weights in weights_of(state.groups)
+            for key, weights in weights_of(groups)
         }
         if not known:
             now = monotonic()

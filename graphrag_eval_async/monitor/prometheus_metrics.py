@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import fsum
+from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.line import Reason
-from graphrag_eval_async.records.metrics import means_of
+from graphrag_eval_async.records.metrics import is_score, means_of
 from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_counts
 from graphrag_eval_async.text import escape
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from graphrag_eval_async.aggregates.histogram import Weights
-    from graphrag_eval_async.sources import Lag
+    from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.scale.redis.results import Run
 
 
 class ExportedMetric(NamedTuple):
@@ -41,9 +42,6 @@ MAX_TEMPLATES = 50
 """How many templates have metrics of their own."""
 
 LABEL_CHARACTERS = 200
-
-ELAPSED = "elapsed_sec"
-"""The metric of `response_seconds`."""
 
 
 _HISTOGRAMS = {"score", "response_seconds"}
@@ -98,27 +96,10 @@ RESPONSE_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0
 Groups: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 """By label, the aggregates of a template; of all others for `OTHER`."""
 
-Bounds: TypeAlias = "Mapping[tuple[str, str], tuple[float, float]]"
-"""Confidence intervals by label of a template and metric."""
-
 Samples: TypeAlias = "list[tuple[tuple[str, ...], float]]"
 """The values of a metric, each with the values of its labels."""
 
-
-class State(NamedTuple):
-    """The state of a run at one moment, which does not change any more."""
-
-    overall: Mapping[str, Any]  # aggregates of all results
-    groups: Groups  # of templates
-    recent: Groups  # of their recent results
-    counts: Mapping[str, Sequence[int]]  # by metric with a histogram, cumulative counts of its values
-    usage: Mapping[str, Any]  # counts of the judge's calls
-    rejects: Mapping[str, int]
-    in_flight: int
-    lag: Lag | None
-    alerts: Mapping[str, bool]  # by name, whether each is active
-    last_result: float | None  # Unix time at which the latest result was first seen
-    dropped: int  # templates that count as `OTHER`
+Histograms: TypeAlias = "list[tuple[list[str], list[tuple[str, float]], float]]"
 
 
 def label_of(text: str) -> str:
@@ -162,20 +143,19 @@ def weights_of(groups: Groups) -> Iterator[tuple[tuple[str, str], Weights]]:
             yield key, weights
 
 
-def families(state: State | None, bounds: Bounds, about: Sequence[str | None]) -> Iterator[Metric]:
-    """Yield the metrics of the table, without samples if there is no state."""
+def families(samples: Mapping[str, Samples], histograms: Mapping[str, Histograms]) -> Iterator[Metric]:
+    """Yield the metrics of the table."""
     from prometheus_client.metrics_core import (
         CounterMetricFamily,
         GaugeMetricFamily,
         HistogramMetricFamily,
     )
 
-    samples = {} if state is None else _samples(state, bounds, about)
     plain = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
     for name, kind, labels, text in METRICS:
         if kind == "histogram":
             histogram = HistogramMetricFamily(PREFIX + name, text, labels=labels)
-            for metric, buckets, total in () if state is None else _histograms(state, name):
+            for metric, buckets, total in histograms.get(name, ()):
                 histogram.add_metric(metric, buckets, total)
             yield histogram
         else:
@@ -185,40 +165,35 @@ def families(state: State | None, bounds: Bounds, about: Sequence[str | None]) -
             yield family
 
 
-def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[str, Samples]:
-    overall, usage, metrics = state.overall, state.usage, [*_by_metric(state.groups)]
-    coverage = {
-        name: each["coverage"]
-        for name, each in overall.items()
-        if isinstance(each, dict) and "coverage" in each
-    }
+def samples_of(
+    stream: Run, overall: Mapping[str, Any], groups: Groups, recent: Groups, about: Sequence[str | None]
+) -> dict[str, Samples]:
+    """The values of all metrics that a stream and its aggregates have at this moment."""
+    usage, metrics = stream.usage.as_dict(), [*_by_metric(groups)]
+    stats = [(name, each) for name, each in overall.items() if isinstance(each, dict) and "coverage" in each]
     return {
         "results_total": [
             ((label, status), group[f"number_of_{status}_samples"])
-            for label, group in state.groups.items()
+            for label, group in groups.items()
             for status in ("success", "error")
         ],
-        "rejects_total": _closed(state.rejects, get_args(Reason)),
+        "rejects_total": _closed(
+            {str(each): n for each, n in stream.rejects.counts.items()}, get_args(Reason)
+        ),
         "failures_total": _closed(failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)),
         "metric_missing_total": [
             ((metric, reason), count)
-            for metric, each in coverage.items()
-            for reason, count in each["failed"].items()
+            for metric, each in stats
+            for reason, count in each["coverage"]["failed"].items()
         ],
-        "mean": [(key, stats["mean"]) for key, stats in metrics],
-        "values_total": [(key, _values(stats)) for key, stats in metrics],
-        "mean_bound": [
-            ((*key, side), end)
-            for key, ends in bounds.items()
-            for side, end in zip(("low", "high"), ends, strict=True)
-        ],
-        "window_mean": [(key, stats["mean"]) for key, stats in _by_metric(state.recent)],
+        "mean": [(key, each["mean"]) for key, each in metrics],
+        "values_total": [(key, _values(each)) for key, each in metrics],
+        "window_mean": [(key, each["mean"]) for key, each in _by_metric(recent)],
         "quantile": [
             ((metric, f"{int(name[1:]) / 100:g}"), value)
-            for metric, stats in means_of(overall).items()
-            for name, value in stats["quantiles"].items()
+            for metric, each in means_of(overall).items()
+            for name, value in each["quantiles"].items()
         ],
-        "alert_active": [((alert,), int(is_on)) for alert, is_on in state.alerts.items()],
         "info": [(tuple(each or ABSENT for each in about), 1)],
         "judge_calls_total": _closed(usage["outcomes"], ("ok", "skipped", *FAILURES)),
         "judge_retries_total": _closed(usage["retries"], FAILURES),
@@ -228,15 +203,11 @@ def _samples(state: State, bounds: Bounds, about: Sequence[str | None]) -> dict[
             (("output",), usage["output_tokens"]),
             (("embedding",), usage["embedding_tokens"]),
         ],
-        "judge_cost_usd_total": _single(usage["dollars"]),
-        "judge_in_flight": _single(usage["in_flight"]),
-        "judge_queued": _single(usage["waiting"]),
-        "judge_concurrency_limit": _single(usage["concurrency"]),
-        "in_flight": _single(state.in_flight),
-        "source_lag_bytes": _single(state.lag and state.lag.bytes),
-        "source_lag_seconds": _single(state.lag and state.lag.seconds),
-        "last_result_timestamp_seconds": _single(state.last_result),
-        "templates_dropped": _single(state.dropped),
+        "judge_cost_usd_total": single(usage["dollars"]),
+        "judge_in_flight": single(usage["in_flight"]),
+        "judge_queued": single(usage["waiting"]),
+        "judge_concurrency_limit": single(usage["concurrency"]),
+        "in_flight": single(stream.in_flight),
     }
 
 
@@ -248,16 +219,21 @@ def _closed(counts: Mapping[str, int], known: Iterable[str]) -> Samples:
     return [((name,), count) for name, count in found.items()]
 
 
-def _single(value: float | None) -> Samples:
+def single(value: float | None) -> Samples:
     return [] if value is None else [((), value)]
 
 
-def _histograms(state: State, name: str) -> Iterator[tuple[list[str], list[tuple[str, float]], float]]:
-    """Yield labels, cumulative counts by bucket, and the sum, of each histogram with this name."""
-    of_score = name == "score"
-    ends = [*map(str, SCORE_BUCKETS if of_score else RESPONSE_BUCKETS), "+Inf"]
-    for metric, counts in state.counts.items():
-        if of_score is (metric != ELAPSED):
-            stats = state.overall.get(metric, {})
-            total = stats.get("sum", stats.get("mean", 0.0) * counts[-1])
-            yield [label_of(metric)] if of_score else [], [*zip(ends, counts, strict=True)], total
+def histograms_of(aggregates: RunningAggregates, overall: Mapping[str, Any]) -> dict[str, Histograms]:
+    """Labels, cumulative counts by bucket, and the sum, of each histogram, by name."""
+
+    def histogram(metric: str, ends: Sequence[float]) -> tuple[list[tuple[str, float]], float]:
+        counts = aggregates.cumulative_counts(metric, (*ends, inf))
+        stats = overall.get(metric, {})
+        total = stats.get("sum", stats.get("mean", 0.0) * counts[-1])
+        return [*zip([*map(str, ends), "+Inf"], counts, strict=True)], total
+
+    scores = filter(is_score, means_of(overall))
+    return {
+        "score": [([label_of(metric)], *histogram(metric, SCORE_BUCKETS)) for metric in scores],
+        "response_seconds": [([], *histogram("elapsed_sec", RESPONSE_BUCKETS))],
+    }

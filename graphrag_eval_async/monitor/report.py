@@ -103,20 +103,10 @@ def html_report(
 ) -> str:
     """A run as an HTML page without any reference to other files.
 
-    Args:
-        snapshot: aggregates, from ``RunningAggregates.snapshot(detail=True)``.
-        results: the results that they count.
-        worst: the worst questions, from `worst_questions`.
-        title: title of the page.
-        comparison: a snapshot of the comparison with a baseline.
-        level: confidence level of the intervals in `snapshot`.
-        rejects: number of rejected lines by reason.
-        questions: number of questions in the reference set; 0 without one.
-        missing: number of questions without a response.
-        judge: counts of the judge's calls.
-        late: counts of late spans, from ``EvaluationStream.late.facts()``.
-        gates: the gates that were asked for, with their outcomes.
-        misnamed: the warning of `misnamed_steps`.
+    `snapshot` has details, and intervals at `level`; `results` are those that it counts, and `worst` are from
+    `worst_questions`. `comparison` is a snapshot of one with a baseline, `rejects` counts lines by reason,
+    `questions` those of the reference set, `judge` and `late` are the facts of a stream, and `misnamed` is
+    the warning of `misnamed_steps`.
     """
     from markupsafe import Markup
 
