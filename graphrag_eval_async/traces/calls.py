@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +51,7 @@ def _add_history(span: Span, history: Trace, known: dict[Hashable, Call]) -> lis
     seen: Counter[Hashable] = Counter()
     told = []
     time = span.begun if span.kind == "model" else span.done
-    for call in (*history.calls, *history.repeated, *chain.from_iterable(history.early.values())):
+    for call in (*history.calls, *history.repeated, *history.early.values()):
         call.id = text_or_none(call.id) or None
         call.place, call.is_before = (time, len(known)), call.turn < history.turns
         key = call.id, call.name, _key_of(call.output if call.args is None else call.args)

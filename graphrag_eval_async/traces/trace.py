@@ -6,7 +6,6 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
@@ -111,7 +110,11 @@ class Trace:
     problems: Counter[str] = field(default_factory=Counter)
     turns: int = 0  # How often the user spoke.
     repeated: list[Call] = field(default_factory=list)  # Results of calls that have one.
-    early: dict[Hashable, deque[Call]] = field(default_factory=dict)  # Results before their calls.
+    early: dict[Hashable, Call] = field(default_factory=dict)  # Results before calls, by id and number.
+    _came: Counter[Hashable] = field(
+        default_factory=Counter
+    )  # By id, how many of these came, and were taken.
+    _taken: Counter[Hashable] = field(default_factory=Counter)  # And for how many the call came.
     _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)
 
     def problem(self, text: str) -> None:
@@ -144,7 +147,8 @@ class Trace:
             self.repeated.append(part)
         else:
             part.turn = self.turns
-            self.early.setdefault(part.id, deque()).append(part)
+            self.early[part.id, self._came[part.id]] = part
+            self._came[part.id] += 1
 
     def ended(self, call: Call) -> None:
         """A call with its result, which may be there already without one."""
@@ -172,9 +176,11 @@ class Trace:
         for key in (None, ("name", call.name)):
             self._waiting.setdefault(key, deque()).append(call)
         self.identify(call, call.id)
-        if call.id is not None and (early := self.early.get(call.id)):
-            result = early.popleft()
-            call.end(result.output, result.failed)
+        if call.id is not None and self.early:
+            result = self.early.pop((call.id, self._taken[call.id]), None)
+            if result is not None:
+                self._taken[call.id] += 1
+                call.end(result.output, result.failed)
         return call
 
     def identify(self, call: Call, id: str | int | None) -> None:  # noqa: A002
@@ -198,11 +204,11 @@ class Trace:
         """The calls, after the last has been read; results whose calls never came are steps, too."""
         for result in self.repeated:
             self.problem(f"{result.id}: more than one result; the first counts")
-        for result in chain.from_iterable(self.early.values()):
+        for result in self.early.values():
             self.problem(f"{result.label}: a result without a call")
             self.calls.append(result)
-        self.repeated.clear()
-        self.early.clear()
+        for kept in (self.repeated, self.early, self._came, self._taken):
+            kept.clear()
         return self.calls
 
     def use(self, usage: Any) -> None:
