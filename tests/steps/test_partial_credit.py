@@ -136,3 +136,16 @@ def test_scores_on_an_event_loop_are_those_of_a_thread() -> None:
             assert found == in_part(*tables, other=ABC)
             seen.append(True)
     assert min(seen.count(True), seen.count(False)) > 5
+
+
+@pytest.mark.parametrize("height", [50, 4000])
+def test_in_long_tables_most_of_what_is_in_order_is_found(height: int) -> None:
+    rng = random.Random(1)
+    expected = [[literal(str(rng.randrange(10**6))) for _ in "ab"] for _ in range(height)]
+    actual = [row if rng.random() < 0.9 else [row[0], literal("-1")] for row in expected]
+    wanted = sum(
+        one == other for pair in zip(expected, actual, strict=True) for one, other in zip(*pair, strict=True)
+    )
+    assert in_part(expected, actual, ordered=True).score == wanted / (2 * height)
+    moved = [*actual[height // 10 :], *actual[: height // 10]]
+    assert in_part(expected, moved, ordered=True).score > 0.8 * wanted / (2 * height)
