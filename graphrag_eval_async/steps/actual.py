@@ -119,12 +119,12 @@ class ActualStep:
         is_csv = plain_type(self.step.get("output_media_type")) == CSV
         return read_output(self.step, partial(read_table, as_csv=True) if is_csv else read_table)
 
-    def results(self, *, strict: bool = False) -> SparqlResults:
-        """Return the output as SPARQL results; cached. See `table`."""
-        table = self.table(strict=strict)
-        wrapped = {"output": table.document}
+    def results(self, *, has_blanks: bool = False) -> SparqlResults:
+        """Return the output as SPARQL results, cached; see `results_of`."""
+        table = self.table()
+        read = partial(results_of, has_blanks=has_blanks or table.has_blanks)
         return self.remember(
-            results_of, lambda: read_output(wrapped, lambda it: results_of(it, has_blanks=table.has_blanks))
+            (results_of, *read.keywords.values()), lambda: read_output({"output": table.document}, read)
         )
 
     def graph(self, *, union: bool = False) -> Graph:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,8 +99,7 @@ class SparqlResults:
     """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows.
 
     `columns` has a column for each of the `variables` that is bound in at least one row; others would waste
-    memory. `flaw` describes a mistake that was tolerated in reading, if any. `has_blanks`: whether unbound
-    cells may be empty texts, which formats such as CSV cannot tell from them.
+    memory. `flaw` describes a mistake that was tolerated in reading, if any.
     """
 
     variables: Collection[str] = ()
@@ -108,22 +107,11 @@ class SparqlResults:
     row_count: int = 0
     boolean: bool | None = None
     flaw: str | None = None
-    has_blanks: bool = False
-    _blanked: SparqlResults | None = field(default=None, init=False)
 
     def named(self, names: Iterable[str]) -> list[Column]:
         """The columns of these variables, except variables without a column."""
         columns = {column.name: column for column in self.columns}
         return [columns[name] for name in names if name in columns]
-
-    def blanked(self) -> SparqlResults:
-        """The results with empty texts unbound, as CSV has them, computed on first use."""
-        if self._blanked is None:
-            columns = [column.blanked() if "" in column.texts else column for column in self.columns]
-            bound = [column for column in columns if any(text is not None for text in column.texts)]
-            changed = any(one is not other for one, other in zip(columns, self.columns, strict=True))
-            self._blanked = replace(self, columns=bound) if changed else self
-        return self._blanked
 
 
 def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -140,7 +128,7 @@ def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlResults:
-    """The results in a document.
+    """The results in a document; if it is compared with one that `has_blanks`, empty texts are unbound.
 
     A variable listed twice in `head.vars`, or bound without being listed, is ignored and noted as `flaw`.
 
@@ -154,6 +142,8 @@ def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlR
         return SparqlResults(boolean=_checked(document, _Ask).boolean)
     select = _checked(document, _Select)
     names, rows = select.head.vars, select.results.bindings
+    if has_blanks:
+        rows = [{name: term for name, term in row.items() if term.value != ""} for row in rows]
     variables, used = dict.fromkeys(names), set().union(*rows)
     bound = [name for name in variables if name in used]
     cells = len(bound) * len(rows)
@@ -167,7 +157,7 @@ def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlR
         name = min(used.difference(variables))
         flaw = f"results.bindings: {name!r} is bound but not among head.vars"
     columns = [_column(name, [*map(dict.get, rows, repeat(name))]) for name in bound]
-    return SparqlResults(variables, columns, len(rows), flaw=flaw, has_blanks=has_blanks)
+    return SparqlResults(variables, columns, len(rows), flaw=flaw)
 
 
 def _checked(document: dict[str, Any], kind: type[S]) -> S:

@@ -60,12 +60,6 @@ class Column:
         self.texts = texts
         self.values = values
 
-    def blanked(self) -> Column:
-        """The cells with empty texts unbound."""
-        texts = [text or None for text in self.texts]
-        cells = zip(texts, self.values, strict=True)
-        return Column(self.name, texts, [None if text is None else value for text, value in cells])
-
 
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
     """The values of bound cells.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
@@ -21,21 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphrag_eval_async.steps.formats.reading import Table
-    from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.tables.comparison import Reference
 
 
 class SparqlStep:
     """Compares with reference results, which are decoded and laid out as columns on first use."""
 
-    __slots__ = ("_blanked", "_is_partial", "_reference", "_step", "_table")
+    __slots__ = ("_is_partial", "_references", "_step", "_table")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
         self._step = step
         self._is_partial = partial
         self._table: Table | None = None
-        self._reference: Reference | None = None
-        self._blanked: Reference | None = None
+        self._references: dict[bool, Reference] = {}
 
     def table(self) -> Table:
         if self._table is None:
@@ -43,35 +42,22 @@ class SparqlStep:
             self._table = read_output(self._step, lambda output: read_reference(output, media_type))
         return self._table
 
-    def reference(self) -> Reference:
-        if self._reference is None:
-            table = self.table()
+    def reference(self, *, has_blanks: bool = False) -> Reference:
+        """The reference to compare with; `has_blanks`: if the other side cannot tell empty from unbound."""
+        table, step = self.table(), self._step
+        has_blanks = has_blanks or table.has_blanks
+        if has_blanks not in self._references:
             try:
-                results = read_output({"output": table.document}, results_of)
+                results = read_output({"output": table.document}, partial(results_of, has_blanks=has_blanks))
             except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
                 raise MalformedStep(f"output: {error}") from None
-            results.has_blanks = table.has_blanks
-            self._reference = self._prepared(results)
-        return self._reference
-
-    def _prepared(self, results: SparqlResults) -> Reference:
-        step = self._step
-        return prepare_reference(
-            results,
-            required_columns=step.get("required_columns"),
-            ordered=bool(step.get("ordered")),
-            ignore_duplicates=step.get("ignore_duplicates") is not False,
-        )
-
-    def sides(self, actual: ActualStep) -> tuple[Reference, SparqlResults]:
-        """The reference and the actual results, with empty texts unbound if either cannot tell them apart."""
-        reference, results = self.reference(), actual.results(strict=self.table().typed)
-        if not (reference.results.has_blanks or results.has_blanks):
-            return reference, results
-        if self._blanked is None:
-            blanked = reference.results.blanked()
-            self._blanked = reference if blanked is reference.results else self._prepared(blanked)
-        return self._blanked, results.blanked()
+            self._references[has_blanks] = prepare_reference(
+                results,
+                required_columns=step.get("required_columns"),
+                ordered=bool(step.get("ordered")),
+                ignore_duplicates=step.get("ignore_duplicates") is not False,
+            )
+        return self._references[has_blanks]
 
     def kind(self) -> str:
         """What the output is; raises what `reference` raises."""
@@ -80,9 +66,11 @@ class SparqlStep:
     def compare(self, actual: ActualStep) -> Agreement:
         """How far an actual output agrees; raises what comparators raise."""
         table = self.table()
-        if is_same_table(table.document, actual.table(strict=table.typed).document):
+        other = actual.table(strict=table.typed)
+        if is_same_table(table.document, other.document):
             return Agreement(1.0)
-        reference, results = self.sides(actual)
+        reference = self.reference(has_blanks=other.has_blanks)
+        results = actual.results(has_blanks=table.has_blanks)
         if self._is_partial:
             found = compare_in_part(reference, results, actual.budget)
         else:
