@@ -78,9 +78,10 @@ class Kinds:
             else:
                 self._groups.append([each])
         ours, theirs = ({*map(self._cell, side)} for side in sides)
-        self._kinds: dict[Any, Any] = {cell: cell[1] for cell in ours | theirs}
+        self._kinds: list[dict[Any, Any]] = [{}, {}]
         for part in self._parts(ours | theirs):
-            self._kinds |= self._read(part & ours, part & theirs, way)
+            for own, read in zip(self._kinds, self._read(part & ours, part & theirs, way), strict=True):
+                own |= read
 
     def _cell(self, term: dict[str, Any]) -> Any:
         text = term["value"]
@@ -98,21 +99,23 @@ class Kinds:
         return parts
 
     @staticmethod
-    def _read(ours: set[Any], theirs: set[Any], way: int) -> dict[Any, Any]:
+    def _read(ours: set[Any], theirs: set[Any], way: int) -> list[dict[Any, Any]]:
         """By value or text if all agree; otherwise by value, by text, or by the texts of the other side."""
         if all({*one} & {*other} for one in ours for other in theirs):
-            return dict.fromkeys(ours | theirs, min(ours | theirs))
+            return [dict.fromkeys(ours | theirs, min(ours | theirs))] * 2
         shared = {text for text, _ in ours} & {text for text, _ in theirs}
-        found = {}
-        for side in (ours, theirs):
+        found: list[dict[Any, Any]] = [{}, {}]
+        for side, kinds in zip((ours, theirs), found, strict=True):
+            weak = {"text"} if way == 2 else {"text", "boolean"}
+            first = {text for text, kind in side if kind[0] in weak}
             for text, kind in side:
-                by_text = text in shared and (way == 1 or (way == 2 and (text, ("text", text)) not in side))
-                found[text, kind] = ("text", text) if by_text else kind
+                by_text = way == 1 or (way > 1 and (kind[0] in weak or text not in first))
+                kinds[text, kind] = ("text", text) if by_text and text in shared else kind
         return found
 
-    def rows(self, table: Table, columns: Sequence[int]) -> list[tuple[Any, ...]]:
+    def rows(self, table: Table, columns: Sequence[int], side: int = 0) -> list[tuple[Any, ...]]:
         return [
-            tuple(None if row[each] is None else self._kinds[self._cell(row[each])] for each in columns)  # type: ignore[arg-type]
+            tuple(None if row[each] is None else self._kinds[side][self._cell(row[each])] for each in columns)  # type: ignore[arg-type]
             for row in table
         ]
 
@@ -125,14 +128,14 @@ def rows_agree(left: Sequence[Any], right: Sequence[Any], *, ordered: bool, igno
 
 def readings(expected: Table, required: list[int], actual: Table) -> list[Kinds]:
     terms = [row[each] for row in expected for each in required], [term for row in actual for term in row]
-    return [Kinds(*terms, way=way) for way in range(3)]
+    return [Kinds(*terms, way=way) for way in range(4)]
 
 
 def oracle(expected: Table, required: list[int], actual: Table, width: int, **how: bool) -> float:
     """1 if any pairing of columns makes the rows agree, else 0."""
     return float(
         any(
-            rows_agree(kinds.rows(expected, required), kinds.rows(actual, chosen), **how)
+            rows_agree(kinds.rows(expected, required), kinds.rows(actual, chosen, 1), **how)
             for kinds in readings(expected, required, actual)
             for chosen in permutations(range(width), len(required))
         )
@@ -161,7 +164,7 @@ def best_f1(
     for kinds in readings(expected, required, actual):
         for places in combinations(range(len(required)), size):
             for chosen in permutations(range(width), size):
-                ours, theirs = kinds.rows(expected, required), kinds.rows(actual, chosen)
+                ours, theirs = kinds.rows(expected, required), kinds.rows(actual, chosen, 1)
                 if as_set:
                     ours, theirs = [*dict.fromkeys(ours)], [*dict.fromkeys(theirs)]
                 pairings.add((tuple(tuple(row[place] for place in places) for row in ours), tuple(theirs)))

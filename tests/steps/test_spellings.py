@@ -59,6 +59,8 @@ def test_each_cell_has_one_reading_from_both_sides(how: dict[str, Any]) -> None:
     typed, untyped = results(("1", "boolean"), "1.00", "true"), "|x|\n|---|\n|1|\n|true|"
     assert score(typed, untyped, score="f1", **how) == 0.8
     assert score("x\n1\ntrue\n", typed, "text/csv", score="f1", **how) == 0.8
+    two, other = results(("5", "integer"), "5"), '[{"x": "5.0"}, {"x": "5"}]'
+    assert score(two, other, **how) == score("x\n5.0\n5\n", two, "text/csv", **how) == 1
     mixed, reading = results(("1", "boolean"), ("1", "integer")), "|x|\n|---|\n|true|\n|1|"
     assert score(mixed, reading, **how) == score("x\n1\ntrue\n", mixed, "text/csv", **how) == 1
 

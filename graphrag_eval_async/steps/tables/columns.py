@@ -102,6 +102,9 @@ def _value(text: str, kind: str | None) -> Value:
         return text
 
 
+_WEAK: Sequence[Set[type]] = {str}, {str, tuple}
+"""The types of cells that are read by their texts before others of the same table."""
+
 _FEW = 10_000
 """Pairs of cells up to which it is checked whether all that are linked agree."""
 
@@ -143,9 +146,10 @@ def classes_of(
         yield found[:width], found[width:]
         return
     cells = [[*zip(column.texts, own, strict=True)] for column, own in zip(columns, found, strict=True)]
-    for class_of in _meet({*chain(*cells[:width])}, {*chain(*cells[width:])}, alike):
+    for of_ours, of_theirs in _meet({*chain(*cells[:width])}, {*chain(*cells[width:])}, alike):
         budget.spend(2 * sum(map(len, found)))
-        found = [[class_of.get(cell, cell[1]) for cell in own] for own in cells]
+        found = [[of_ours.get(cell, cell[1]) for cell in own] for own in cells[:width]]
+        found += [[of_theirs.get(cell, cell[1]) for cell in own] for own in cells[width:]]
         yield found[:width], found[width:]
 
 
@@ -153,29 +157,33 @@ _Cell: TypeAlias = "tuple[str | None, Value]"
 """The text of a cell and the class of its value."""
 
 
-def _meet(ours: Set[_Cell], theirs: Set[_Cell], alike: Set[str | None]) -> Sequence[Mapping[_Cell, Value]]:
-    """Ways to read cells of different types that are written alike, given their texts, as classes of cells.
+def _meet(
+    ours: Set[_Cell], theirs: Set[_Cell], alike: Set[str | None]
+) -> Sequence[tuple[dict[_Cell, Value], ...]]:
+    """Ways to read cells of different types that are written alike, as classes of cells of both sides.
 
-    If all cells that such texts link agree across the tables, by value or by text, they are one class.
-    Otherwise each agrees by its value alone; or by its text alone, if both tables have that; or only those
-    agree by their texts that have a text of the other table as their partner.
+    `alike`: the texts of these. If all cells that such texts link agree across the tables, by value or by
+    text, they are one class. Otherwise each agrees by its value alone; or by its text alone, if both tables
+    have that; or by its text unless its own table has a text, or a text or a boolean, that is written alike.
     """
-    ways: list[dict[_Cell, Value]] = [{}, {}, {}]
+    ways: list[tuple[dict[_Cell, Value], ...]] = [({}, {}) for _ in range(2 + len(_WEAK))]
     most = 1
     for sides in _linked(ours, theirs, alike):
         one, other = sides
         pairs = product(one, other)
         if len(one) * len(other) <= _FEW and all(a[0] == b[0] or a[1] == b[1] for a, b in pairs):
             name = min(one + other, key=repr)[1]
-            for way in ways:
-                way.update(dict.fromkeys(one + other, name))
+            for own in chain(*ways):
+                own.update(dict.fromkeys(one + other, name))
             continue
         most = len(ways)
         shared = {text for text, _ in one} & {text for text, _ in other}
-        for side in sides:
-            literals = {text for text, value in side if text == value}
-            ways[1].update((cell, cell[0]) for cell in side if cell[0] in shared)
-            ways[2].update((cell, cell[0]) for cell in side if cell[0] in shared - literals)
+        for place, side in enumerate(sides):
+            ways[1][place].update((cell, cell[0]) for cell in side if cell[0] in shared)
+            for weak, way in zip(_WEAK, ways[2:], strict=True):
+                first = {text for text, value in side if type(value) in weak}
+                by_text = (cell for cell in side if type(cell[1]) in weak or cell[0] not in first)
+                way[place].update((cell, cell[0]) for cell in by_text if cell[0] in shared)
     return ways[:most]
 
 
