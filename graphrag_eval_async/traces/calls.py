@@ -88,7 +88,7 @@ def _match(calls: list[Call], by_key: dict[Hashable, Call], problem: Problem) ->
     told = sorted((call for call in by_key.values() if call.args is not None), key=lambda call: call.is_old)
     keys = {call: (call.id, call.name, _key_of(call.args)) for call in (*told, *calls)}
     order = {call: at for at, call in enumerate(told)}
-    for start, end, by_id in ((0, 3, True), (0, 1, True), (1, 3, False), (1, 2, False)):
+    for start, end, by_id in ((0, 3, True), (0, 2, True), (0, 1, True), (1, 3, False), (1, 2, False)):
         free: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
         for call in order:
             free[call.id is not None, keys[call][start:end]].append(call)
