@@ -44,6 +44,9 @@ SEARCH_STEPS = 4_000_000
 _Chosen: TypeAlias = "tuple[int | None, ...]"
 """The actual column for each required one, by index; None for those without partner."""
 
+MOST_SORTED = 1000
+"""Rows up to which what is listed of equal values does not depend on their order; sorting more is slow."""
+
 MOST_COLUMNS = 300
 """Required columns up to which other pairings than that by name are tried."""
 
@@ -132,7 +135,7 @@ class _Search:
 
     def _in_order(self, columns: Sequence[Column], height: int) -> Sequence[int]:
         """The rows in an order that depends on their contents alone, unless their order counts."""
-        if self._ordered or not columns:
+        if self._ordered or not columns or height > MOST_SORTED:
             return range(height)
         self._budget.spend(height * len(columns))
         texts = ((column.texts, None in column.texts) for column in columns)
