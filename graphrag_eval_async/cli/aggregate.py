@@ -9,7 +9,7 @@ from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates
 from graphrag_eval_async.cli.gates import needs_reference, on_missing
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.reading import collecting, page_stream, processes_for, read_to_end
+from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
 from graphrag_eval_async.cli.report import report
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
@@ -82,8 +82,6 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         found,
         ending,
         reference=None if states else found.reference,
-        table=page_stream(given),
-        interval=given.interval,
         notes=notes,
         lines_known=not states and not groups,
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
-from graphrag_eval_async.cli.reading import page_stream, primary_of, read_to_end, results_of_questions
-from graphrag_eval_async.cli.report import end, list_rejects
+from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
+from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
 from graphrag_eval_async.inference.planning import POWERS, Spread

@@ -15,7 +15,7 @@ from graphrag_eval_async.cli.gates import check_gates, on_missing
 from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
 from graphrag_eval_async.cli.options import refuse
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.reading import page_stream, processes_for
+from graphrag_eval_async.cli.reading import processes_for
 from graphrag_eval_async.cli.report import end, list_rejects, report
 from graphrag_eval_async.cli.run import (
     check_files,
@@ -211,8 +211,6 @@ def _evaluate(
         ending,
         reference=counted,
         config=config,
-        table=page_stream(given),
-        interval=given.interval,
         notes=told if notes is None else notes,
         page=None if collected is None else partial(_write_page, given, stream, config, collected),
     )
@@ -307,9 +305,7 @@ def _run_in_processes(
             sending = Sending(results, evaluation.merging.stop)
             work = evaluation.run(sending.send_lines, advance)
             ending = run_to_end(work, interrupts, drain=sending.drain)
-    return report(
-        given, evaluation, ending, reference=counted, table=page_stream(given), interval=given.interval
-    )
+    return report(given, evaluation, ending, reference=counted)
 
 
 def _shows_progress(given: Given) -> bool:

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -92,11 +92,6 @@ def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tupl
 def primary_of(given: Given) -> tuple[str, ...] | None:
     """Return the primary metrics of the configuration, if there is one that names them."""
     return None if given.config is None else load_primary(given.config)
-
-
-def page_stream(given: Given) -> TextIO:
-    """Return the stream for pages: standard output, unless lines go there."""
-    return sys.stderr if "-" in {given.rejects, getattr(given, "output", None)} else sys.stdout
 
 
 def processes_for(

@@ -47,7 +47,7 @@ def report(
     ending: Ending,
     *,
     reference: Reference | None,
-    table: TextIO | None,
+    table: TextIO | None = None,
     interval: Interval | None = None,
     kept: str | None = None,
     notes: Iterable[str] = (),
@@ -59,13 +59,14 @@ def report(
 
     Args:
         reference: the reference set, if its questions should be counted.
-        table: where the tables go; None shows none.
-        interval: the kind of intervals; None if how the run ended decides.
+        table: where the tables go; by default, as `page_stream` says.
+        interval: the kind of intervals, by default that of the options; None if how the run ended decides.
         kept: the file that has all rejects, if some are also listed.
         lines_known: whether this process read the lines, so that the number of rejects is known.
         decision: what --until decided.
         page: writes a report of the aggregates.
     """
+    interval, table = interval or getattr(given, "interval", None), table or page_stream(given)
     snapshot = found.aggregates.snapshot(detail=True, level=given.level, interval=interval)
     if given.aggregates is not None:  # Before anything is shown, which may wait for a reader.
         decided = {} if decision is None else {"decision": asdict(decision)}
@@ -78,23 +79,39 @@ def report(
     list_rejects(found.rejects, kept)
     failures, held = failed_and_held(check_each(given.gate, snapshot, reference, {*found.missing}))
     if table is not None:
-        parts = [render_means(snapshot, table), render_detail(snapshot, table) if given.detail else ""]
-        summary = f"results: {counts_of(snapshot['micro'])[0]}"
-        if lines_known or found.rejects.total:
-            summary += f", rejected lines: {found.rejects.total}"
-        if reference is not None and not isinstance(reference, NoReference):
-            so_far = " so far" if decision is not None and decision.holds is not None else ""
-            missing = f"{len(found.missing)} of {len(reference)}"
-            summary += f", questions without a response{so_far}: {missing}"
+        summary = _summary(found, snapshot, reference, decision, lines_known=lines_known)
         nothing = unscored(snapshot["micro"]) if ending.error is None else ""
         lines = [summary, *folded([nothing, *failure_reasons(snapshot), *_worst(found.aggregates)]), *notes]
         lines += [one_line(f"gate held: {gate}") for gate in held]
+        parts = [render_means(snapshot, table), render_detail(snapshot, table) if given.detail else ""]
         told = ["\n\n".join(filter(None, parts)), "", *lines]
         ending = ending.attempt(partial(tell, table, "\n".join(told)))
     if decision is not None and not decision.holds:
         decided_so = "decided so" if decision.holds is False else "not decided"
         failures.append(f"{decision.condition}: {decided_so}")
     return end(ending, found.rejects, failures)
+
+
+def page_stream(given: Given) -> TextIO | None:
+    """Return the stream for pages: standard output, unless lines go there; None if it is closed."""
+    return sys.stderr if "-" in {given.rejects, getattr(given, "output", None)} else sys.stdout
+
+
+def _summary(
+    found: Found,
+    snapshot: Mapping[str, Any],
+    reference: Reference | None,
+    decision: Decision | None,
+    *,
+    lines_known: bool,
+) -> str:
+    summary = f"results: {counts_of(snapshot['micro'])[0]}"
+    if lines_known or found.rejects.total:
+        summary += f", rejected lines: {found.rejects.total}"
+    if reference is None or isinstance(reference, NoReference):
+        return summary
+    so_far = " so far" if decision is not None and decision.holds is not None else ""
+    return f"{summary}, questions without a response{so_far}: {len(found.missing)} of {len(reference)}"
 
 
 def _worst(aggregates: RunningAggregates) -> list[str]:

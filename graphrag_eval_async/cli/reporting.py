@@ -13,8 +13,8 @@ from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.compare import check_regressions
 from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_page
 from graphrag_eval_async.cli.gates import check_each, failed_and_held, needs_reference
-from graphrag_eval_async.cli.reading import page_stream, primary_of, read_to_end, results_of_questions
-from graphrag_eval_async.cli.report import end, list_rejects, listed_rejects
+from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
+from graphrag_eval_async.cli.report import end, list_rejects, listed_rejects, page_stream
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.github import render_annotations
 from graphrag_eval_async.monitor.junit import render_junit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.files import check_distinct, open_lines
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.inference.running import Interval
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.scale.redis.source import RedisStream
     from graphrag_eval_async.sinks import LineFile
@@ -208,14 +207,12 @@ def report_stream(
     *,
     reference: Reference | None,
     config: Config | None,
-    table: TextIO | None,
-    interval: Interval | None = None,
     notes: Iterable[str] = (),
-    page: Callable[[Mapping[str, Any]], None] | None = None,
+    **more: Any,
 ) -> Exit:
     """Report the outcome of a stream, with `notes` at the end; only the error if it has not begun.
 
-    `page` writes a report of the aggregates.
+    `more` are arguments of `report`.
     """
     if not stream.is_restored:  # The journal could not be resumed.
         return end(ending)
@@ -235,12 +232,10 @@ def report_stream(
         stream,
         ending,
         reference=reference,
-        table=table,
-        interval=interval,
         kept=(given.rejects or f"{given.output}.rejects") if given.resume else None,
         notes=[*about, *notes],
         decision=decision,
-        page=page,
+        **more,
     )
 
 

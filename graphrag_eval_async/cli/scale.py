@@ -9,7 +9,6 @@ from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.judges import judge_config
-from graphrag_eval_async.cli.reading import page_stream
 from graphrag_eval_async.cli.report import report
 from graphrag_eval_async.errors import JudgeError, SourceError, UsageError, WorkerError
 from graphrag_eval_async.reference import load_reference
@@ -53,6 +52,4 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if found.usage:
         calls, attempts = int(found.usage["calls"]), int(found.usage["attempts"])
         notes.append(f"judge: {calls} calls, {attempts} attempts, {dollars(found.usage['dollars'])}")
-    return report(
-        given, found, Ending(interrupts), reference=reference, table=page_stream(given), notes=notes
-    )
+    return report(given, found, Ending(interrupts), reference=reference, notes=notes)

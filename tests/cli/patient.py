@@ -5,10 +5,9 @@ python -m tests.cli.patient
 
 from __future__ import annotations
 
-from graphrag_eval_async.cli import exits, main
+from graphrag_eval_async.cli import main
 from graphrag_eval_async.sinks import files
 
 if __name__ == "__main__":
-    for module in (exits, files):
-        vars(module)["PATIENCE_SECONDS"] = 60.0
+    vars(files)["PATIENCE_SECONDS"] = 60.0
     main()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import orjson
-import pytest
 
 from tests.cli.support import ROOT, Folder, run
 from tests.inference.labelled import judged_answers, label, result
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def results(folder: Folder, count: int = 150) -> str:
@@ -55,15 +57,6 @@ def test_from_the_draw_to_the_corrected_mean(folder: Folder, capfd: pytest.Captu
         assert capfd.readouterr().out == out
 
 
-def test_hand_picked_labels(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    labels = folder.lines(*[label(i, i % 3 > 0) for i in range(110)], name="labels.jsonl")
-    assert run("calibrate", results(folder), labels) == 0
-    told = " ".join(capfd.readouterr().out.split())
-    assert "Not corrected: the labels do not say that they were chosen at random" in told
-    assert run("calibrate", results(folder), labels, "--chosen-at-random") == 0
-    assert "Corrected mean" in capfd.readouterr().out
-
-
 def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     labels = folder.lines(
         label(1, True), label(1, 1), label(2, 0.5), label(3, 7), label("x", 1), b"{", name="labels.jsonl"
@@ -77,32 +70,6 @@ def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[s
     assert "not used: 1 label for a question that the results do not have; check `question_id`" in told
     assert "Not corrected: the labels do not say" in told
     assert "People: 1 results with several labels; Krippendorff's alpha not defined, since all agree." in told
-
-
-def test_standard_streams(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    path = results(folder, 3)
-    assert run("sample-for-labels", path) == 0
-    assert len(capfd.readouterr().out.splitlines()) == 3
-    assert run("calibrate", "-", "-") == 2
-    assert "only one of the inputs" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["sample-for-labels", "RESULTS", "-n", "0"], "-n"),
-        (["sample-for-labels", "RESULTS", "-o", "RESULTS"], "would be overwritten"),
-        (["sample-for-labels", "RESULTS", "--metric", "answer_f2"], "did you mean answer_f1?"),
-        (["calibrate", "RESULTS"], "LABELS"),
-        (["calibrate", "RESULTS", "RESULTS"], "labels: none has a value"),
-    ],
-)
-def test_wrong_usage(
-    folder: Folder, capfd: pytest.CaptureFixture[str], arguments: list[Any], told: str
-) -> None:
-    path = results(folder)
-    assert run(*[path if each == "RESULTS" else each for each in arguments]) == 2
-    assert told in capfd.readouterr().err
 
 
 def test_the_page_in_the_documentation(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.cli.support import from_jsonl, run
+from tests.cli.support import run
 from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS
 from tests.traces.test_formats import REFERENCE
 
@@ -35,15 +35,6 @@ def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: s
     assert [result["metadata"]["trace_format"] for result in results] == ["openai", "langchain", "anthropic"]
 
 
-def test_traces_are_validated_and_watched(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    options = ["--format", "auto", *SELECTED]
-    assert run("validate", traced.reference, traced.file("responses.jsonl"), *options) == 0
-    assert "responses: 3, rejected lines: 0" in capfd.readouterr().out
-    idle = ["--until-idle", "50ms", "--poll-interval", "5ms"]
-    assert run("watch", traced.reference, traced.file("responses.jsonl"), *options, *idle) == 0
-    assert '"total": 3' in capfd.readouterr().out
-
-
 def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     log = traced.lines(CHAT, CHAT[:2], {"x": 1}, name="log.jsonl")
     assert run("convert", log, "--reference", traced.reference, "-o", traced.file("converted.jsonl")) == 3
@@ -55,17 +46,6 @@ def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFix
     assert (whole["question_id"], whole["actual_answer"]) == ("q1", ANSWER)
     assert cut["trace_problems"] == ["sparql_query call_1: no result", "retrieval_search call_2: no result"]
     assert run("evaluate", traced.reference, traced.file("converted.jsonl")) == 0
-
-
-def test_results_that_begin_with_a_text_failed(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    log = traced.lines(CHAT, name="log.jsonl")
-    for options, statuses in [
-        ((), ["success", "success"]),
-        (("--failed", "the index", "--failed", "x"), ["success", "error"]),
-    ]:
-        assert run("convert", log, *options) == 0
-        [response] = from_jsonl(capfd.readouterr().out.encode())
-        assert [step["status"] for step in response["actual_steps"]] == statuses
 
 
 def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -88,29 +68,3 @@ def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> N
         assert result["steps_score"] == score
     assert run("convert", log, "--step-name", "a") == 2
     assert "expected TOOL=STEP" in capfd.readouterr().err
-
-
-def test_without_a_reference_set_questions_have_no_id(
-    traced: Folder, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run("convert", traced.file("responses.jsonl"), *SELECTED, "--format", "auto") == 0
-    converted = from_jsonl(capfd.readouterr().out.encode())
-    assert [response.get("question_id") for response in converted] == [None] * 3
-    assert run("convert", traced.file("responses.jsonl"), *SELECTED, "--question-id", "meta.q") == 0
-    converted = from_jsonl(capfd.readouterr().out.encode())
-    assert [response["question_id"] for response in converted] == ["q1"] * 3
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (["--format", "otpl"], "format: expected one of auto, openai, "),
-        (["--select", "a"], "--select needs --format"),
-        (["--question-id", "a"], "--question-id needs --format"),
-        (["--failed", "Sorry"], "--failed needs --format"),
-        (["--format", "auto", "--select", "a..b"], "select: expected a path such as payload.messages"),
-    ],
-)
-def test_usage(traced: Folder, capfd: pytest.CaptureFixture[str], options: list[str], complaint: str) -> None:
-    assert run("evaluate", traced.reference, traced.file("responses.jsonl"), *options) == 2
-    assert complaint in capfd.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -67,25 +66,6 @@ def numbered(count: int) -> list[list[str]]:
     return [[f"riddle {i:04}", "red blue", f"red\ngreen {i}"] for i in range(count)]
 
 
-def test_a_key_alone_is_enough(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for the command of the published library, which also makes the folder of its output."""
-    write(folder.path / "in.tsv", ROWS)
-    with serving(honest) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "new/folder/out.tsv") == 0
-    assert {request.body["model"] for request in server.requests} == {"gpt-4o-mini"}
-    assert read(folder.path / "new" / "folder" / "out.tsv") == [judged(row) for row in ROWS]
-
-
-def test_without_a_key_the_ways_to_name_a_judge_are_told(
-    folder: Folder, capfd: pytest.CaptureFixture[str]
-) -> None:
-    write(folder.path / "in.tsv", ROWS)
-    assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv") == 2
-    assert "give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY" in capfd.readouterr().err
-
-
 def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     write(folder.path / "in.tsv", ROWS)
     with serving() as server:
@@ -126,34 +106,6 @@ def test_no_judge_writes_formulas(folder: Folder) -> None:
     assert [row[3] for row in read(folder.path / "raw.tsv")] == [formula, ""]
 
 
-def test_columns_in_any_order_and_line_ends_of_any_kind(folder: Folder) -> None:
-    header = ["note", IN[2], IN[0], "", IN[1]]
-    rows = [["n", actual, question, "x", reference] for question, reference, actual in ROWS]
-    write(folder.path / "in.tsv", rows, header=header, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    text = (folder.path / "in.tsv").read_bytes()
-    folder.write("in.tsv", b"\xef\xbb\xbf" + text.removesuffix(b"\n"))
-    with serving() as server:
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "out", "-c", config(folder.path, server)) == 0
-    assert read(folder.path / "out") == list(map(judged, ROWS))
-    assert (
-        (folder.path / "out").read_bytes().startswith(b"#Reference\t#PTarget\t#Matching\tReasoning\tError\n")
-    )
-
-
-def test_rows_are_judged_at_the_same_time(folder: Folder) -> None:
-    def script(request: Request) -> Reply:
-        is_first = "riddle 0000" in blocks(request)["question"]  # Before it is answered, ten calls are made.
-        once = None if is_first else lambda: server.counts.most_in_flight >= 20
-        return replace(honest(request), once=once)
-
-    write(folder.path / "in.tsv", numbered(40))
-    with serving(script) as server:
-        path = config(folder.path, server, llm={"limits": {"max_concurrency": 20}})
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "out", "-c", path) == 0
-        assert server.counts.most_in_flight == 20
-    assert read(folder.path / "out") == list(map(judged, numbered(40)))
-
-
 METRICS = {
     "answer_relevance": {},
     "retrieval_answer": {},
@@ -168,61 +120,18 @@ METRICS = {
     ("section", "own"),
     [
         ({"answer_correctness": {"prompt": "Compare with {reference_answer}."}}, True),
-        ({"answer_correctness": {"enabled": False, "prompt": "Compare with {reference_answer}."}}, True),
         ({"answer_correctness": {"enabled": False}}, False),
         ({}, False),
     ],
 )
-@pytest.mark.parametrize("others", [METRICS, {}])
-def test_only_answer_correctness_is_judged(folder: Folder, section: Any, others: Any, own: bool) -> None:
+def test_only_answer_correctness_is_judged(folder: Folder, section: Any, own: bool) -> None:
     write(folder.path / "in.tsv", ROWS[:1])
     with serving() as server:
-        path = config(folder.path, server, **(section | others or {"steps": {"groups": "all"}}))
+        path = config(folder.path, server, **(section | METRICS))
         assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
         (request,) = server.requests
     assert ("Compare with <reference_answer>." in request.body["messages"][0]["content"]) == own
     assert read(folder.path / "out.tsv") == [judged(ROWS[0])]
-
-
-def test_an_embedding_model_that_is_not_needed_needs_no_key(folder: Folder) -> None:
-    write(folder.path / "in.tsv", ROWS[:1])
-    with serving() as server:
-        embedding = {"provider": "azure", "model": "e", "api_key": "${NO_SUCH_VARIABLE}"}
-        path = config(folder.path, server, llm={"embedding": embedding}, answer_relevance={})
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
-
-
-def test_rows_that_fail_say_why(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    def script(request: Request) -> Reply:
-        question = blocks(request)["question"]
-        if "0001" in question:
-            return FAULTS["refusal"](request)
-        if "0003" in question:
-            return error(400, "two\nlines\tand a tab")
-        return honest(request)
-
-    write(folder.path / "in.tsv", numbered(5))
-    with serving(script) as server:
-        path = config(folder.path, server, llm={"limits": {"max_attempts": 1}})
-        assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
-    rows = read(folder.path / "out.tsv")
-    assert [rows[i] for i in (0, 2, 4)] == [judged(numbered(5)[i]) for i in (0, 2, 4)]
-    for i, kind in ((1, "refused: "), (3, "invalid_request: ")):
-        assert rows[i][:4] == [""] * 4
-        assert rows[i][4].startswith(kind)
-    err = capfd.readouterr().err
-    assert "rows: 5 of 5; not judged: 1 invalid_request, 1 refused\n" in err
-    assert "metrics: 3 ok, 0 skipped, 2 failed (1 invalid_request, 1 refused)" in err
-
-
-def test_no_rows(folder: Folder) -> None:
-    write(folder.path / "in.tsv", [])
-    with serving() as server:
-        assert (
-            run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)) == 0
-        )
-        assert server.counts.requests == 0
-    assert read(folder.path / "out.tsv") == []
 
 
 CELLS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8)
@@ -261,16 +170,6 @@ def test_other_tables_are_refused(
     assert run(*COMMAND, "-c", config(folder.path, None)) == 2
     assert problem in capfd.readouterr().err
     assert not (folder.path / "out.tsv").exists()
-
-
-def test_rows_with_too_many_cells_are_not_judged(folder: Folder) -> None:
-    write(folder.path / "in.tsv", [[*ROWS[0], "more"], ROWS[0]])
-    with serving() as server:
-        assert run(*COMMAND, "-c", config(folder.path, server)) == 0
-    assert [row[4] for row in read(folder.path / "out.tsv")] == [
-        "skipped: the row has 4 cells, but there are 3 columns",
-        "",
-    ]
 
 
 def test_a_table_of_something_else_is_not_overwritten(

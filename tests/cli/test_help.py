@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -74,13 +73,6 @@ def test_examples_are_calls(
         (tmp_path / name).touch()
     run(*shlex.split(COMMANDS[command].example.partition(" > ")[0]))
     assert "Usage:" not in capfd.readouterr().err
-
-
-def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("evaluate", "--help-all") == 0
-    groups = re.findall(r"^(\w+):$", capfd.readouterr().out, re.MULTILINE)
-    wanted = ["Input", "Output", "Resume", "Judges", "Gates", "Statistics", "Advanced"]
-    assert groups == ["Arguments", *wanted, "Other"]
 
 
 def test_shells_complete_options() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import signal
 import time
@@ -17,11 +16,9 @@ from tests.cli.support import (
     Folder,
     failed,
     finish,
-    from_jsonl,
     response,
     run,
     start,
-    terminal_output,
     to_jsonl,
     until,
 )
@@ -66,76 +63,6 @@ def test_the_same_table(folder: Folder, paths: list[str], capfd: pytest.CaptureF
     assert "results: 160, rejected lines: 80, questions without a response: 1 of 3" in shown[0][1]
 
 
-def test_results_on_standard_output(paths: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    shown = []
-    for jobs in ("1", "2"):
-        run("evaluate", *paths, "--jobs", jobs)
-        shown.append(capfd.readouterr())
-    assert shown[0] == shown[1]
-    assert len(shown[0].out.splitlines()) == 160
-
-
-def test_gates(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    path = folder.lines(*[response("q1", False)] * 10)
-    gates = ["--gate", "steps_score >= 0.5", "--gate", "missing_rate <= 0.1"]
-    assert run("evaluate", folder.reference, path, "-o", folder.file("r"), "--jobs", "2", *gates) == 1
-    told = capfd.readouterr().err.splitlines()
-    assert told == [
-        "gate failed: steps_score >= 0.5: the mean is 0",
-        "gate failed: missing_rate <= 0.1: the mean is 0.667",
-    ]
-
-
-def test_questions_count_as_answered_if_writing_fails(
-    folder: Folder, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """As their results count in the aggregates."""
-    path = folder.lines(*(response(question) for question in ("q1", "q2", "q3")))
-    assert run("evaluate", folder.reference, path, "-o", "/dev/full", "--jobs", "2") == 4
-    assert "results: 3, rejected lines: 0, questions without a response: 0 of 3" in capfd.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        ["--resume"],
-        ["--until", "steps_score > 0.1"],
-        ["--stages"],
-        ["--shuffle", "1"],
-        ["--dedupe", "content"],
-    ],
-)
-def test_options_that_need_one_process(
-    folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str], more: list[str]
-) -> None:
-    assert run("evaluate", *paths, "-o", folder.file("results"), "--jobs", "2", *more) == 2
-    option = more[0].partition("=")[0]
-    expected = f"Error: --jobs cannot be combined with {option}, which needs a single process\n"
-    assert capfd.readouterr().err == expected
-    assert run("evaluate", *paths, "-o", folder.file("results"), "--jobs", "1", *more) in {1, 3}
-
-
-@pytest.mark.parametrize("command", ["evaluate", "aggregate"])
-@pytest.mark.parametrize("jobs", ["-1", "x", "1.5"])
-def test_no_number_of_processes(paths: list[str], command: str, jobs: str) -> None:
-    assert run(command, *paths, "--jobs", jobs) == 2
-
-
-def test_one_process_for_unsplittable_files(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    path = folder.write("responses.jsonl.gz", gzip.compress(to_jsonl([response("q1"), response("q2")])))
-    assert run("evaluate", folder.reference, path, "-o", folder.file("results"), "--jobs", "3") == 0
-    told = capfd.readouterr().err
-    assert told == f"--jobs: {path} cannot be split: it is compressed; one process does the work\n"
-    assert len(folder.read("results")) == 2
-
-
-def test_one_process_for_standard_input(folder: Folder) -> None:
-    process = start("evaluate", folder.reference, "-", "--jobs", "2", stdin=-1)
-    code, out, err = finish(process, to_jsonl([response("q1")]))
-    assert (code, len(from_jsonl(out))) == (0, 1)
-    assert err.startswith("--jobs: - cannot be split: it is standard input; one process does the work\n")
-
-
 def test_aggregates_of_files(folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     evaluate(folder, paths, 1)
     more = folder.lines(b"{", {"template_id": 5}, b"", {"template_id": "t", "question_id": "q9"}, name="more")
@@ -149,16 +76,6 @@ def test_aggregates_of_files(folder: Folder, paths: list[str], capfd: pytest.Cap
         shown.append((code, *capfd.readouterr(), Path(aggregates).read_bytes(), Path(rejects).read_bytes()))
     assert shown[0] == shown[1]
     assert shown[0][0] == 3
-
-
-@pytest.mark.parametrize("command", ["evaluate", "aggregate"])
-def test_a_progress_bar(folder: Folder, command: str) -> None:
-    results = folder.file("results")
-    run("evaluate", folder.reference, folder.lines(*[response("q1")] * 50), "-o", results)
-    arguments = {"evaluate": [folder.reference, folder.file("responses.jsonl"), "-o", folder.file("again")]}
-    shown = terminal_output(command, *arguments.get(command, [results]), "--jobs", "2")
-    assert "50 results" in shown
-    assert "100%" in shown
 
 
 def started(folder: Folder) -> subprocess.Popen[bytes]:
@@ -213,17 +130,3 @@ def test_a_second_ctrl_c_cancels(folder: Folder) -> None:
     for pid in stopped:
         with suppress(ProcessLookupError), pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
-
-def test_a_killed_worker_is_an_error_with_its_range(folder: Folder) -> None:
-    process = started(folder)
-    os.kill(workers_of(process)[0], signal.SIGKILL)
-    code, out, err = finish(process)
-    path = folder.file("responses.jsonl")
-    assert code == 4
-    assert err.startswith(f"Error: {path}: bytes ")
-    assert "a worker process died, perhaps since memory ran out" in err
-    start_of_range = int(err.removeprefix(f"Error: {path}: bytes ").split()[0])
-    written = check_whole(folder)
-    assert Path(path).read_bytes()[:start_of_range].count(b"\n") == written
-    assert f"results: {written}, rejected lines: 0" in out

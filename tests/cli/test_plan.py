@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.cli.support import Folder, run
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def lines(folder: Folder, name: str, values: list[float], repeats: int = 1) -> str:
@@ -42,17 +43,3 @@ def test_two_runs_with_repeats(folder: Folder, capfd: pytest.CaptureFixture[str]
 def test_a_given_standard_deviation(capfd: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--detect", "0.1", "--sd", "0.5") == 0
     assert "the same 241 questions (482 responses)" in " ".join(capfd.readouterr().out.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--detect", "0"], "expected a number above 0"),
-        (["--detect", "x"], "expected a number above 0"),
-        (["--detect", "0.1"], "needs a standard deviation"),
-        ([], "--detect"),
-    ],
-)
-def test_wrong_usage(capfd: pytest.CaptureFixture[str], arguments: list[Any], told: str) -> None:
-    assert run("plan", *arguments) == 2
-    assert told in " ".join(capfd.readouterr().err.split())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
@@ -43,14 +44,6 @@ def test_a_second_start_evaluates_nothing(
     assert tables[0] == tables[1]
 
 
-def test_missing_lines_are_evaluated(folder: Folder, command: Sequence[str]) -> None:
-    run(*command)
-    whole = (folder.path / "journal").read_bytes()
-    folder.write("journal", whole[:-30])
-    run(*command)
-    assert (folder.path / "journal").read_bytes() == whole
-
-
 def test_damage_is_told(folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]) -> None:
     run(*command)
     lines = (folder.path / "journal").read_bytes().splitlines(keepends=True)
@@ -60,51 +53,6 @@ def test_damage_is_told(folder: Folder, command: Sequence[str], capfd: pytest.Ca
     assert f"1 damaged lines set aside in {folder.file('journal')}.damaged" in capfd.readouterr().out
     assert (folder.path / "journal.damaged").read_bytes() == b"nonsense\n"
     assert sorted(result["question_id"] for result in folder.read("journal")) == ["q1", "q2", "q3"]
-
-
-def test_rejects_in_a_file_of_their_own(folder: Folder, command: Sequence[str]) -> None:
-    for _ in range(2):
-        assert run(*command, "--rejects", folder.file("bad")) == 3
-        assert [reject["reason"] for reject in folder.read("bad")] == ["invalid_json"]
-    assert not (folder.path / "journal.rejects").exists()
-
-
-@pytest.mark.parametrize("more", [[], ["--rejects"]])
-def test_a_long_list_of_rejects_names_the_file_that_has_all(
-    folder: Folder, more: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    name = folder.file("bad" if more else "out.rejects")
-    lines = folder.lines(*[b"{"] * 12, name="rejected.jsonl")
-    options = ["-o", folder.file("out"), "--resume", *(more and [*more, name])]
-    assert run("evaluate", folder.reference, lines, *options) == 3
-    assert f"... and 2 more; {name} has all of them\n" in capfd.readouterr().err
-    assert len(folder.read("bad" if more else "out.rejects")) == 12
-
-
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        (["-o", "-"], "--resume needs -o FILE"),
-        (["--rejects", "-"], "no --rejects on standard output"),
-        (["--stages"], "--stages cannot be combined with --resume"),
-        (["--resume=nonsense"], "'nonsense': expected --resume or --resume=force"),
-        (["--aggregates", "a.json", "--rejects", "a.json"], "given twice"),
-    ],
-)
-def test_incompatible_options(
-    folder: Folder, command: Sequence[str], more: Sequence[str], told: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(*command, *more) == 2
-    assert told in capfd.readouterr().err
-    assert not (folder.path / "journal").exists()
-
-
-@pytest.mark.parametrize("fsync", ["interval", "always"])
-def test_a_sync_needs_a_journal(folder: Folder, fsync: str, capfd: pytest.CaptureFixture[str]) -> None:
-    arguments = ["evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("out")]
-    assert run(*arguments, "--fsync", fsync) == 2
-    assert "--fsync needs --resume" in capfd.readouterr().err
-    assert not (folder.path / "out").exists()
 
 
 def test_a_journal_is_not_overwritten(
@@ -131,68 +79,30 @@ def test_another_reference_set_needs_force(
     assert len(folder.read("journal")) == 3
 
 
-def test_the_second_of_two_is_refused(folder: Folder) -> None:
-    first = start("evaluate", folder.reference, "-", "-o", folder.file("journal"), "--resume", stdin=PIPE)
-    assert first.stdin is not None
-    first.stdin.write(orjson.dumps(response("q1")) + b"\n")
-    first.stdin.flush()
-    until(first, lambda: is_begun(folder), "the first result")
-    for command in ("evaluate", "watch"):
-        refused(folder, command, "journal", 2, "another process, or another stream of this one, writes to it")
-    assert finish(first)[0] == 0
-
-
-def refused(folder: Folder, command: str, journal: str, expected: int, told: str) -> None:
-    """See that a run which cannot begin says so, and does nothing else."""
-    responses = folder.lines(response("q1"))
-    aggregates = folder.write("a.json", b"those of an earlier run")
-    before = contents(folder)
-    outputs = ["-o", journal, "--resume", "--aggregates", aggregates, "--gate", "steps_score >= 0.5"]
-    code, out, err = finish(start(command, folder.reference, responses, *outputs, cwd=folder.path))
-    assert code == expected
-    assert not out
-    [line] = err.splitlines()
-    assert line.startswith("Error: ")
-    assert told in line
-    assert contents(folder) == before
-
-
-def is_begun(folder: Folder) -> bool:
-    """Whether the journal has its first result."""
-    journal = folder.path / "journal"
-    return journal.exists() and journal.read_bytes().count(b"\n") == 1
-
-
-def contents(folder: Folder) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.path.iterdir()}
-
-
-@pytest.mark.parametrize("command", ["evaluate", "watch"])
-@pytest.mark.parametrize(
-    ("journal", "expected", "told"),
-    [
-        ("journal", 2, "was started with another reference"),
-        ("nowhere/journal", 4, "nowhere/journal"),
-        (".", 4, ".: cannot be opened"),
-    ],
-)
-def test_failed_start_changes_nothing(
-    folder: Folder, command: str, journal: str, expected: int, told: str
-) -> None:
-    other = folder.write("other.json", orjson.dumps(REFERENCE[:1]))
-    arguments = ["evaluate", other, folder.lines(response("q1")), "-o", folder.file("journal"), "--resume"]
-    assert run(*arguments) == 0
-    refused(folder, command, journal, expected, told)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_writes_pending_output(folder: Folder, number: signal.Signals, code: int) -> None:
+def begin(folder: Folder) -> subprocess.Popen[bytes]:
+    """Start a run that waits after its first result."""
     outputs = ["-o", folder.file("journal"), "--resume", "--aggregates", folder.file("a.json")]
     process = start("evaluate", folder.reference, "-", *outputs, stdin=PIPE)
     assert process.stdin is not None
     process.stdin.write(orjson.dumps(response("q1")) + b"\n")
     process.stdin.flush()
-    until(process, lambda: is_begun(folder), "the first result")
+    journal = folder.path / "journal"
+    until(process, lambda: journal.exists() and b"\n" in journal.read_bytes(), "the first result")
+    return process
+
+
+def test_the_second_of_two_is_refused(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    first = begin(folder)
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    assert run("evaluate", folder.reference, "-", "-o", folder.file("journal"), "--resume") == 2
+    assert "another process, or another stream of this one, writes to it" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+    assert finish(first)[0] == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_writes_pending_output(folder: Folder, number: signal.Signals, code: int) -> None:
+    process = begin(folder)
     process.send_signal(number)
     done, out, err = finish(process)
     assert done == code
@@ -201,16 +111,6 @@ def test_a_signal_writes_pending_output(folder: Folder, number: signal.Signals, 
     assert "results: 1, rejected lines: 0" in out
     assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 1
     assert len(from_jsonl((folder.path / "journal").read_bytes())) == 1
-
-
-def test_not_a_file(folder: Folder) -> None:
-    (folder.path / "journal").symlink_to("/dev/full")
-    process = start(
-        "evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("journal"), "--resume"
-    )
-    code, _, err = finish(process, None)
-    assert code == 4
-    assert "journal: cannot be opened for writing: it is not a regular file" in err
 
 
 @pytest.mark.parametrize("source", ["logs", "logs/*"])

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow
-import pytest
 from pyarrow import parquet
 
 from tests.cli.support import response, run
-from tests.sources.served import serving
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.cli.support import Folder
 
 
@@ -62,24 +62,6 @@ def test_aggregates_of_shards_are_merged(folder: Folder, capfd: pytest.CaptureFi
     assert "expected a name that ends in .yaml, .yml, .json, .aggregates" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "options",
-    [["--until", "steps_score >= 0"], ["--shuffle", "1"], ["--stages"], ["--gate", "missing_rate <= 0"]],
-)
-def test_what_needs_all_responses(
-    folder: Folder, options: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    log = folder.lines({"question_id": "q1"})
-    assert run("evaluate", folder.reference, log, "--shard", "0/2", *options, "-o", folder.file("o")) == 2
-    assert "--shard" in capfd.readouterr().err
-
-
-def test_standard_input_has_no_shards(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("evaluate", folder.reference, "-", "--shard", "0/2") == 2
-    out, err = capfd.readouterr()
-    assert (out, err.strip()) == ("", "Error: --shard needs files; standard input has no shards")
-
-
 def test_a_parquet_file_resumes(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     log = folder.file("log.parquet")
     rows = [{"question_id": f"q{1 + i % 3}", "elapsed_sec": i / 7} for i in range(100)]
@@ -94,15 +76,3 @@ def test_a_parquet_file_resumes(folder: Folder, capfd: pytest.CaptureFixture[str
     assert run("evaluate", folder.reference, log, "--jobs", "2", "-o", folder.file("all.parquet")) == 0
     assert "cannot be split: it is a Parquet file" in capfd.readouterr().err
     assert parquet.read_metadata(folder.file("all.parquet")).num_rows == 100
-
-
-def test_responses_at_an_address(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = [response(f"q{1 + i % 3}", elapsed_sec=i / 7) for i in range(60)]
-    with serving(b"".join(orjson.dumps(line) + b"\n" for line in lines)) as served:
-        parts = [evaluated(folder, served.address + "?key=secret", f"{index}/2")[1] for index in (0, 1)]
-        assert [each["elapsed_sec"] for part in parts for each in part] == [i / 7 for i in range(60)]
-        served.status = 403
-        code, _ = evaluated(folder, served.address + "?key=secret", "0/2")
-    shown = capfd.readouterr()
-    assert (code, f"{served.address}: access was refused" in shown.err) == (4, True)
-    assert "secret" not in shown.err + shown.out + Path(folder.file("shard-1.jsonl")).read_text()

@@ -64,24 +64,3 @@ def test_results_are_kept_if_the_table_fails(
     (kept,) = folder.path.glob(".graphrag-eval-async.*.jsonl")
     assert str(kept) in told
     assert [result["question_id"] for result in folder.read(kept.name)] == ["q1"]
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--resume"], "--resume needs a JSONL output"),
-        (["--rejects", "results.csv"], "is given twice"),
-    ],
-)
-def test_wrong_usage(
-    folder: Folder,
-    more: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(folder.path)
-    assert run("evaluate", folder.reference, folder.lines(response("q1")), "-o", "results.csv", *more) == 2
-    assert message in capsys.readouterr().err
-    assert not list(folder.path.glob(".graphrag*"))
-    assert not (folder.path / "results.csv").exists()

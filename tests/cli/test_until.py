@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import os
-import sys
-import threading
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
-from tests.cli.support import COLOURS, ODD, failed, finish, response, run, start, to_jsonl
-from tests.deadlines import join
+from tests.cli.support import COLOURS, ODD, failed, response, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,24 +78,6 @@ def test_undecided_conditions_fail(folder: Folder, capfd: pytest.CaptureFixture[
     assert err.splitlines()[-1] == "gate failed: steps_score > 0.5: not decided"
 
 
-def test_the_level(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    counts = []
-    for level in ("0.8", "0.95", "0.9999999"):
-        assert evaluate(folder, "--until", "steps_score < 0.8", "--level", level) == 0
-        counts.append(len(folder.read("results.jsonl")))
-    assert counts == sorted({*counts})
-    assert "(99.99999 %: 0." in capfd.readouterr().out
-
-
-def test_another_order(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    counts = set()
-    for seed in ("0", "1", "2", "3"):
-        evaluate(folder, "--until", "steps_score < 0.75", "--shuffle", seed)
-        counts.add(len(folder.read("results.jsonl")))
-    assert len(counts) > 1
-    assert not capfd.readouterr().err
-
-
 def test_shuffled_to_the_end(folder: Folder) -> None:
     orders = []
     for _ in range(2):
@@ -110,77 +86,6 @@ def test_shuffled_to_the_end(folder: Folder) -> None:
         orders.append([result["response_id"] for result in folder.read("results.jsonl")])
     assert orders[0] == orders[1] != sorted(orders[0], key=int)
     assert sorted(orders[0], key=int) == [str(i) for i in range(100)]
-
-
-def test_standard_input_has_its_order(folder: Folder) -> None:
-    process = start("evaluate", folder.reference, "-", "--until", "steps_score > 0.8", stdin=-1)
-    code, out, err = finish(process, to_jsonl(SORTED[:100]))
-    assert code == 0
-    assert 10 < len(out.splitlines()) < 100
-    assert IN_ORDER in err
-    assert "skipped:" not in err
-
-
-@pytest.mark.parametrize("kind", ["gzip", "pipe", "directory"])
-def test_unshufflable_input_keeps_its_order(
-    folder: Folder, capfd: pytest.CaptureFixture[str], kind: str
-) -> None:
-    """It is decided by the first template alone, which comes first."""
-    name = {"gzip": "r.jsonl.gz", "pipe": "r", "directory": "logs/r.jsonl.gz"}[kind]
-    path = folder.path / name
-    path.parent.mkdir(exist_ok=True)
-    writer = threading.Thread(target=path.write_bytes, args=[to_jsonl(SORTED[:100])])
-    if kind == "pipe":
-        os.mkfifo(path)
-        writer.start()
-    else:
-        path.write_bytes(gzip.compress(to_jsonl(SORTED[:100])))
-    source = str(path.parent if kind == "directory" else path)
-    options = ["-o", folder.file("results.jsonl"), "--until", "steps_score > 0.8"]
-    assert run("evaluate", folder.reference, source, *options) == 0
-    assert IN_ORDER in capfd.readouterr().err
-    assert 10 < len(folder.read("results.jsonl")) < 100
-    if kind == "pipe":
-        join(writer)
-    else:
-        code = run("evaluate", folder.reference, source, *options, "--shuffle", "1")
-        out, err = capfd.readouterr()
-        assert "cannot be shuffled" in err
-        # A given file is refused before anything else; what is in a directory is found out later.
-        assert (code, "all results" in out) == ((2, False) if kind == "gzip" else (4, True))
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--until", "steps_score"], "expected [TEMPLATE:]METRIC >= VALUE"),
-        (["--until", "elapsed_sec < 0.5"], "'elapsed_sec' is none of the metrics from 0 to 1: steps_score, "),
-        (["--until", "nobody:steps_score > 0.5"], f"no template 'nobody'; there are: {COLOURS}, {ODD}"),
-        (["--until", "answer_f1 > 0.5"], "answer_f1 is not judged"),
-        (["--until", "steps_score > 0.5", "--level", "95"], "expected a number between 0 and 1"),
-        (
-            ["--until", "steps_score > 0.5", "--gate", "missing_rate <= 0.1"],
-            "missing_rate cannot be a gate with --until",
-        ),
-        (["--until", "steps_score > 0.9", "--until", "steps_score > 0.1"], "one condition only, got 2"),
-        (["--until", "steps_score >= 40%"], "'40%' is not a finite number"),
-        (["--shuffle", "-1"], "-1"),
-    ],
-)
-def test_invalid_values(
-    folder: Folder, capfd: pytest.CaptureFixture[str], options: list[str], told: str
-) -> None:
-    assert evaluate(folder, *options) == 2
-    assert told in capfd.readouterr().err
-    assert not (folder.path / "results.jsonl").exists()
-
-
-def test_standard_input_cannot_be_shuffled(
-    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert run("evaluate", folder.reference, "-", "--shuffle", "1") == 2
-    assert "- cannot be shuffled" in capfd.readouterr().err
 
 
 def test_position_is_restored(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
