@@ -169,7 +169,9 @@ class Kept:
         if rank is not None and (len(worst) < KEPT or rank <= worst[-1][0]):
             insort(worst, (rank, -count, entry))
             del worst[KEPT:]
-        self.reasons.add(seen)
+        result = seen.as_dict()
+        if seen.failed or result.get(REASON, NO_FAILURE) != NO_FAILURE or EXECUTION_ERROR in result:
+            self.reasons.add(seen)
 
     def worst(self, below: float = inf) -> list[Entry]:
         """Errors, then results with the lowest means of `SCORES`, if below; others are none."""
