@@ -10,12 +10,10 @@ import pytest
 from graphrag_eval_async import evaluate_stream, load_config, load_reference
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
-from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response
-from tests.inference.test_confidence import weights_of
+from tests.cli.support import COLOURS, REFERENCE, failed, response
 from tests.judge.support import ScriptedJudge
 
 LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5), not_found=["logs"])
@@ -76,83 +74,25 @@ def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
             assert details == {key: stats[name][key] for key in DETAILS if key in stats[name]}
 
 
-def value(mean: float, window: float | None) -> dict[str, float | None]:
-    return {"mean": mean, "mean_of_questions": mean, "window": window}
-
-
-def same(number: float) -> dict[str, float]:
-    """The quantiles of equal values."""
-    return dict.fromkeys(("p50", "p90", "p95", "p99"), number)
-
-
-def whole(values: int, **failed: int) -> dict[str, Any]:
-    applied = values + sum(failed.values())
-    return {"applied": applied, "values": values, "failed": failed, "pending": 0}
-
-
 async def test_facts_of_steps() -> None:
     responses = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
     facts = await facts_of(responses)
-    for key in ("time", "elapsed_sec", "results_per_sec"):
-        assert facts.pop(key)
-    [alert] = facts.pop("alerts")
-    assert (alert["alert"], alert["value"]) == ("error_rate > 0 over 1", 1.0)
-    assert [result["question_id"] for result in facts.pop("results")] == ["q3", "q3", "q2", "q1"]
-    for group in facts["templates"].values():
-        assert group["metrics"]["steps_score"].keys() == {"mean", "mean_of_questions", "window", *DETAILS}
-        for shown in group["metrics"].values():
-            for key in DETAILS:
-                shown.pop(key, None)
-        del group["coverage"], group["failure"]
-    metrics = {"elapsed_sec": value(1.5, 1.5)}
-    steps = facts["overall"]["metrics"]["steps_score"]
-    low, high = confidence_sequence(weights_of([1.0, 0.0, 1.0]))
-    about = pytest.approx(2 / 3)
-    assert steps.pop("confidence") == {"level": 0.95, "low": low, "high": high, "mean": about}
-    assert steps.pop("quantiles") == same(1)
-    assert steps.pop("bounds") == {"low": 0.5, "high": 0.75}
-    assert facts["overall"]["metrics"]["elapsed_sec"].pop("quantiles") == same(1.5)
-    assert facts == {
-        "paths": ["a.jsonl", "logs"],
-        "not_found": ["logs"],
-        "backlog": None,
-        "window": {"last": 2},
-        "level": 0.95,
-        "overall": {
-            "samples": {"total": 4, "window": 2},
-            "errors": {"total": 1, "window": 1},
-            "error_rate": value(0.25, 0.5) | {"mean_of_questions": 0.5 / 3},
-            "metrics": {"steps_score": value(2 / 3, 1.0)} | metrics,
-            "coverage": {"steps_score": whole(3, response_error=1), "elapsed_sec": whole(3)},
-            "failure": {"no_answer": 2, "no_steps": 1, "wrong_query_result": 1},
-        },
-        "templates": {
-            COLOURS: {
-                "samples": {"total": 2, "window": 0},
-                "errors": {"total": 0, "window": 0},
-                "error_rate": value(0.0, None),
-                "metrics": {"steps_score": value(0.5, None), "elapsed_sec": value(1.5, None)},
-            },
-            ODD: {
-                "samples": {"total": 2, "window": 2},
-                "errors": {"total": 1, "window": 1},
-                "error_rate": value(0.5, 0.5),
-                "metrics": {"steps_score": value(1.0, 1.0)} | metrics,
-            },
-        },
-        "comparison": None,
-        "in_flight": 0,
-        "rejects": {"invalid_json": 1},
-        "questions": 3,
-        "missing": 0,
-        "lag": {"bytes": 12, "seconds": 0.5},
-        "judge": None,
-        "journal": None,
-        "skipped": 0,
-        "misnamed": None,
-        "late": None,
-        "show": "last",
-    }
+    assert all(facts[key] for key in ("time", "elapsed_sec", "results_per_sec"))
+    assert [(each["alert"], each["value"]) for each in facts["alerts"]] == [("error_rate > 0 over 1", 1.0)]
+    assert [result["question_id"] for result in facts["results"]] == ["q3", "q3", "q2", "q1"]
+    overall, colours = facts["overall"], facts["templates"][COLOURS]
+    assert overall["samples"] == {"total": 4, "window": 2}
+    assert overall["errors"] == {"total": 1, "window": 1}
+    assert overall["error_rate"] == {"mean": 0.25, "mean_of_questions": 0.5 / 3, "window": 0.5}
+    assert overall["metrics"]["steps_score"]["mean_of_questions"] == pytest.approx(2 / 3)
+    assert overall["metrics"]["steps_score"]["window"] == 1.0
+    assert colours["samples"] == {"total": 2, "window": 0}
+    assert colours["metrics"]["steps_score"]["window"] is None
+    about = {"paths": ["a.jsonl", "logs"], "not_found": ["logs"], "window": {"last": 2}, "level": 0.95}
+    counts = {"in_flight": 0, "rejects": {"invalid_json": 1}, "questions": 3, "missing": 0, "skipped": 0}
+    absent = ("backlog", "comparison", "judge", "journal", "misnamed", "late")
+    assert facts.items() >= {**about, **counts, **dict.fromkeys(absent)}.items()
+    assert facts["lag"] == {"bytes": 12, "seconds": 0.5}
 
 
 @pytest.mark.parametrize(("pause", "is_sliced"), [(-1.0, True), (1e9, False)])

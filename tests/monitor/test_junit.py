@@ -47,14 +47,12 @@ def test_questions_and_gates_are_test_cases() -> None:
         ("t", name) for name in "abcd"
     ]
     told = [
-        (child.tag, child.get("type"), child.get("message"), child.text)
-        for case in questions
-        for child in case
+        (each.tag, each.get("type"), each.get("message"), each.text) for case in questions for each in case
     ]
-    half, down = "steps_score is 0.5, expected >= 1", "down"
+    half = "steps_score is 0.5, expected >= 1"
     assert told == [
         ("failure", "wrong_order", half, f"wrong_order: {half} (r.jsonl:2)"),
-        ("error", "response_error", down, f"response_error: {down}"),
+        ("error", "response_error", "down", "response_error: down"),
         ("skipped", None, "no score decides whether it passed", None),
     ]
     assert questions.get("time") == questions[0].get("time") == "1.250"
