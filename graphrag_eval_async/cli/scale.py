@@ -12,7 +12,8 @@ from graphrag_eval_async.cli.judges import judge_config
 from graphrag_eval_async.cli.report import report
 from graphrag_eval_async.errors import JudgeError, SourceError, UsageError, WorkerError
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.scale.ray.evaluation import evaluate_dataset, stored_rejects
+from graphrag_eval_async.scale.ray.evaluation import evaluate_dataset
+from graphrag_eval_async.scale.ray.parts import stored_rejects
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.text import dollars, tell
 

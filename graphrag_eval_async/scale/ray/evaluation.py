@@ -12,33 +12,32 @@ from itertools import islice
 from secrets import token_bytes, token_hex
 from typing import TYPE_CHECKING, Any, Unpack
 
-import orjson
+import msgspec
 
 from graphrag_eval_async import errors
 from graphrag_eval_async.errors import GraphragEvalError, SourceError, UsageError, WorkerError, check_integer
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.posix import require_posix
-from graphrag_eval_async.records import Reject, Rejects
-from graphrag_eval_async.records.reject import HEAD_BYTES, KEPT_REJECTS
+from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.records.reject import KEPT_REJECTS
 from graphrag_eval_async.scale.ray.parts import (
-    ID_BYTES,
     RESULT_COLUMNS,
+    RESULTS,
     Folder,
-    Kept,
     Summary,
-    rejects_in,
-    results_schema,
+    as_reject,
+    results_table,
+    stored_rejects,
 )
-from graphrag_eval_async.scale.ray.reading import BATCH_ROWS, ReadPieces, ReadRows, pieces
-from graphrag_eval_async.scale.ray.worker import EvaluateBatches, Task, unpack
+from graphrag_eval_async.scale.ray.worker import TAG, EvaluateBatches, Task
 from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.remote import is_address, shown
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.reference import Reference, Templates
@@ -50,11 +49,25 @@ INSTALL = "pip install 'graphrag-eval-async[ray]'"
 BATCH, JUDGED_BATCH = 2048, 256
 """Responses in a batch, which is also a file of results: without a judge, and with one."""
 
+MAX_SHARD_BYTES, MIN_SHARD_BYTES, SHARDS_PER_WORKER = 16 << 20, 1 << 16, 8
+"""Sizes of the parts in which files are read, and how many there are at least."""
+
+MAX_RETRIES = 3
+"""How often a part is given to another worker after one died over it."""
+
+BLOCK_ROWS = 4096
+"""Rows of a dataset that are passed on together."""
+
 READING_CORES = 0.013
-"""Cores that Ray reserves for turning rows of a dataset into responses."""
+"""Cores that Ray reserves for passing on rows of a dataset."""
+
+DEATHS = {"ActorDiedError", "ActorUnavailableError", "RayActorError"}
+"""Names of the errors of Ray if a worker died too often."""
+
+LOGGER = logging.getLogger("graphrag_eval_async.ray")
 
 _RAISED = re.compile(
-    r"graphrag_eval_async\.errors\.(SourceError|WorkerError|JudgeUnavailable|ExecutionUnavailable): (.*)"
+    r"graphrag_eval_async\.errors\.(SourceError|JudgeUnavailable|ExecutionUnavailable|JournalError): (.*)"
 )
 
 
@@ -111,7 +124,8 @@ def evaluate_dataset(
             ``results/`` in it, and of rejects into ``rejects/``, one for each batch, complete or absent. None
             keeps the results in the memory of Ray.
         resume: whether to skip responses that are done in `results`. A line of a file is recognised by its
-            file, place and text; a row of a dataset by its text, and equal rows are counted.
+            file, place and text; a row of a dataset by its text, so that equal rows need a column that tells
+            them apart.
         batch_size: responses in a batch; a worker that dies loses at most one. Default: 2,048, or 256 with a
             judge.
         num_cpus: cores that Ray reserves for a worker. Default: 1, or less, so that one core of the cluster
@@ -150,25 +164,33 @@ def evaluate_dataset(
         "max_line_bytes": str(max_line_bytes),
     }
     run = token_hex(8)
-    folder = None if results is None else Folder(results, resume=resume)
+    folder = None if results is None else Folder(results, run, terms, resume=resume)
+    task = Task(
+        evaluator.reference,
+        options,
+        include_errors,
+        max_line_bytes,
+        max_in_flight,
+        size,
+        files,
+        1 if files is None else _shards(files, concurrency),
+        None if folder is None else folder.path,
+        run,
+    )
     try:
-        kept = Kept() if folder is None else folder.begin(run, terms)
-        task = Task(
-            evaluator.reference,
-            options,
-            include_errors,
-            max_line_bytes,
-            max_in_flight,
-            None if folder is None else folder.path,
-            run,
-            files is None,
-        )
-        work = _Work(task, kept, concurrency, size, num_cpus, advance or (lambda _: None))
+        work = _Work(task, [] if folder is None else folder.summaries)
         try:
-            outcome = work.run(_lines(responses, files, max_line_bytes, concurrency))
+            rows = _rows(responses, task)
+            known = () if folder is None else folder.ids
+            evaluated = work.run(rows, known, concurrency, num_cpus, advance or (lambda _: None))
         except Exception as error:
             raise _known(error) from error
-        return work.finish(outcome, folder)
+        if folder is not None and work.skipped > len(folder.ids):
+            LOGGER.warning(
+                "%d rows were skipped as equal to others that are done; add a column that tells them apart",
+                work.skipped - len(folder.ids),
+            )
+        return work.finish(evaluated)
     finally:
         if folder is not None:
             folder.close()
@@ -177,19 +199,9 @@ def evaluate_dataset(
 class _Work:
     """One call of `evaluate_dataset`, and its outcome so far."""
 
-    def __init__(
-        self,
-        task: Task,
-        kept: Kept,
-        concurrency: int,
-        batch_size: int,
-        num_cpus: float | None,
-        advance: Callable[[int], object],
-    ) -> None:
+    def __init__(self, task: Task, done: Iterable[Summary]) -> None:
+        self.skipped = 0
         self._task = task
-        self._kept = kept
-        self._concurrency, self._batch_size, self._cpus = concurrency, batch_size, num_cpus
-        self._advance = advance
         self._aggregates = RunningAggregates(
             include_errors=task.include_errors,
             templates=task.reference.templates,
@@ -197,102 +209,75 @@ class _Work:
         )
         self._answered: set[str] = set()
         self._rejected: Counter[str] = Counter()
+        self._rejects = Rejects()
         self._spent: defaultdict[str, float] = defaultdict(int)
-        self._skipped: list[bytes] = []
-        self._names: set[str] = set()
-        self._count = 0
-        for summary in kept.summaries:
+        for summary in done:
             self._take(summary)
 
-    def run(self, lines: Any) -> list[Any]:
-        """Evaluate; without a directory, return the rows as datasets in Ray's memory."""
-        found = [self._evaluate(lines, self._kept.ids)]
-        if self._task.counts_skipped and (surplus := self._surplus()):
-            import ray
-
-            again = ray.data.from_items([*_repeated(lines, surplus)])
-            found.append(self._evaluate(again, None))
-        return [one for one in found if one is not None]
-
-    def _evaluate(self, lines: Any, known: Any) -> Any:
-        import numpy
+    def run(
+        self,
+        rows: Any,
+        known: Any,
+        concurrency: int,
+        num_cpus: float | None,
+        advance: Callable[[int], object],
+    ) -> Any:
+        """Evaluate; without a directory, return the rows as a dataset in Ray's memory."""
         import ray
 
-        known = numpy.array([], dtype=f"S{ID_BYTES}") if known is None else known
-        evaluated = lines.map_batches(
+        evaluated = rows.map_batches(
             EvaluateBatches,
-            batch_size=self._batch_size,
+            batch_size=self._task.batch_size if self._task.files is None else 1,
             batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=self._concurrency),
+            compute=ray.data.ActorPoolStrategy(size=concurrency),
             fn_constructor_args=(given := (_Held(ray.put(self._task)), _Held(ray.put(known)))),
-            num_cpus=_cores(self._concurrency) if self._cpus is None else self._cpus,
+            num_cpus=_cores(concurrency) if num_cpus is None else num_cpus,
+            max_task_retries=MAX_RETRIES,
         )
         if self._task.folder is None:
             evaluated = evaluated.materialize()
         for table in evaluated.iter_batches(batch_size=None, batch_format="pyarrow"):
-            self._take_table(table)
-        del given  # Up to here, the objects are needed.
-        return evaluated if self._task.folder is None else None
-
-    def _take_table(self, table: Any) -> None:
-        rows = table.select(["summary", "aggregates", "skipped", "name"]).to_pylist()
-        for text, aggregates, skipped, name in (row.values() for row in rows):
-            if text is not None:
-                self._names.add(name)
-                summary = Summary(**orjson.loads(text), aggregates=aggregates)
+            for value in table["summary"].drop_null().to_pylist():
+                summary = msgspec.msgpack.decode(value, type=Summary)
                 self._take(summary)
-                before = len(skipped) // ID_BYTES
-                self._count += before
-                if self._task.counts_skipped and before:
-                    self._skipped.append(skipped)
-                self._advance(summary.results + sum(summary.rejects.values()) + before)
+                self.skipped += summary.skipped
+                advance(summary.results + sum(summary.rejects.values()) + summary.skipped)
+        del given  # Up to here, the objects are needed.
+        return evaluated
 
     def _take(self, summary: Summary) -> None:
         if summary.aggregates:
             self._aggregates.merge(RunningAggregates.from_bytes(summary.aggregates))
         self._answered.update(summary.questions)
         self._rejected.update(summary.rejects)
+        for row in summary.rejected:
+            self._rejects.add(as_reject(row))
         for name, count in summary.usage.items():
             self._spent[name] += count
 
-    def _surplus(self) -> dict[bytes, int]:
-        """Return how many skipped responses are not done, by id: equal responses share one."""
-        import numpy
-
-        if not self._skipped:
-            return {}
-        kind = f"S{ID_BYTES}"
-        ids, counts = numpy.unique(numpy.frombuffer(b"".join(self._skipped), kind), return_counts=True)
-        done, known = numpy.unique(self._kept.ids, return_counts=True)
-        more = counts - known[numpy.searchsorted(done, ids)]
-        found = {bytes(id_).ljust(ID_BYTES, b"\0"): int(n) for id_, n in zip(ids, more, strict=True) if n > 0}
-        self._count -= sum(found.values())
-        return found
-
-    def finish(self, outcome: Sequence[Any], folder: Folder | None) -> DatasetEvaluation:
+    def finish(self, evaluated: Any) -> DatasetEvaluation:
         import ray
 
         self._aggregates.order_templates(self._task.reference.templates)
         self._aggregates.finish()
-        rejects = Rejects()
+        folder = self._task.folder
         if folder is None:
-            found = outcome[0].union(*outcome[1:]) if len(outcome) > 1 else outcome[0]
-            rows = _rejects_among(found)
-            results = found.map_batches(_only_results, batch_format="pyarrow", batch_size=None)
+            results = evaluated.map_batches(_only_results, batch_format="pyarrow", batch_size=None)
         else:
-            folder.keep_only(self._task.run, self._names)
-            rows = [*islice(rejects_in(folder.path), KEPT_REJECTS)]
-            if any(names for *_, names in os.walk(folder.results)):
-                results = ray.data.read_parquet(folder.results)
+            for reject in islice(stored_rejects(folder), KEPT_REJECTS):
+                self._rejects.add(reject)
+            kept = os.path.join(folder, RESULTS)
+            if any(names for *_, names in os.walk(kept)):
+                results = ray.data.read_parquet(kept)
             else:
-                results = ray.data.from_arrow(results_schema().empty_table())
-        for row in rows:
-            rejects.add(_reject(row))
-        rejects.counts.clear()
-        rejects.counts.update(self._rejected)  # type: ignore[arg-type]
+                results = ray.data.from_arrow(results_table((), ()))
+        self._rejects.counts.clear()
+        self._rejects.counts.update(self._rejected)  # type: ignore[arg-type]
         questions = self._task.reference.questions
         missing = [question for question in questions if question not in self._answered]
-        return DatasetEvaluation(results, self._aggregates, rejects, missing, self._count, dict(self._spent))
+        return DatasetEvaluation(
+            results, self._aggregates, self._rejects, missing, self.skipped, dict(self._spent)
+        )
 
 
 class _Held:
@@ -312,29 +297,37 @@ def _files(responses: Any) -> list[str]:
     for path in files:
         if not os.path.exists(path):
             raise SourceError(f"{path}: does not exist; all hosts of the cluster need it under the same path")
-    return files
+    return [*map(os.path.abspath, files)]
 
 
-def _lines(responses: Any, files: Sequence[str] | None, max_line_bytes: int, workers: int) -> Any:
-    """Return a dataset of the responses; see `reading.Row`."""
+def _shards(files: Sequence[str], workers: int) -> int:
+    total = sum(map(os.path.getsize, files))
+    size = max(MIN_SHARD_BYTES, min(MAX_SHARD_BYTES, total // (workers * SHARDS_PER_WORKER)))
+    return max(1, total // size)
+
+
+def _rows(responses: Any, task: Task) -> Any:
+    """Return a dataset of the numbers of shards, or the given one with a mark in each row."""
     import ray
 
     if not ray.is_initialized():
         _start()
-    if files is None:
-        # With other resources than the workers, so that Ray does not fuse both: if a worker dies, the next
-        # one gets the same rows.
-        return responses.map_batches(
-            ReadRows(max_line_bytes).__call__,
-            batch_format="pyarrow",
-            batch_size=BATCH_ROWS,
-            num_cpus=READING_CORES,
-        )
-    found = [*pieces(files, workers)]
-    if not found:
-        found = [{"path": "", "file": os.devnull, "start": 0, "end": 0, "group": -1}]
-    read = ray.data.from_items(found, override_num_blocks=len(found))
-    return read.map_batches(ReadPieces(max_line_bytes).__call__, batch_format="pyarrow", batch_size=1)
+    if task.files is not None:
+        shards = [{"shard": index} for index in range(task.shards)]
+        return ray.data.from_items(shards, override_num_blocks=task.shards)
+    # With other resources than the workers, so that Ray does not fuse both: if a worker dies, the next one
+    # gets the same rows.
+    return responses.map_batches(
+        _tagged, batch_format="pyarrow", batch_size=BLOCK_ROWS, num_cpus=READING_CORES
+    )
+
+
+def _tagged(table: Any) -> Any:
+    return table.append_column(TAG, [[token_bytes(8) for _ in range(table.num_rows)]])
+
+
+def _only_results(table: Any) -> Any:
+    return table.filter(table["result"].is_valid()).select([*RESULT_COLUMNS])
 
 
 def _start() -> None:
@@ -355,41 +348,6 @@ def _cores(workers: int) -> float:
     return min(1.0, int(max(0.5, cores - 1) / workers * 100) / 100)
 
 
-def _repeated(lines: Any, surplus: Mapping[bytes, int]) -> Iterator[dict[str, Any]]:
-    """Yield each of these responses as often as it is still to be evaluated."""
-    left = dict(surplus)
-    for table in lines.iter_batches(batch_size=None, batch_format="pyarrow"):
-        for row in table.to_pylist():
-            yield from (row | {"tag": token_bytes(8)} for _ in range(left.pop(row["id"][:ID_BYTES], 0)))
-        if not left:
-            return
-
-
-def _rejects_among(outcome: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for table in outcome.select_columns(["reject"]).iter_batches(batch_size=None, batch_format="pyarrow"):
-        rows += (unpack(value) for value in table["reject"].drop_null().to_pylist())
-        if len(rows) >= KEPT_REJECTS:
-            break
-    return rows[:KEPT_REJECTS]
-
-
-def _only_results(table: Any) -> Any:
-    return table.filter(table["result"].is_valid()).select([*RESULT_COLUMNS])
-
-
-def _reject(row: Mapping[str, Any]) -> Reject:
-    content, path = row["content"], row["file"]
-    why = row["reason"], row["message"]
-    digest = row["length"], row["sha256"]
-    return Reject(0, row["offset"], *why, content[:HEAD_BYTES], *digest, content, path)
-
-
-def stored_rejects(results: str | os.PathLike[str]) -> Iterator[Reject]:
-    """Yield what could not be evaluated, of a directory of results, with its content."""
-    return map(_reject, rejects_in(os.fspath(results)))
-
-
 def _known(error: Exception) -> Exception:
     """Return the error that a worker raised, from the text that Ray gives of it."""
     if isinstance(error, GraphragEvalError):
@@ -399,4 +357,9 @@ def _known(error: Exception) -> Exception:
         name, message = found[-1]
         kind: type[GraphragEvalError] = getattr(errors, name)
         return kind(message.removeprefix("unavailable: "))
+    if type(error).__name__ in DEATHS:
+        return WorkerError(
+            f"{MAX_RETRIES + 1} workers died over the same responses; a smaller batch_size may help, or more "
+            f"memory for each worker: {text[-2000:]}"
+        )
     return WorkerError(f"Ray: {text[-2000:]}")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import orjson
 
 from graphrag_eval_async.errors import JournalError, JournalLocked, JournalMismatch, UsageError
 from graphrag_eval_async.posix import IS_POSIX
+from graphrag_eval_async.records import Reject
 from graphrag_eval_async.records.metrics import RESULT_METRICS
+from graphrag_eval_async.records.reject import HEAD_BYTES
 
 if IS_POSIX:
     import fcntl
@@ -22,89 +23,74 @@ if TYPE_CHECKING:
 
 RESULTS, REJECTS = "results", "rejects"
 SEALED = ".sealed"
-"""Suffix of the parts of an earlier run: whatever is left of that run cannot add to them."""
+"""Suffix of the directories of earlier runs: whatever is left of these runs cannot add to them."""
 
 TEXTS = ("template_id", "question_id", "status", "failure")
 RESULT_COLUMNS = ("id", *TEXTS, *RESULT_METRICS, "result")
 """Columns of results: some keys of the result, and the whole as JSON text in `result`."""
 
 REJECT_COLUMNS = ("id", "file", "offset", "reason", "message", "length", "sha256", "content")
-
-SUMMARY, AGGREGATES = "graphrag-eval-async.summary", "graphrag-eval-async.aggregates"
-"""Keys of the metadata of a part."""
+SUMMARY = "graphrag-eval-async.summary"
+"""Key of the metadata of a part."""
 
 ID_BYTES = 16
 """Bytes of an id by which a response counts as done."""
 
 
-class Summary(NamedTuple):
-    """The outcome of a batch.
+class Summary(msgspec.Struct):
+    """The outcome of a batch; `aggregates` are bytes, `usage` has counts of the calls of judges.
 
-    Attributes:
-        results: how many results it has.
-        rejects: rejects by reason.
-        questions: ids of the questions that were answered.
-        aggregates: aggregates of the results, as bytes.
-        usage: counts of the calls of judges.
+    `skipped` responses were done by an earlier run. Without a directory, `rejected` has rows of rejects.
     """
 
-    results: int
-    rejects: Mapping[str, int]
-    questions: Sequence[str]
-    aggregates: bytes
-    usage: Mapping[str, float]
-
-    def fields(self) -> dict[str, Any]:
-        """Return all but the aggregates."""
-        return {name: value for name, value in self._asdict().items() if name != "aggregates"}
-
-
-def results_schema() -> Any:
-    import pyarrow
-
-    kinds = dict.fromkeys(RESULT_METRICS, pyarrow.float64())
-    return pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in RESULT_COLUMNS])
-
-
-def rejects_schema() -> Any:
-    import pyarrow
-
-    kinds = {"content": pyarrow.large_binary()}
-    kinds |= dict.fromkeys(("offset", "length"), pyarrow.int64())
-    return pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in REJECT_COLUMNS])
+    name: str
+    results: int = 0
+    rejects: dict[str, int] = {}
+    questions: list[str] = []
+    aggregates: bytes = b""
+    usage: dict[str, float] = {}
+    skipped: int = 0
+    rejected: list[dict[str, Any]] = []
 
 
 def results_table(ids: Sequence[bytes], results: Sequence[Mapping[str, Any]]) -> Any:
     import pyarrow
 
+    kinds = dict.fromkeys(RESULT_METRICS, pyarrow.float64())
     columns: dict[str, Any] = {"id": [id_.hex() for id_ in ids]}
-    for name in TEXTS:
-        columns[name] = [result.get(name) for result in results]
+    columns |= {name: [result.get(name) for result in results] for name in TEXTS}
     for name in RESULT_METRICS:
         columns[name] = [None if (value := one.get(name)) is None else float(value) for one in results]
     columns["result"] = [orjson.dumps(result).decode() for result in results]
-    return pyarrow.table(columns, schema=results_schema())
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in RESULT_COLUMNS])
+    return pyarrow.table(columns, schema=schema)
 
 
-def write_part(folder: str, run: str, name: str, results: Any, rejects: Any, summary: Summary) -> None:
+def write_part(folder: str, run: str, results: Any, rejected: list[dict[str, Any]], summary: Summary) -> None:
     """Write the results and rejects of a batch; it is done once its results are in place.
 
     Raises an `OSError`, too, if another run has taken over.
     """
-    if rejects.num_rows:
-        _write(os.path.join(folder, REJECTS, run), name, rejects, {})
-    more = {SUMMARY: orjson.dumps(summary.fields()), AGGREGATES: summary.aggregates}
-    _write(os.path.join(folder, RESULTS, run), name, results, more)
+    import pyarrow
+
+    if rejected:
+        kinds = {"content": pyarrow.large_binary()}
+        kinds |= dict.fromkeys(("offset", "length"), pyarrow.int64())
+        schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in REJECT_COLUMNS])
+        rows = pyarrow.Table.from_pylist(rejected, schema=schema)
+        _write(os.path.join(folder, REJECTS, run), summary.name, rows, {})
+    more = {SUMMARY: msgspec.msgpack.encode(summary)}
+    _write(os.path.join(folder, RESULTS, run), summary.name, results, more)
 
 
-def _write(folder: str, name: str, table: Any, metadata: Mapping[str, bytes]) -> None:
+def _write(folder: str, name: str, table: Any, metadata: dict[str, bytes]) -> None:
     from pyarrow import parquet
 
     draft = os.path.join(folder, f".{name}.tmp")
     with open(draft, "wb") as file:
         with parquet.ParquetWriter(file, table.schema) as writer:
             writer.write_table(table)
-            writer.add_key_value_metadata(dict(metadata))
+            writer.add_key_value_metadata(metadata)
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, os.path.join(folder, name))
@@ -116,33 +102,28 @@ def read_summary(path: str) -> Summary | None:
 
     try:
         metadata = parquet.read_metadata(path).metadata or {}
-        fields = orjson.loads(metadata[SUMMARY.encode()])
-        return Summary(**fields, aggregates=metadata[AGGREGATES.encode()])
+        return msgspec.msgpack.decode(metadata[SUMMARY.encode()], type=Summary)
     except FileNotFoundError:
         return None
     except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds)
         raise JournalError(f"{path}: is not a part of results: {error}") from None
 
 
-@dataclass
-class Kept:
-    """The outcome of earlier runs.
+class Folder:
+    """The directory of results of one run; closing it lets others use it.
 
     Attributes:
-        summaries: of each batch that is done.
-        ids: the ids of all responses that are done, sorted; each as often as it is done.
+        path: its absolute path.
+        summaries: of each batch that earlier runs have done.
+        ids: the ids of all responses that are done, sorted.
     """
 
-    summaries: list[Summary] = field(default_factory=list)
-    ids: Any = None
-
-
-class Folder:
-    """The directory of results of one run; closing it lets others use it."""
-
-    def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
-        """Make the directory, and lock it."""
+    def __init__(
+        self, path: str | os.PathLike[str], run: str, terms: Mapping[str, str], *, resume: bool
+    ) -> None:
+        """Make the directory, lock it, and read what earlier runs left."""
         self.path = os.path.abspath(path)
+        self.summaries: list[Summary] = []
         try:
             for name in (RESULTS, REJECTS):
                 os.makedirs(os.path.join(self.path, name), exist_ok=True)
@@ -150,105 +131,87 @@ class Folder:
         except OSError as error:
             raise UsageError(f"results: {error}") from None
         try:
+            self._lock()
+            if not resume and self._runs(RESULTS):
+                raise UsageError(f"results: {self.path} has results already; resume them, or name another")
+            self._check(terms)
+            self._read()
+            for name in (RESULTS, REJECTS):
+                os.mkdir(os.path.join(self.path, name, run))
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._file.close()
             raise JournalLocked(f"{self.path}: another process writes its results here") from None
         except OSError:  # A file system without locks.
             pass
-        if not resume and self._runs(RESULTS):
-            self._file.close()
-            raise UsageError(f"results: {self.path} has results already; resume them, or name another")
 
-    @property
-    def results(self) -> str:
-        """The directory with the parts of results."""
-        return os.path.join(self.path, RESULTS)
-
-    def begin(self, run: str, terms: Mapping[str, str]) -> Kept:
-        """Return the outcome of earlier runs, and create the directories of `run`."""
+    def _check(self, terms: Mapping[str, str]) -> None:
         self._file.seek(0)
         text = self._file.read()
-        before = orjson.loads(text) if text else {}
-        differences = [name for name in terms if before and before.get(name) != terms[name]]
-        if differences:
+        before = orjson.loads(text) if text else terms
+        if differences := [name for name in terms if before.get(name) != terms[name]]:
             raise JournalMismatch(
                 f"{self.path}: its results come from another run; different: {', '.join(differences)}. "
                 "Name another directory",
                 differences,
             )
-        if not before:
+        if not text:
             self._file.write(orjson.dumps(dict(terms)))
             self._file.flush()
-        for kind in (RESULTS, REJECTS):
-            for path in self._runs(kind):
-                if not path.endswith(SEALED):  # So that workers left from earlier runs can no longer write.
-                    os.rename(path, path + SEALED)
-        kept = self._read()
-        for name in (RESULTS, REJECTS):
-            os.mkdir(os.path.join(self.path, name, run))
-        return kept
 
     def _runs(self, kind: str) -> list[str]:
         folder = os.path.join(self.path, kind)
         return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
 
-    def _read(self) -> Kept:
+    def _read(self) -> None:
         import numpy
 
-        kept, ids = Kept(), list[bytes]()
-        done = set[tuple[str, str]]()
-        for run in self._runs(RESULTS):
-            for name in sorted(os.listdir(run)):
-                path = os.path.join(run, name)
-                if name.startswith("."):
-                    os.unlink(path)
-                    continue
-                summary = read_summary(path)
-                assert summary is not None  # noqa: S101  (it is there)
-                kept.summaries.append(summary)
-                done.add((os.path.basename(run), name))
-                ids += _ids(path)
-        for run in self._runs(REJECTS):
-            for name in sorted(os.listdir(run)):
-                path = os.path.join(run, name)
-                if (os.path.basename(run), name) not in done:  # Of a batch that was not finished.
-                    os.unlink(path)
-                    continue
-                ids += _ids(path)
-        kept.ids = numpy.array(ids, dtype=f"S{ID_BYTES}")
-        kept.ids.sort()
-        return kept
-
-    def keep_only(self, run: str, names: set[str]) -> None:
-        """Remove parts of this run that Ray has not handed over: it has repeated their batches."""
-        for kind in (REJECTS, RESULTS):
-            folder = os.path.join(self.path, kind, run)
-            for name in {*os.listdir(folder)} - names:
-                os.unlink(os.path.join(folder, name))
-
-    def close(self) -> None:
-        """Unlock the directory, and remove empty directories of runs without results."""
+        ids, done = list[bytes](), set[str]()
         for kind in (RESULTS, REJECTS):
             for run in self._runs(kind):
-                with suppress(OSError):
-                    os.rmdir(run)
-        shutil.rmtree(os.path.join(self.path, "tries"), ignore_errors=True)
+                if not run.endswith(SEALED):
+                    os.rename(run, run := run + SEALED)
+                for name in sorted(os.listdir(run)):
+                    path, part = os.path.join(run, name), os.path.join(os.path.basename(run), name)
+                    if name.startswith(".") or (kind == REJECTS and part not in done):
+                        os.unlink(path)  # Of a batch that was not finished.
+                        continue
+                    if kind == RESULTS and (summary := read_summary(path)) is not None:
+                        self.summaries.append(summary)
+                        done.add(part)
+                    ids += (bytes.fromhex(row["id"])[:ID_BYTES] for row in _rows(path, ["id"]))
+        self.ids = numpy.array(ids, dtype=f"S{ID_BYTES}")
+        self.ids.sort()
+
+    def close(self) -> None:
+        """Unlock the directory, and remove empty directories of runs."""
+        for run in (*self._runs(RESULTS), *self._runs(REJECTS)):
+            with suppress(OSError):
+                os.rmdir(run)
         self._file.close()
 
 
-def rejects_in(path: str) -> Iterator[dict[str, Any]]:
-    """Yield the rejects in a directory of results, as rows."""
+def _rows(path: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
     from pyarrow import parquet
 
-    for folder, _, names in sorted(os.walk(os.path.join(path, REJECTS))):
+    found: list[dict[str, Any]] = parquet.read_table(path, columns=columns, partitioning=None).to_pylist()
+    return found
+
+
+def stored_rejects(results: str | os.PathLike[str]) -> Iterator[Reject]:
+    """Yield what could not be evaluated, of a directory of results, with its content."""
+    for folder, _, names in sorted(os.walk(os.path.join(results, REJECTS))):
         for name in sorted(names):
             if not name.startswith("."):
-                yield from parquet.read_table(os.path.join(folder, name), partitioning=None).to_pylist()
+                yield from map(as_reject, _rows(os.path.join(folder, name)))
 
 
-def _ids(path: str) -> Iterator[bytes]:
-    from pyarrow import parquet
-
-    found = parquet.read_table(path, columns=["id"], partitioning=None)["id"]
-    return (bytes.fromhex(id_)[:ID_BYTES] for id_ in found.to_pylist())
+def as_reject(row: Mapping[str, Any]) -> Reject:
+    content, why = row["content"], (row["reason"], row["message"])
+    digest = row["length"], row["sha256"]
+    return Reject(0, row["offset"], *why, content[:HEAD_BYTES], *digest, content, row["file"])

@@ -8,40 +8,42 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
+import msgspec
 
-from graphrag_eval_async.errors import WorkerError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records import Reject
+from graphrag_eval_async.records import Line, Reject
+from graphrag_eval_async.records.reject import reject_unread
 from graphrag_eval_async.scale.ray.parts import (
     ID_BYTES,
-    REJECT_COLUMNS,
     RESULTS,
     Summary,
     read_summary,
-    rejects_schema,
-    results_schema,
     results_table,
     write_part,
 )
-from graphrag_eval_async.scale.ray.reading import as_line
+from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.sources.lines import line_of
+from graphrag_eval_async.sources.parquet import as_record, responses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.execution import Executed
     from graphrag_eval_async.judge import JudgeUsage
-    from graphrag_eval_async.records import Response
+    from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference
 
-MAX_TRIES = 4
-"""Maximum attempts at a batch over which workers die."""
+TAG = "graphrag-eval-async.tag"
+"""Column with a random mark that distinguishes equal rows of a dataset within a run."""
 
 COUNTED = ("calls", "attempts", "cache_hits", "input_tokens", "output_tokens", "embedding_tokens", "dollars")
 """The counts of `JudgeUsage` that are summed."""
+
+Row = tuple[bytes, "Record"]
+"""A response and its id."""
 
 
 class Task(NamedTuple):
@@ -53,9 +55,10 @@ class Task(NamedTuple):
         include_errors: whether the metrics of error responses count.
         max_line_bytes: longer responses are rejected.
         max_in_flight: how many responses are judged at once.
+        batch_size: responses in a file of results.
+        files: absolute paths of the responses, which are read in `shards` parts; None for rows of a dataset.
         folder: the directory of results; None if results are returned as rows.
         run: name of this run.
-        counts_skipped: whether skipped responses are counted, since equal ones may occur.
     """
 
     reference: Reference
@@ -63,13 +66,15 @@ class Task(NamedTuple):
     include_errors: bool
     max_line_bytes: int
     max_in_flight: int
+    batch_size: int
+    files: list[str] | None
+    shards: int
     folder: str | None
     run: str
-    counts_skipped: bool
 
 
 class EvaluateBatches:
-    """Evaluates batches of responses; Ray makes one in each actor."""
+    """Evaluates responses in batches; Ray makes one in each actor."""
 
     def __init__(self, task: Any, known: Any) -> None:
         """Prepare the reference set; the arguments hold references to objects of Ray."""
@@ -84,76 +89,123 @@ class EvaluateBatches:
         self._read = self._evaluator.reader(self._task.max_line_bytes)
         self._in_flight = asyncio.Semaphore(self._task.max_in_flight)
 
-    def __call__(self, batch: Any) -> Any:
-        """Evaluate a batch; return a table with a summary in its last row, see `outcome_schema`."""
-        rows, skipped = self._new(batch)
-        # A name that only this batch has, also if Ray repeats the task.
-        name = f"{sha256(b''.join(row['id'] + row['tag'] for row in rows)).hexdigest()[:32]}.parquet"
-        if not rows:
-            return _outcome(Summary(0, {}, [], b"", {}), skipped, name)
+    def __call__(self, table: Any) -> Iterator[Any]:
+        """Evaluate rows of a dataset, or the shard in the only row; yield a table for each batch.
+
+        If its actor dies, Ray calls another with the same table, which finds the batches that are done.
+        """
+        if self._task.files is not None:
+            (index,) = table["shard"].to_pylist()
+            yield from self._batches(f"{index}-", self._of_shard(index))
+            return
+        tags = b"".join(table[TAG].to_pylist())
+        yield from self._batches(f"{sha256(tags).hexdigest()[:32]}-", self._of_dataset(table))
+
+    def _of_shard(self, index: int) -> Iterator[Row]:
+        assert self._task.files is not None  # noqa: S101
+        is_json = self._evaluator.trace_format is None
+        batches = read_jsonl(self._task.files, shard=(index, self._task.shards)).batches(
+            max_line_bytes=self._task.max_line_bytes, documents=is_json
+        )
+
+        async def following() -> list[Record] | None:
+            return await anext(batches, None)
+
+        try:
+            while (records := self._runner.run(following())) is not None:
+                for record in records:
+                    path = "" if record.file is None else record.file.path
+                    place = f"{path}\0{record.offset}\0{_digest(record)}"
+                    yield sha256(place.encode(errors="surrogateescape")).digest(), record
+        finally:
+            self._runner.run(batches.aclose())
+
+    def _of_dataset(self, table: Any) -> Iterator[Row]:
+        limit = self._task.max_line_bytes
+        for item in responses(table.drop_columns([TAG])):
+            texts = [*item.values()] if isinstance(item, dict) else []
+            if len(texts) == 1 and isinstance(
+                texts[0], str
+            ):  # As of `ray.data.read_text`: the row is a line.
+                record: Record = line_of(texts[0].encode(), 0, 0, limit)
+            else:
+                record = as_record(item, 0, None, limit)
+            yield bytes.fromhex(_digest(record)), record
+
+    def _batches(self, prefix: str, rows: Iterator[Row]) -> Iterator[Any]:
+        fresh: list[Row] = []
+        skipped = number = 0
+        for row in rows:
+            if self._is_done(row[0]):
+                skipped += 1
+                continue
+            fresh.append(row)
+            if len(fresh) == self._task.batch_size:
+                yield self._outcome(f"{prefix}{number}.parquet", fresh, skipped)
+                fresh, skipped, number = [], 0, number + 1
+        yield self._outcome(f"{prefix}{number}.parquet", fresh, skipped)
+
+    def _is_done(self, id_: bytes) -> bool:
+        if not len(self._known):
+            return False
+        place = min(self._known.searchsorted(id_[:ID_BYTES]), len(self._known) - 1)
+        return bool(self._known[place] == id_[:ID_BYTES].rstrip(b"\0"))  # As numpy strips it.
+
+    def _outcome(self, name: str, rows: Sequence[Row], skipped: int) -> Any:
+        """Evaluate a batch, unless that is done; return a table with its summary in the last row."""
         folder, run = self._task.folder, self._task.run
-        if folder is not None:
-            done = read_summary(os.path.join(folder, RESULTS, run, name))
-            if done is not None:  # By an actor that died before it could say so.
-                return _outcome(done, skipped, name)
-            _begin(os.path.join(folder, "tries"), name)
-        return self._evaluate(rows, name, skipped)
+        summary, results = Summary(name), results_table((), ())
+        done = None if folder is None else read_summary(os.path.join(folder, RESULTS, run, name))
+        if done is not None:  # By an actor that died before it could say so.
+            summary = done
+        elif rows:
+            summary, results, rejected = self._evaluate(name, rows)
+            if folder is None:
+                summary.rejected = rejected
+            else:
+                write_part(folder, run, results, rejected, summary)
+                results = results.slice(0, 0)
+        summary.skipped = skipped
+        return _with_summary(results, summary)
 
-    def _new(self, batch: Any) -> tuple[list[dict[str, Any]], Sequence[bytes]]:
-        """Return the rows that are not done yet, and the ids of the others."""
-        known = self._known
-        if not len(known):
-            return batch.to_pylist(), ()
-        import numpy
-
-        ids = numpy.array([id_[:ID_BYTES] for id_ in batch["id"].to_pylist()], dtype=known.dtype)
-        places = numpy.searchsorted(known, ids)
-        is_done = known[numpy.minimum(places, len(known) - 1)] == ids
-        return batch.filter(~is_done).to_pylist(), [id_.ljust(ID_BYTES, b"\0") for id_ in ids[is_done]]
-
-    def _evaluate(self, rows: Sequence[Mapping[str, Any]], name: str, skipped: Sequence[bytes]) -> Any:
+    def _evaluate(self, name: str, rows: Sequence[Row]) -> tuple[Summary, Any, list[dict[str, Any]]]:
         before = _counts(self._session.usage) if self._session is not None else {}
-        found, rejects = self._runner.run(self._score(rows))
+        found, rejected = self._runner.run(self._score(rows))
         aggregates = RunningAggregates(
             include_errors=self._task.include_errors, steps=self._evaluator.reference.step_names
         )
         for _, evaluation in found:
             aggregates.add(evaluation)
         after = _counts(self._session.usage) if self._session is not None else {}
-        counts = Counter(row["reason"] for row in rejects)
-        questions = dict.fromkeys(evaluation.question_id for _, evaluation in found)
-        spent = {key: after[key] - before[key] for key in after}
-        summary = Summary(len(found), counts, [*questions], aggregates.to_bytes(), spent)
-        results = results_table([id_ for id_, _ in found], [one.as_dict() for _, one in found])
-        folder = self._task.folder
-        if folder is None:
-            return _outcome(summary, skipped, name, results, rejects)
-        import pyarrow
-
-        rejected = pyarrow.Table.from_pylist(rejects, schema=rejects_schema())
-        write_part(folder, self._task.run, name, results, rejected, summary)
-        os.unlink(os.path.join(folder, "tries", name))
-        return _outcome(summary, skipped, name)
+        summary = Summary(
+            name,
+            len(found),
+            Counter(row["reason"] for row in rejected),
+            [*dict.fromkeys(evaluation.question_id for _, evaluation in found)],
+            aggregates.to_bytes(),
+            {key: after[key] - before[key] for key in after},
+        )
+        table = results_table([id_ for id_, _ in found], [one.as_dict() for _, one in found])
+        return summary, table, rejected
 
     async def _score(
-        self, rows: Sequence[Mapping[str, Any]]
+        self, rows: Sequence[Row]
     ) -> tuple[list[tuple[bytes, Evaluation]], list[dict[str, Any]]]:
-        found: list[tuple[bytes, Evaluation]] = []
-        rejects: list[dict[str, Any]] = []
-        read: list[tuple[Mapping[str, Any], Response]] = []
-        for row in rows:
-            line = as_line(row)
-            response: Any = _rejected(row) if row["reason"] is not None else self._read(line)
+        rejected: list[dict[str, Any]] = []
+        read: list[tuple[bytes, Record, Response]] = []
+        for id_, record in rows:
+            response = self._read(record)
             if isinstance(response, Reject):
-                rejects.append(_reject_row(row, response))
-                continue
-            read.append((row, response))
-        executed = await self._execute([response for _, response in read])
-        for (row, response), outcomes in zip(read, executed, strict=True):
+                rejected.append(_reject_row(id_, response))
+            else:
+                read.append((id_, record, response))
+        executed = await self._execute([response for *_, response in read])
+        found: list[tuple[bytes, Evaluation]] = []
+        for (id_, record, response), outcomes in zip(read, executed, strict=True):
             evaluation = self._evaluator.score(response, None, executed=outcomes)
-            if row["file"] is not None:
-                evaluation.source = {"file": row["file"], "offset": row["offset"]}
-            found.append((row["id"], evaluation))
+            if record.file is not None:
+                evaluation.source = {"file": record.file.path, "offset": record.offset}
+            found.append((id_, evaluation))
         if self._session is not None:
             async with asyncio.TaskGroup() as tasks:
                 for _, evaluation in found:
@@ -161,19 +213,19 @@ class EvaluateBatches:
                         self._session.usage.outcomes["skipped"] += evaluation.plan.skipped
                         if evaluation.plan.due:
                             tasks.create_task(self._judge(evaluation))
-        return found, rejects
+        return found, rejected
 
-    async def _execute(self, responses: Sequence[Response]) -> Sequence[Executed | None]:
+    async def _execute(self, given: Sequence[Response]) -> Sequence[Executed | None]:
         """Run the queries of responses, if any are to be run."""
         if self._execution is None:
-            return [None] * len(responses)
+            return [None] * len(given)
 
         async def execute(response: Response) -> Executed | None:
             async with self._in_flight:
                 return await self._evaluator.execute(response, self._execution)
 
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(execute(response)) for response in responses]
+            running = [tasks.create_task(execute(response)) for response in given]
         return [task.result() for task in running]
 
     async def _judge(self, evaluation: Evaluation) -> None:
@@ -182,79 +234,24 @@ class EvaluateBatches:
             await self._evaluator.judge(evaluation, self._session)
 
 
-def outcome_schema() -> Any:
-    """Return the columns of the table of a batch: results, rejects, and the summary in the last row."""
+def _with_summary(results: Any, summary: Summary) -> Any:
     import pyarrow
 
-    text, data = pyarrow.string(), pyarrow.large_binary()
-    more = {"reject": data, "summary": text, "name": text, "aggregates": data, "skipped": data}
-    return pyarrow.schema([*results_schema(), *map(pyarrow.field, more, more.values())])
+    results = results.append_column("summary", pyarrow.nulls(results.num_rows, pyarrow.large_binary()))
+    last = pyarrow.Table.from_pylist([{"summary": msgspec.msgpack.encode(summary)}], schema=results.schema)
+    return pyarrow.concat_tables([results, last])
 
 
-def _outcome(
-    summary: Summary,
-    skipped: Sequence[bytes],
-    name: str,
-    results: Any = None,
-    rejects: Sequence[Mapping[str, Any]] = (),
-) -> Any:
-    import pyarrow
-
-    more: list[dict[str, Any]] = [{"reject": pack(row)} for row in rejects]
-    text = orjson.dumps(summary.fields()).decode()
-    more.append(
-        {"summary": text, "aggregates": summary.aggregates, "skipped": b"".join(skipped), "name": name}
-    )
-    schema = outcome_schema()
-    tables = [pyarrow.Table.from_pylist(more, schema=schema)]
-    if results is not None:
-        for field in [*schema][len(results.schema) :]:
-            results = results.append_column(field, pyarrow.nulls(results.num_rows, field.type))
-        tables.insert(0, results)
-    return pyarrow.concat_tables(tables)
+def _digest(record: Record) -> str:
+    return sha256(record.data).hexdigest() if isinstance(record, Line) else reject_unread(record).sha256
 
 
-def pack(row: Mapping[str, Any]) -> bytes:
-    """Return a row of rejects as one value."""
-    import msgspec
-
-    return msgspec.msgpack.encode([row[name] for name in REJECT_COLUMNS])
-
-
-def unpack(value: bytes) -> dict[str, Any]:
-    """Return the row of rejects in a value."""
-    import msgspec
-
-    return dict(zip(REJECT_COLUMNS, msgspec.msgpack.decode(value), strict=True))
-
-
-def _rejected(row: Mapping[str, Any]) -> Reject:
-    return Reject(0, row["offset"], row["reason"], row["message"], b"", row["length"], row["sha256"])
-
-
-def _reject_row(row: Mapping[str, Any], reject: Reject) -> dict[str, Any]:
-    found = {name: row.get(name) for name in REJECT_COLUMNS}
-    return found | {
-        "id": row["id"].hex(),
-        "reason": reject.reason,
-        "message": reject.message,
-        "content": row["data"],
-    }
+def _reject_row(id_: bytes, reject: Reject) -> dict[str, Any]:
+    names = ("offset", "reason", "message", "length", "sha256")
+    content = reject.content if reject.content is not None else reject.head
+    row = {name: getattr(reject, name) for name in names}
+    return {"id": id_.hex(), "file": reject.path, "content": content} | row
 
 
 def _counts(usage: JudgeUsage) -> dict[str, float]:
     return {name: getattr(usage, name) or 0 for name in COUNTED}
-
-
-def _begin(folder: str, name: str) -> None:
-    """Count an attempt at a batch; raise a `WorkerError` if too many workers have died over it."""
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, name)
-    with open(path, "ab") as file:
-        file.write(b".")
-    tries = os.path.getsize(path)
-    if tries > MAX_TRIES:
-        raise WorkerError(
-            f"{tries - 1} workers died over the same batch of responses; a smaller batch_size may help, or "
-            "more memory for each worker"
-        )
