@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.redis_client import connect, is_final, redis_address, without_secrets
-from graphrag_eval_async.scale.redis import scripts
-from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,17 +31,8 @@ MAX_BACKOFF = 5.0
 CLAIM_SECONDS = 60.0
 """Seconds, besides those for judging, after which an entry that nobody has touched is taken over."""
 
-FAN = 64
-"""So many changes of the aggregates become one of the next level."""
-
-MERGED_BYTES = 64 << 20
-"""Changes of more bytes are not merged, since the server holds at most 512 MB in one value."""
-
 MAX_DELIVERIES = 5
 MAX_OUTAGE_SEC = 300.0
-
-LEVELS = 6
-"""Number of lists of changes of the aggregates. Each level holds merged changes of the level below."""
 
 CURES = {
     "permission": "allow the user of the server this; entries without a result stay in the stream",
@@ -71,8 +60,7 @@ class Keys(NamedTuple):
         rejects: the stream of rejects.
         counts: a hash with the number of results, of rejects by reason, and of lost entries.
         answered: the set of the ids of answered questions.
-        changes: lists of changes of the aggregates, by level.
-        commit: prefix of the last commit of each consumer.
+        parts: a hash with the aggregates, in parts of workers.
     """
 
     stream: str
@@ -81,8 +69,7 @@ class Keys(NamedTuple):
     rejects: str
     counts: str
     answered: str
-    changes: tuple[str, ...]
-    commit: str
+    parts: str
 
 
 @dataclass(kw_only=True)
@@ -117,8 +104,7 @@ def keys_of(stream: str, group: str, results: str | None) -> Keys:
         f"{prefix}:rejects",
         f"{prefix}:counts",
         f"{prefix}:answered",
-        tuple(f"{prefix}:changes:{level}" for level in range(LEVELS)),
-        f"{prefix}:commit:",
+        f"{prefix}:parts",
     )
 
 
@@ -165,8 +151,22 @@ class Connection:
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run a script, perhaps twice, and return its result; errors are as in `do`."""
-        whole = scripts.CHECKS + script
-        return await self._try(lambda: self._client.register_script(whole)(keys=keys, args=args))
+        return await self._try(lambda: self._client.register_script(script)(keys=keys, args=args))
+
+    async def at_once(self, *commands: Sequence[Any]) -> list[Any]:
+        """Return the answers to commands, as of one moment; None for what the server does not know."""
+
+        async def send() -> list[Any]:
+            async with self._client.pipeline(transaction=True) as pipeline:
+                for command in commands:
+                    pipeline.execute_command(*command)
+                return list(await pipeline.execute(raise_on_error=False))
+
+        answers = await self._try(send)
+        for answer in answers:
+            if isinstance(answer, Exception) and not str(answer).startswith(UNKNOWN):
+                await self._try(partial(_fail, answer))
+        return [None if isinstance(answer, Exception) else answer for answer in answers]
 
     async def _try(self, send: Callable[[], Awaitable[R]]) -> R:
         from redis.exceptions import ClusterCrossSlotError, RedisError
@@ -181,6 +181,8 @@ class Connection:
             except (RedisError, OSError, TimeoutError) as error:
                 if "NOGROUP" in str(error) or str(error).startswith("UNBLOCKED"):
                     raise NoGroup from None
+                if "BUSYGROUP" in str(error):
+                    raise GroupExists from None
                 now = loop.time()
                 since = since if failures else now
                 failures += 1
@@ -202,45 +204,25 @@ class Connection:
             await asyncio.sleep(min(MAX_BACKOFF, 0.05 * 2 ** min(failures, 9)) * uniform(0.5, 1))  # noqa: S311
 
 
+UNKNOWN = ("no such key", "NOGROUP")
+"""Beginnings of errors about keys that do not exist."""
+
+
 class NoGroup(Exception):  # noqa: N818
     """The stream or its group does not exist, or no longer."""
 
 
-def fields_of(flat: Sequence[Any]) -> dict[bytes, Any]:
-    """Return alternating keys and values as a dict."""
-    if isinstance(flat, dict):
-        return flat
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+class GroupExists(Exception):  # noqa: N818
+    """The group is there already."""
 
 
-async def merge_changes(link: Connection, keys: Keys, count: int) -> None:
-    """Merge changes of the aggregates, so that they stay few; the first level has `count` changes."""
-    try:
-        for level in range(len(keys.changes) - 1):
-            while count >= FAN:
-                count = await _merge_level(link, keys, level)
-            count = await link.do("LLEN", keys.changes[level + 1])
-    except SourceError as error:
-        LOGGER.warning("changes of the aggregates were not merged: %s", error)
+async def _fail(error: Exception) -> None:
+    raise error
 
 
-async def _merge_level(link: Connection, keys: Keys, level: int) -> int:
-    """Merge the first changes of a level; return how many it has then, 0 if they are left."""
-    changes, name = keys.changes[level], f"merged:{level}"
-    number = await link.do("HGET", keys.counts, name) or b"0"
-    found = await link.do("LRANGE", changes, 0, FAN - 1)
-    if len(found) < FAN or sum(map(len, found)) > MERGED_BYTES:
-        return 0
-    merged = await run_in_thread(partial(merge, found))
-    names = [keys.counts, changes, keys.changes[level + 1]]
-    if await link.run(scripts.MERGE, names, [name, number, FAN, merged.to_bytes()]) < 0:
-        return 0
-    return int(await link.do("LLEN", changes))
-
-
-def merge(changes: Iterable[bytes]) -> RunningAggregates:
-    """Return changes of aggregates as one."""
-    merged, *others = map(RunningAggregates.from_bytes, changes)
+def merge(parts: Iterable[bytes]) -> RunningAggregates:
+    """Return parts of aggregates as one."""
+    merged, *others = map(RunningAggregates.from_bytes, parts)
     for other in others:
         merged.merge(other)
     return merged

@@ -15,13 +15,11 @@ from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import check_redis
 from graphrag_eval_async.reference import NoReference, load_reference
-from graphrag_eval_async.scale.redis import scripts
 from graphrag_eval_async.scale.redis.group import (
     CLAIM_SECONDS,
     MAX_OUTAGE_SEC,
     Connection,
     Settings,
-    fields_of,
     keys_of,
     merge,
     server_address,
@@ -92,7 +90,7 @@ class Backlog(NamedTuple):
     Attributes:
         unread: entries that no worker has taken; None if the server does not know.
         in_work: entries that a worker took and has not finished.
-        lost: entries that were deleted from the stream before they were evaluated.
+        lost: entries that were deleted after a worker took them, and before they were evaluated.
         workers: how many workers were active recently.
     """
 
@@ -185,17 +183,21 @@ class RedisRun:
             self._keys = self._keys._replace(results=orjson.loads(known)["results"])
             self.has_begun = True
         keys = self._keys
-        counts, self._last, changes = await self._link.run(
-            scripts.STATE, [keys.results, keys.counts, *keys.changes], []
+        counted, latest, parts = await self._link.at_once(
+            ("HGET", keys.counts, "results"),
+            ("XREVRANGE", keys.results, "+", "-", "COUNT", 1),
+            ("HGETALL", keys.parts),
         )
-        if changes:
+        self._counted = int(counted or 0)
+        self._last = latest[0][0] if latest else b"0-0"
+        if parts:
             try:
-                merged = await run_in_thread(partial(merge, changes))
+                found = [part for name, part in parts.items() if not name.startswith(b"commit:")]
+                merged = await run_in_thread(partial(merge, found))
             except AggregationError as error:
                 raise SourceError(f"{self}: {error}") from error
             merged.order_templates(self.reference.templates)
             self.aggregates = merged
-        self._counted = int(fields_of(counts).get(b"results", 0))
 
     async def _advance(self) -> None:
         if not self._last:
@@ -231,30 +233,32 @@ class RedisRun:
     async def look(self) -> None:
         """Update `backlog`, `rejects` and `missing`."""
         keys = self._keys
-        found = await self._link.run(scripts.LOOK, [keys.counts, keys.stream], [keys.group])
-        counts = fields_of(found[0])
+        counts, about, groups, workers = await self._link.at_once(
+            ("HGETALL", keys.counts),
+            ("XINFO STREAM", keys.stream),
+            ("XINFO GROUPS", keys.stream),
+            ("XINFO CONSUMERS", keys.stream, keys.group),
+        )
         self._total = int(counts.get(b"results", 0))
         self.rejects.counts.clear()
         for name, count in counts.items():
             kind, _, reason = name.decode().partition(":")
             if kind == "rejected":
-                self.rejects.counts[reason] = int(count)  # type: ignore[index]
+                self.rejects.counts[reason] = int(count)
         if self.reference.questions:
             answered = await self.answered()
             self.missing = [id_ for id_ in self.reference.questions if id_ not in answered]
-        about, groups, workers = fields_of(found[1]), map(fields_of, found[2]), map(fields_of, found[3])
-        group = next((one for one in groups if one[b"name"] == keys.group.encode()), None)
         lost = int(counts.get(b"lost", 0))
+        group = next((one for one in groups or () if one["name"] == keys.group.encode()), None)
         if group is None:
             self.backlog = Backlog(lost=lost)
             return
         heard = (self._settings.claim_after_sec or CLAIM_SECONDS) * 1000
-        alive = sum(one[b"idle"] < heard and one[b"name"] != LEFT.encode() for one in workers)
-        pending, unread = group[b"pending"], _unread(about, group)
-        if b"begun" in counts and unread is not None:
-            done = self._total + self.rejects.total + pending + unread
-            lost = max(lost, about[b"entries-added"] - done)
-        self.backlog = Backlog(unread, pending, lost, alive)
+        alive = sum(one["idle"] < heard and one["name"] != LEFT.encode() for one in workers)
+        last, delivered = about["last-entry"], group["last-delivered-id"]
+        # The server does not know how many there are of which some were deleted.
+        all_read = last is None or _place(delivered) >= _place(last[0])
+        self.backlog = Backlog(0 if all_read else group["lag"], group["pending"], lost, alive)
 
 
 def watch_redis(
@@ -287,18 +291,6 @@ def watch_redis(
         raise UsageError("stream and group: expected names")
     settings = Settings(address=address, keys=keys_of(stream, group, None), max_outage_sec=max_outage_sec)
     return RedisRun(settings, NoReference() if reference is None else load_reference(reference))
-
-
-def _unread(stream: Mapping[bytes, Any], group: Mapping[bytes, Any]) -> int | None:
-    """Return how many entries no worker has taken; the server's own count includes deleted ones."""
-    delivered = _place(group[b"last-delivered-id"])
-    first, last = stream[b"first-entry"], stream[b"last-entry"]
-    if last is None or delivered >= _place(last[0]):
-        return 0
-    if _place(first[0]) > delivered:
-        return int(stream[b"length"])
-    lag: int | None = group[b"lag"]
-    return lag
 
 
 def _place(id_: bytes) -> tuple[int, int]:

@@ -16,8 +16,15 @@ from graphrag_eval_async.errors import SourceError, in_utf8
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import FileId, Unwritable
 from graphrag_eval_async.reference import NoReference
-from graphrag_eval_async.scale.redis import group, scripts
-from graphrag_eval_async.scale.redis.group import CLAIM_SECONDS, LOGGER, Connection, NoGroup, fields_of
+from graphrag_eval_async.scale.redis import scripts
+from graphrag_eval_async.scale.redis.group import (
+    CLAIM_SECONDS,
+    LOGGER,
+    Connection,
+    GroupExists,
+    NoGroup,
+    merge,
+)
 from graphrag_eval_async.sinks.rejects import Rejected, reject_line
 from graphrag_eval_async.sources.lines import line_of
 from graphrag_eval_async.threads import run_in_thread
@@ -48,8 +55,14 @@ LOOK_SECONDS = 3.0
 COMMIT_ENTRIES = 256
 """Maximum number of entries in one commit."""
 
-REMEMBERED_SECONDS = 24 * 3600
-"""How long the server remembers the last commit of a consumer, which may be sent again."""
+PART_BYTES = 1 << 15
+"""Size from which a part of the aggregates is full, and another begins. Each commit sends the last."""
+
+FAN = 16
+"""So many full parts become one."""
+
+MERGED_BYTES = 64 << 20
+"""Larger parts are not merged, since the server holds at most 512 MB in one value."""
 
 REJECT_BYTES = 1 << 20
 """Maximum size of a reject's content, in bytes; longer content is only in the entry."""
@@ -59,6 +72,8 @@ CLOSING_SECONDS = 10.0
 
 LEFT = "left"
 """The consumer that holds entries of workers that have ended, until others claim them."""
+
+LONG_LIST = 1_000_000
 
 LONG_IDLE = 1000 * 3600 * 24 * 365
 """Idle time of such entries in milliseconds, so that any worker claims them at once."""
@@ -97,14 +112,15 @@ class RedisWorker:
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
         self._consumer = settings.consumer or f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+        self._full: list[list[str]] = []
+        self._part, self._is_ahead = b"", False
+        self._begin_part()
         keys = self._keys
-        names = keys.stream, keys.results, keys.rejects, keys.changes[0], keys.counts, keys.answered
-        self._names = [*names, f"{keys.commit}{self._consumer}"]
+        self._names = [keys.stream, keys.results, keys.rejects, keys.parts, keys.counts, keys.answered]
         self._claim_after = settings.claim_after_sec or CLAIM_SECONDS + result_timeout_sec
         self._knows_questions = not isinstance(evaluator.reference, NoReference)
         self._held: dict[str, None] = {}
         self._tending: asyncio.Task[None] | None = None
-        self._merging: asyncio.Task[None] | None = None
 
     # Reading
 
@@ -139,10 +155,18 @@ class RedisWorker:
         keys, evaluator = self._keys, self._evaluator
         own = {**evaluator.fingerprints(), "results": keys.results, "errors": self._include_errors}
         conditions = orjson.dumps(own, option=orjson.OPT_SORT_KEYS)
-        base = self._aggregates()
+        base = self._empty()
         base.order_templates(evaluator.reference.templates)
-        args = [keys.group, conditions, base.to_bytes(), int(self._settings.force)]
-        before = await self._link.run(scripts.BEGIN, self._names, args)
+        # Without entries, it says what the server will refuse, and stores the order of the templates.
+        args = [keys.group, "base", base.to_bytes(), "", "", 0]
+        await self._link.run(scripts.COMMIT, self._names, args)
+        self._begin_part()
+        with suppress(GroupExists):
+            await self._link.do("XGROUP", "CREATE", keys.stream, keys.group, "0", "MKSTREAM")
+        await self._link.do("HSETNX", keys.counts, "conditions", conditions)
+        if self._settings.force:
+            await self._link.do("HSET", keys.counts, "conditions", conditions)
+        before = await self._link.do("HGET", keys.counts, "conditions")
         if before != conditions:
             kept = orjson.loads(before)
             hashes = ("configuration", "reference")
@@ -170,18 +194,32 @@ class RedisWorker:
 
     async def _claim(self, count: int) -> list[tuple[bytes, Any, int]]:
         """Take over entries of dead workers."""
-        keys = self._keys
-        args = [keys.group, self._consumer, round(self._claim_after * 1000), count]
+        keys, idle = self._keys, round(self._claim_after * 1000)
+        claim = ("XAUTOCLAIM", keys.stream, keys.group, self._consumer, idle)
+        taken: list[tuple[bytes, Any]] = []
+        place = b"0-0"
         try:
-            taken, lost = await self._link.run(scripts.CLAIM, [keys.stream, keys.counts], args)
+            while True:
+                place, found, deleted = await self._link.do(*claim, place, "COUNT", count)
+                if deleted:
+                    await self._link.do("HINCRBY", keys.counts, "lost", len(deleted))
+                    text = "%s: entries deleted before they were evaluated: %d"
+                    LOGGER.warning(text, self._settings, len(deleted))
+                # Its own are there if they could not be refreshed in time.
+                taken += [(id_, fields) for id_, fields in found if id_.decode() not in self._held]
+                if taken or place == b"0-0":
+                    break
+            if not taken:
+                return []
+            ends = taken[0][0], taken[-1][0], LONG_LIST
+            pending = ("XPENDING", keys.stream, keys.group, *ends, self._consumer)
+            times = {
+                one["message_id"]: one["times_delivered"]
+                for one in await self._link.do(*pending, parse_detail=True)
+            }
         except NoGroup:
             return []
-        if lost:
-            LOGGER.warning("%s: entries deleted before they were evaluated: %d", self._settings, lost)
-        # Its own are there if they could not be refreshed in time.
-        return [
-            (id_, fields_of(fields), times) for id_, fields, times in taken if id_.decode() not in self._held
-        ]
+        return [(id_, fields, times.get(id_, 1) - 1) for id_, fields in taken]
 
     async def _is_drained(self) -> bool:
         """Whether no other worker has an entry in work."""
@@ -229,7 +267,15 @@ class RedisWorker:
         for piece in _pieces(items):
             left = piece
             while left:
+                if self._is_ahead:  # Without what was not committed.
+                    self._aggregates = self._empty()
+                    if self._part:
+                        self._aggregates = RunningAggregates.from_bytes(self._part)
+                self._is_ahead = True
                 newly = await self._send(*await run_in_thread(partial(self._encode, left)))
+                if newly is None:
+                    self._begin_part()
+                    continue
                 gone |= newly
                 left = [one for one in left if newly and _entry(one) not in gone]
             for one in piece:
@@ -237,7 +283,6 @@ class RedisWorker:
         return [None if isinstance(one, Rejected) or _entry(one) in gone else one for one in items]
 
     def _encode(self, items: Sequence[Evaluation | Rejected]) -> tuple[list[Finished], bytes]:
-        change = self._aggregates()
         finished = []
         for one in items:
             entry = _entry(one)
@@ -246,20 +291,27 @@ class RedisWorker:
                 line = reject_line(one.reject, more, REJECT_BYTES).removesuffix(b"\n")
                 finished.append(Finished(entry, "", one.reject.reason, line))
             else:
-                change.add(one)
+                self._aggregates.add(one)
                 question = one.question_id if self._knows_questions else ""
                 finished.append(Finished(entry, question, "", orjson.dumps(one.as_dict())))
-        has_results = any(not one.reason for one in finished)
-        return finished, change.to_bytes() if has_results else b""
+        return finished, self._aggregates.to_bytes()
 
-    def _aggregates(self) -> RunningAggregates:
+    def _empty(self) -> RunningAggregates:
         names = self._evaluator.reference.step_names
         return RunningAggregates(include_errors=self._include_errors, steps=names)
 
-    async def _send(self, finished: Sequence[Finished], change: bytes) -> set[str]:
-        """Commit all, or nothing if some entries are not pending; return those."""
-        keys = self._keys
-        args: list[Any] = [keys.group, token_hex(8), REMEMBERED_SECONDS, change, self._settings.max_results]
+    def _begin_part(self) -> None:
+        self._aggregates = self._empty()
+        self._part, self._is_ahead = b"", False  # As it was committed, and whether more was added since.
+        self._name, self._commit = token_hex(8), ""
+
+    async def _send(self, finished: Sequence[Finished], part: bytes) -> set[str] | None:
+        """Commit all, or nothing if some entries are not pending; return those.
+
+        None if the server has lost an earlier commit to the part, and nothing is committed.
+        """
+        name = token_hex(8)
+        args: list[Any] = [self._keys.group, self._name, part, self._commit, name, self._settings.max_results]
         for one in finished:
             args += one
         while True:
@@ -268,14 +320,36 @@ class RedisWorker:
                 break
             except NoGroup:
                 await self._begin()
-        if isinstance(answer, list):
+        if answer == 0:
+            return None
+        if answer:
             LOGGER.warning("%s: entries that another worker has finished: %d", self._settings, len(answer))
             return {id_.decode() for id_ in answer}
-        # Of all workers, the one that added the last of so many changes merges them.
-        if answer and answer % group.FAN == 0 and (self._merging is None or self._merging.done()):
-            work = group.merge_changes(self._link, keys, answer)
-            self._merging = asyncio.create_task(work, name="graphrag-eval-async redis merge")
+        self._part, self._commit, self._is_ahead = part, name, False
+        if len(part) >= PART_BYTES:
+            full = self._name
+            self._begin_part()
+            try:
+                await self._merge(full, 0)
+            except SourceError as error:
+                LOGGER.warning("parts of the aggregates were not merged: %s", error)
         return set()
+
+    async def _merge(self, name: str, level: int) -> None:
+        """Merge full parts of this worker, so that they stay few; `name` is a new one."""
+        if level == len(self._full):
+            self._full.append([])
+        self._full[level].append(name)
+        if len(self._full[level]) < FAN:
+            return
+        names, self._full[level] = self._full[level], []
+        parts = self._keys.parts
+        found = [part for part in await self._link.do("HMGET", parts, *names) if part is not None]
+        if found and sum(map(len, found)) <= MERGED_BYTES:
+            merged = await run_in_thread(partial(merge, found))
+            one, own = f"{name}:{level}", [f"{kind}{each}" for kind in ("", "commit:") for each in names]
+            await self._link.at_once(("HSET", parts, one, merged.to_bytes()), ("HDEL", parts, *own))
+            await self._merge(one, level + 1)
 
     # In the background
 
@@ -286,11 +360,12 @@ class RedisWorker:
                 await asyncio.sleep(self._claim_after / 3)
                 await self._refresh()
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, owner: str = "") -> None:
+        """Say that entries are in work or, with a new owner, that they are not."""
         for held in _pieces([*self._held]):
-            args = [self._keys.group, self._consumer, *held]
+            args = [self._keys.group, self._consumer, owner, LONG_IDLE, *held]
             try:
-                await self._link.run(scripts.REFRESH, [self._keys.stream], args)
+                await self._link.run(scripts.KEEP, [self._keys.stream], args)
             except NoGroup:
                 return
 
@@ -299,17 +374,18 @@ class RedisWorker:
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 if self._tending is not None:
-                    if self._merging is not None:
-                        await asyncio.wait([self._merging])
-                    args = [self._keys.group, self._consumer, LEFT, LONG_IDLE]
-                    await self._link.run(scripts.RELEASE, [self._keys.stream], args)
+                    await self._refresh(LEFT)
+                    group = self._keys.stream, self._keys.group
+                    if not await self._link.do(
+                        "XPENDING", *group, "-", "+", 1, self._consumer, parse_detail=True
+                    ):
+                        await self._link.do("XGROUP", "DELCONSUMER", *group, self._consumer)
         except (NoGroup, SourceError, TimeoutError) as error:
             LOGGER.warning("%s: entries in work are left to be claimed: %s", self._settings, error)
         finally:
-            tasks = [task for task in (self._tending, self._merging) if task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            if self._tending is not None:
+                self._tending.cancel()
+                await asyncio.gather(self._tending, return_exceptions=True)
             await self._link.aclose()
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections import Counter
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, SourceError, UsageError, evaluate_stream
-from graphrag_eval_async.scale.redis import group, scripts, worker
+from graphrag_eval_async.scale.redis import worker
 from graphrag_eval_async.scale.redis.results import watch_redis
 from graphrag_eval_async.scale.redis.source import redis_stream, stream_at
 from tests.cases import each
@@ -39,7 +36,7 @@ from tests.scale.redis.support import (
 from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, in_one_process, response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Callable, Iterator
 
     import redis
 
@@ -75,8 +72,8 @@ async def check(server: RedisServer, entries: list[dict[str, Any]], calls: Path 
 async def test_each_entry_has_one_result(
     server: RedisServer, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "FAN", 3)  # So that changes are merged, several levels deep.
-    monkeypatch.setattr(worker, "MOST_ENTRIES", 8)
+    monkeypatch.setattr(worker, "PART_BYTES", 1)  # So that parts are merged, several levels deep.
+    monkeypatch.setattr(worker, "FAN", 2)
     entries = [response(number) for number in range(400)]
     fill(server, entries)
     found = await asyncio.gather(*(work(server) for _ in range(workers)))
@@ -86,7 +83,6 @@ async def test_each_entry_has_one_result(
     assert not any("sample" in result for result in results)
     await check(server, entries)
     with client(server) as at:
-        assert at.keys(f"{GROUP}:changes:[1-9]")
         assert at.smembers(f"{GROUP}:answered") == {f"q{i}".encode() for i in range(QUESTIONS)}
         assert at.xinfo_consumers("responses", "eval") == []
 
@@ -221,8 +217,8 @@ def run_out_of_memory() -> tuple[Trouble, Trouble]:
     return (lambda at: at.config_set("maxmemory", 1)), (lambda at: at.config_set("maxmemory", 0))
 
 
-COMMANDS = ("xadd", "rpush", "hincrby", "sadd", "set", "xack", "xpending", "ltrim", "type")
-PLACES = ("results", "rejects", "changes:0", "changes:1", "counts", "answered")
+COMMANDS = ("xadd", "hset", "sadd", "xack", "xpending", "xclaim", "type")
+PLACES = ("results", "rejects", "parts", "counts", "answered")
 CAUSES = (
     {f"no permission {command}": forbid(command) for command in COMMANDS}
     | {f"wrong type {name}": occupy(f"{GROUP}:{name}") for name in PLACES}
@@ -231,25 +227,18 @@ CAUSES = (
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-async def test_what_the_server_refuses_loses_nothing(
-    server: RedisServer, cause: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After the cause is mended, each entry has one result or reject; those that were deleted are lost."""
-    monkeypatch.setattr(group, "FAN", 3)
+async def test_what_the_server_refuses_loses_nothing(server: RedisServer, cause: str) -> None:
+    """After the cause is mended, each entry has one result or reject."""
     bring, mend = CAUSES[cause]
     entries = [response(number) for number in range(40)]
     with client(server) as at:
-        fill(server, entries[:2])
-        at.xgroup_create("responses", "eval", "0")
-        gone = [id_ for id_, _ in at.xreadgroup("eval", "dead", {"responses": ">"})[0][1]]
-        at.xdel("responses", *gone)
         fill(server, [*entries, b"{", b"}", b"["])
         source = source_at(server, drain=True, claim_after_sec=0.5, max_outage_sec=0.2)
         stream = evaluate_stream(REFERENCE, source, max_in_flight=4, on_reject=lambda _: None)
         async with asyncio.timeout(SECONDS), stream:
             await anext(stream)
             bring(at)
-            with suppress(SourceError):  # One that only merges aggregates is logged.
+            with suppress(SourceError):
                 async for _ in stream:
                     pass
         mend(at)
@@ -259,7 +248,7 @@ async def test_what_the_server_refuses_loses_nothing(
     async with watch_redis(server.url, "responses", group="eval") as run:
         await run.refresh()
         await run.look()
-        assert run.backlog[:3] == (0, 0, 2)
+        assert run.backlog[:3] == (0, 0, 0)
         assert run.rejects.total == 3
 
 
@@ -271,9 +260,7 @@ async def test_commits_of_two_workers_with_one_name(server: RedisServer) -> None
     await check(server, [response(number) for number in range(3)])
 
 
-async def test_what_will_be_refused_is_said_before_anything_is_read(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_will_be_refused_is_said_before_anything_is_read(server: RedisServer) -> None:
     fill(server, [response(0)])
     with client(server) as at:
         for cause, said in [
@@ -286,9 +273,6 @@ async def test_what_will_be_refused_is_said_before_anything_is_read(
                 await work(server)
             mend(at)
             assert at.xinfo_groups("responses") == []
-    monkeypatch.setattr(scripts, "CHECKS", scripts.CHECKS.replace("acl_check_cmd", "an_older_server"))
-    with pytest.raises(SourceError, match=r"needs Redis 7\.0, Valkey 7\.2, or later; update the server"):
-        await work(server)
 
 
 async def test_the_user_of_the_docs_is_allowed_enough(
@@ -301,79 +285,8 @@ async def test_the_user_of_the_docs_is_allowed_enough(
         at.execute_command(*(word.strip("'") for word in line.split()))
     monkeypatch.setenv("REDIS_USERNAME", "worker")
     monkeypatch.setenv("REDIS_PASSWORD", "PASSWORD")
-    monkeypatch.setattr(group, "FAN", 2)
     await asyncio.gather(*(work(server) for _ in range(2)))
     await check(server, [response(number) for number in range(20)])
-
-
-@contextmanager
-def commits_by(commit: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]) -> Iterator[None]:
-    """Within it, scripts that commit results are run by `commit`, which is given a function that runs one."""
-    run = group.Connection.run
-
-    async def run_or_commit(link: group.Connection, script: str, keys: Any, args: Any) -> Any:
-        if script is scripts.COMMIT:
-            return await commit(partial(run, link, script, keys, args))
-        return await run(link, script, keys, args)
-
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr(group.Connection, "run", run_or_commit)
-        yield
-
-
-async def test_an_entry_that_two_workers_evaluate(
-    server: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The first commit counts; the other result does not come out."""
-    fill(server, [response(number) for number in range(3)])
-    caplog.set_level(logging.WARNING)
-
-    async def commit(run: Callable[[], Awaitable[Any]]) -> Any:
-        with client(server) as at:  # As if another worker had finished the second entry.
-            at.xack("responses", "eval", at.xrange("responses")[1][0])
-        return await run()
-
-    stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=50.0))
-    async with asyncio.timeout(SECONDS), stream:
-        with commits_by(commit):
-            results = [result async for result in stream]
-    assert [number_of(result) for result in results] == [0, 2]
-    assert [number_of(result) for result in stored(server)] == [0, 2]
-    assert "entries that another worker has finished: 1" in caplog.text
-
-
-async def test_a_commit_whose_answer_is_lost_counts_once(server: RedisServer) -> None:
-    entries = [response(number) for number in range(100)]
-    fill(server, entries)
-
-    async def commit(run: Callable[[], Awaitable[Any]]) -> Any:
-        first = await run()
-        assert not isinstance(await run(), list)  # Of ids that others have finished.
-        return first
-
-    async with asyncio.timeout(SECONDS), evaluate_stream(REFERENCE, source_at(server, drain=True)) as stream:
-        with commits_by(commit):
-            assert len([result async for result in stream]) == 100
-    await check(server, entries)
-
-
-async def test_a_worker_waits_for_others_while_the_answer_to_a_commit_is_on_its_way(
-    server: RedisServer,
-) -> None:
-    fill(server, [response(number) for number in range(5)])
-    with client(server) as at:
-        at.xgroup_create("responses", "eval", "0")
-        at.xreadgroup("eval", "dead", {"responses": ">"}, count=2)
-
-    async def commit(run: Callable[[], Awaitable[Any]]) -> Any:
-        answer = await run()
-        await asyncio.sleep(0.7)
-        return answer
-
-    stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=1.0))
-    async with asyncio.timeout(SECONDS), stream:
-        with commits_by(commit):
-            assert len([result async for result in stream]) == 5
 
 
 async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisServer, tmp_path: Path) -> None:
@@ -416,33 +329,17 @@ async def test_a_poisonous_entry_is_rejected(server: RedisServer) -> None:
 
 
 async def test_entries_that_are_deleted_count_as_lost(server: RedisServer) -> None:
+    """If a worker had taken them."""
+    fill(server, [response(0)])
+    await work(server)
     fill(server, [response(number) for number in range(10)])
     with client(server) as at:
-        at.xtrim("responses", 9, approximate=False)
-        await work(server)
-        fill(server, [response(number) for number in range(10)])
         at.xreadgroup("eval", "dead", {"responses": ">"}, count=2)
-        at.xtrim("responses", 6, approximate=False)  # Of four more, two were read.
+        at.xtrim("responses", 6, approximate=False)
     assert len(await work(server, claim_after_sec=0.05)) == 6
     async with watch_redis(server.url, "responses", group="eval") as run:
         await anext(run)
-        assert run.backlog == (0, 0, 5, 1)
-
-
-@pytest.mark.parametrize("deleted", [[0], [1], [0, 1]])
-async def test_unread_entries_that_are_deleted_count_as_lost(server: RedisServer, deleted: list[int]) -> None:
-    fill(server, [response(0)])
-    await work(server)
-    with client(server) as at:
-        ids = [at.xadd("responses", {"response": orjson.dumps(response(number))}) for number in (1, 2)]
-        at.xdel("responses", *(ids[number] for number in deleted))
-        async with watch_redis(server.url, "responses", group="eval") as run:
-            await anext(run)
-            # The server does not say how many are left of some.
-            assert run.backlog[:3] == ((None, 0, 0) if len(deleted) == 1 else (0, 0, 2))
-            await work(server)
-            await run.look()
-            assert run.backlog[:3] == (0, 0, len(deleted))
+        assert run.backlog == (0, 0, 2, 1)
 
 
 async def test_a_server_without_memory_of_anything(tmp_path: Path) -> None:
@@ -456,8 +353,24 @@ async def test_a_server_without_memory_of_anything(tmp_path: Path) -> None:
             server.start(keep=False)
             fill(server, [response(1)])
             assert number_of(await anext(stream)) == 1
+            await check(server, [response(1)])
             with pytest.raises(SourceError, match="other conditions"):
                 await anext(evaluate_stream(templates(1), source_at(server)))
+
+
+async def test_a_server_that_lost_the_last_commit(server: RedisServer) -> None:
+    """As with `appendfsync everysec`: the entry is evaluated again, and counts once."""
+    fill(server, [response(0)])
+    stream = evaluate_stream(REFERENCE, source_at(server))
+    async with asyncio.timeout(SECONDS), stream:
+        assert number_of(await anext(stream)) == 0
+        with client(server) as at:
+            at.delete(f"{GROUP}:results")
+            at.hdel(f"{GROUP}:parts", *({*at.hkeys(f"{GROUP}:parts")} - {b"base"}))
+            at.hset(f"{GROUP}:counts", "results", 0)
+            at.xgroup_setid("responses", "eval", "0")
+        assert number_of(await anext(stream)) == 0
+    await check(server, [response(0)])
 
 
 async def test_a_stream_that_is_deleted_while_a_worker_waits(server: RedisServer) -> None:
@@ -482,6 +395,21 @@ async def test_a_server_that_is_gone_ends_the_stream(tmp_path: Path) -> None:
             server.kill()
             with pytest.raises(SourceError, match=r"redis://127\.0\.0\.1:\d+/0: .*; not reached for \d+ s"):
                 await anext(stream)
+
+
+async def test_an_entry_that_two_workers_evaluate(server: RedisServer, tmp_path: Path) -> None:
+    """The first commit counts; the other result does not come out."""
+    entries = [response(number) for number in (5, 9, 2)]
+    fill(server, entries)
+    judged: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path / "calls", held_from=9)}
+    stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=50.0), **judged)
+    async with asyncio.timeout(SECONDS), stream:
+        results = [await anext(stream), await anext(stream)]
+        with client(server) as at:  # As if another worker had finished the second entry.
+            at.xack("responses", "eval", at.xrange("responses")[1][0])
+        (tmp_path / "go").touch()
+        results += [result async for result in stream]
+    assert sorted(map(number_of, results)) == sorted(map(number_of, stored(server))) == [2, 5]
 
 
 # Conditions, and options
@@ -557,9 +485,3 @@ def test_an_address() -> None:
     assert (source.max_deliveries, source.max_results, source.claim_after_sec) == (9, 7, None)
     with pytest.raises(UsageError, match="both must be in one"):
         stream_at("redis://host/a?group=b", "redis://other/c")
-
-
-@each("more", [{"journal": "file"}, {"dedupe": "content"}, {"until": "steps_score > 0"}, {"stages": True}])
-def test_options_of_a_stream_that_a_queue_refuses(more: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=next(iter(more))):
-        evaluate_stream(REFERENCE, redis_stream("redis://host", "responses", group="eval"), **more)
