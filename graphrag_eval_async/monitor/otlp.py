@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -149,12 +150,16 @@ def otlp_line(records: Collection[EvaluationRecord], resource: Mapping[str, str]
         times = {"timeUnixNano": now, "observedTimeUnixNano": now}
         attributes = {"attributes": _pairs(record.attributes)}
         found.append({**times, **severity, "eventName": EVENT, **attributes, **span})
-    scope = {"name": SCOPE, "version": version()}
     logs = {
         "resource": {"attributes": _pairs(resource)},
-        "scopeLogs": [{"scope": scope, "logRecords": found, "schemaUrl": SCHEMA}],
+        "scopeLogs": [{"scope": _scope(), "logRecords": found, "schemaUrl": SCHEMA}],
     }
     return orjson.dumps({"resourceLogs": [logs]}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+@cache
+def _scope() -> dict[str, str]:
+    return {"name": SCOPE, "version": version()}  # Which is read from a file.
 
 
 def _pairs(attributes: Mapping[str, str | int | float]) -> list[dict[str, Any]]:
