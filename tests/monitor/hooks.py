@@ -16,21 +16,16 @@ HANG = 0
 
 
 class Post(NamedTuple):
-    """A request: its path, headers and body."""
-
     path: str
     headers: dict[str, str]
     body: bytes
 
     @property
-    def facts(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+    def facts(self) -> Any:
+        return json.loads(self.body)
 
 
 class Hook(NamedTuple):
-    """The address of a server without its scheme, and the requests that it got."""
-
     host: str
     posts: list[Post]
 

@@ -216,30 +216,6 @@ def test_long_words_do_not_widen_a_page(folder: Folder, browser: Any) -> None:
     finish(process)
 
 
-def test_the_focus_stays_in_a_table_whose_rows_move(folder: Folder, browser: Any) -> None:
-    port = free_port()
-    append(folder, response("q1"), response("q2", False), response("q3"))
-    process = watching(folder, port)
-    seen = Page(browser)
-    page, expect = seen.page, sync_api.expect
-    page.goto(f"http://127.0.0.1:{port}/")
-    rows = page.locator("#templates-table tbody th")
-    page.locator("#templates-table button.sort").first.click()
-    expect(rows).to_have_text(["a:b=c", "colours"])
-    for table, link in (("templates-table", "colours"), ("latest-table", "What of q2?")):
-        page.locator(f"#{table} a", has_text=link).first.focus()
-        total = page.locator("#run dd").first
-        before = int(total.inner_text())
-        append(folder, response("q3"), response("q1"))
-        expect(total).to_have_text(str(before + 2))
-        expect(page.locator("#connection")).to_have_text("Live")
-        assert page.evaluate("document.activeElement.textContent") == link
-    expect(rows).to_have_text(["a:b=c", "colours"])
-    seen.check()
-    process.terminate()
-    finish(process)
-
-
 def test_lists_of_results_update_themselves(folder: Folder, browser: Any) -> None:
     port = free_port()
     append(folder, *(response(f"q{i % 3 + 1}", i % 2 == 0) for i in range(60)))

@@ -160,12 +160,8 @@ async def test_the_rest_of_the_run() -> None:
     assert get(found, "rejects_total", reason="too_long") == 0
     assert get(found, "judge_calls_total", outcome="ok") == stream.usage.outcomes["ok"] > 0
     assert get(found, "judge_calls_total", outcome="timeout") == 0
-    kinds = ("input", "cached_input", "output", "embedding")
-    assert sum(get(found, "judge_tokens_total", kind=kind) or 0 for kind in kinds) == stream.usage.tokens > 0
-    assert get(found, "judge_cost_usd_total") == stream.usage.dollars
     assert (get(found, "source_lag_bytes"), get(found, "source_lag_seconds")) == (12, 0.5)
     assert (get(found, "alert_active", alert="a < 1"), get(found, "alert_active", alert="b > 2")) == (1, 0)
-    assert (get(found, "in_flight"), get(found, "templates_dropped")) == (0, 0)
     [info] = [dict(labels) for name, labels in found if name == "info"]
     assert (info["judge_model"], info["reference"], info["level"]) == ("m", "none", "0.95")
     when = get(found, "last_result_timestamp_seconds")
