@@ -52,9 +52,6 @@ class Histogram:
             self._move(place, count, units)
         self._outside += other.outside
 
-    def copy(self) -> Histogram:
-        return Histogram(self.bins(), self._outside)
-
     def bins(self) -> dict[int, tuple[int, int]]:
         """Return the number of values and their sum, in units of 2**-1074, by bin; do not change it."""
         self._settle()

@@ -25,34 +25,48 @@ class OrderedValues:
     Values are stored in chunks of at most `CHUNK`, each sorted when it is read. `_bounds[i]` is >= every
     value before chunk i and <= every value in it.
 
-    Chunks are arrays of doubles. They become lists when an int is added that no double equals; values always
-    compare exactly.
+    Added values wait until there are `CHUNK` of them, or until they are read. Chunks are arrays of doubles.
+    They become lists when an int is added that no double equals; values always compare exactly.
     """
 
-    __slots__ = ("_bounds", "_is_sorted", "_size", "chunks", "wide")
+    __slots__ = ("_bounds", "_chunks", "_is_sorted", "_size", "_waiting", "wide")
 
     def __init__(self) -> None:
-        self.chunks: list[Chunk] = [array("d")]
         self.wide = False
+        self._waiting: Chunk = array("d")
+        self._chunks: list[Chunk] = [array("d")]
         self._bounds = [-inf]
         self._is_sorted = [True]
         self._size = 0
 
     def __len__(self) -> int:
-        return self._size
+        return self._size + len(self._waiting)
 
     def extend(self, values: Iterable[float]) -> None:
-        ordered = sorted(values)
+        self._waiting.extend(values)
+        if len(self._waiting) > CHUNK:
+            self._settle()
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """All values: those of each chunk are at most those of the next."""
+        if self._waiting:
+            self._settle()
+        return self._chunks
+
+    def _settle(self) -> None:
+        ordered = sorted(self._waiting)
         data, bounds = self._chunk(ordered), self._bounds
         end, index = len(ordered), len(bounds)
         self._size += end
+        self._waiting = self._chunk([])
         # From last to first chunk: a split then shifts only chunks that are done.
         while end:
             index = bisect_right(bounds, ordered[end - 1], 0, index) - 1
             start = bisect_left(ordered, bounds[index], 0, end) if index else 0
-            self.chunks[index].extend(data[start:end])
+            self._chunks[index].extend(data[start:end])
             self._is_sorted[index] = False
-            if len(self.chunks[index]) > CHUNK:
+            if len(self._chunks[index]) > CHUNK:
                 self._split(index)
             end = start
 
@@ -60,7 +74,8 @@ class OrderedValues:
         """Make room for ints that no double equals."""
         if not self.wide:
             self.wide = True
-            self.chunks = [list(chunk) for chunk in self.chunks]
+            self._waiting = list(self._waiting)
+            self._chunks = [list(chunk) for chunk in self._chunks]
 
     def first(self) -> float:
         return self._sorted(0)[0]
@@ -82,21 +97,23 @@ class OrderedValues:
 
     def rank(self, bound: float) -> int:
         """Return how many values are at most `bound`, which may be infinite."""
+        chunks = self.chunks
         index = bisect_right(self._bounds, bound) - 1
-        return sum(map(len, self.chunks[:index])) + bisect_right(self._sorted(index), bound)
+        return sum(map(len, chunks[:index])) + bisect_right(self._sorted(index), bound)
 
     def _sorted(self, index: int) -> Chunk:
         """Sort a chunk if needed and return it."""
+        chunks = self.chunks
         if not self._is_sorted[index]:
-            self.chunks[index] = self._chunk(sorted(self.chunks[index]))
+            chunks[index] = self._chunk(sorted(chunks[index]))
             self._is_sorted[index] = True
-        return self.chunks[index]
+        return chunks[index]
 
     def _split(self, index: int) -> None:
         """Split a chunk that is too long, at two thirds: halves would all be full at about the same time."""
-        values = sorted(self.chunks[index])
+        values = sorted(self._chunks[index])
         starts = range(0, len(values), CHUNK * 2 // 3)
-        self.chunks[index : index + 1] = [self._chunk(values[i : i + starts.step]) for i in starts]
+        self._chunks[index : index + 1] = [self._chunk(values[i : i + starts.step]) for i in starts]
         self._bounds[index + 1 : index + 1] = [values[i] for i in starts[1:]]
         self._is_sorted[index : index + 1] = [True] * len(starts)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import Evaluation
 
 # Template, question and sample; results of different runs may share them.
-Awaited: TypeAlias = tuple[str, str, str]
+Awaited: TypeAlias = tuple[str, ...]
 
 
 class Pending:

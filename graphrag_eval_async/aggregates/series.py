@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, mean, sum_floats, sum_units
 from graphrag_eval_async.aggregates.histogram import Histogram
-from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
+from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.aggregates.questions import QuestionValues
 from graphrag_eval_async.records.metrics import may_be_bounded
 
@@ -51,60 +51,43 @@ class Column(NamedTuple):
 class Series:
     """The values of one metric: order statistics and exact sum.
 
-    Added values wait, 8 bytes each, and are sorted in batches: when there are `CHUNK` of them or
-    when statistics are read. `integral` says whether all values are ints; they are stored as doubles even so,
-    except ints that no double equals.
+    `integral` says whether all values are ints; they are stored as doubles even so, except ints that no
+    double equals.
 
     Attributes:
         histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
         questions: for a template, its values by question; filled by the owner.
         units: the exact sum of the values, as a multiple of 2**-1074.
+        values: all values.
     """
 
-    __slots__ = ("_ordered", "_waiting", "histogram", "integral", "questions", "units")
+    __slots__ = ("histogram", "integral", "questions", "units", "values")
 
     def __init__(self, metric: str, *, by_question: bool = False) -> None:
         self.histogram = Histogram() if may_be_bounded(metric) else None
         self.questions = QuestionValues() if by_question else None
         self.integral = True
-        self._ordered = OrderedValues()
+        self.values = OrderedValues()
         self.units = 0
-        self._waiting = array("d")
-
-    def add(self, column: Column) -> None:
-        values = column.values
-        self.integral &= column.integral
-        self.units += column.units
-        if type(values) is not array:
-            self._ordered.widen()
-            self._ordered.extend([value for value in values if type(value) is int])
-            values = [value for value in values if type(value) is float]
-        self._waiting.extend(values)
-        if len(self._waiting) > CHUNK:
-            self._settle()
-
-    def _settle(self) -> None:
-        if self._waiting:
-            waiting, self._waiting = self._waiting, array("d")
-            self._ordered.extend(waiting)
-
-    @property
-    def values(self) -> OrderedValues:
-        """All values, sorted on demand."""
-        self._settle()
-        return self._ordered
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._ordered)
+        return len(self.values)
+
+    def add(self, column: Column) -> None:
+        self.integral &= column.integral
+        self.units += column.units
+        if type(column.values) is not array:
+            self.values.widen()
+        self.values.extend(column.values)
 
     def merge(self, other: Series) -> None:
         """Add the values of `other`, except those in `questions`, whose places may differ."""
         self.integral &= other.integral
         self.units += other.units
         if other.values.wide:
-            self._ordered.widen()
+            self.values.widen()
         for chunk in other.values.chunks:
-            self._ordered.extend(chunk)
+            self.values.extend(chunk)
         if self.histogram is not None and other.histogram is not None:
             self.histogram.merge(other.histogram)
 
@@ -112,8 +95,8 @@ class Series:
         """Add values in the form of `self.values`: floats, and ints only if `wide`."""
         self.integral &= integral
         if wide:
-            self._ordered.widen()
-        self._ordered.extend(values)
+            self.values.widen()
+        self.values.extend(values)
         self.units += sum_units(values) if wide else sum_floats(values)
 
     def stats(self) -> dict[str, float]:

@@ -14,7 +14,6 @@ from graphrag_eval_async.inference.pairs import (
     Drop,
     PairSums,
     Question,
-    Snapshot,
     change_between,
     paired,
     pairs_of,
@@ -98,7 +97,7 @@ class RunningComparison:
         # The questions on both sides, by template; the templates in which they have changed; and their sums.
         self._shared: defaultdict[str, dict[Question, None]] = defaultdict(dict)
         self._changed: set[str] = set()
-        self._pairs: dict[str, dict[str, Snapshot]] = {}
+        self._pairs: dict[str, dict[str, PairSums]] = {}
         # The templates of the baseline, by metric.
         self._templates: defaultdict[str, set[str]] = defaultdict(set)
         self._runs = {side: _Run() for side in SIDES}
@@ -166,7 +165,7 @@ class RunningComparison:
         for template in [*self._changed]:
             self._changed.discard(template)
             pairs = paired(map(Question.sides, self._shared[template]))
-            self._pairs[template] = {metric: Snapshot.of(own) for metric, own in pairs.items()}
+            self._pairs[template] = {metric: PairSums.of(own) for metric, own in pairs.items()}
             yield
 
     def live_rows(self, *, level: float = 0.95) -> Rows:

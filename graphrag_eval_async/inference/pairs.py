@@ -182,20 +182,24 @@ class PairSums(NamedTuple):
 
     Attributes:
         inside: number of pairs with both means from 0 to 1.
+        halves: the histogram of (1 + change) / 2: from 0 to 1 for scores from 0 to 1.
     """
 
-    pairs: int = 0
-    baseline: int = 0
-    candidate: int = 0
-    change: int = 0
-    rises: int = 0
-    falls: int = 0
-    inside: int = 0
+    pairs: int
+    baseline: int
+    candidate: int
+    change: int
+    rises: int
+    falls: int
+    inside: int
+    halves: Histogram
 
     @classmethod
     def of(cls, pairs: Collection[Pair]) -> PairSums:
-        """Return the sums over pairs."""
-        baselines, candidates, changes = zip(*pairs, strict=True) if pairs else ((), (), ())
+        """Return the sums over at least one pair."""
+        baselines, candidates, changes = zip(*pairs, strict=True)
+        halves = Histogram()
+        halves.add([0.5 + change / 2 for change in changes])
         return cls(
             pairs=len(pairs),
             baseline=sum_floats(baselines),
@@ -204,42 +208,29 @@ class PairSums(NamedTuple):
             rises=len([change for change in changes if change > 0]),
             falls=len([change for change in changes if change < 0]),
             inside=len([0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]),
+            halves=halves,
         )
 
-    def plus(self, other: PairSums) -> PairSums:
-        """Return the sums with the pairs of `other` added."""
-        return PairSums(*[own + more for own, more in zip(self, other, strict=True)])
+    @classmethod
+    def total(cls, groups: Collection[PairSums]) -> PairSums:
+        """Return the sums over the pairs of several groups."""
+        halves = Histogram()
+        for group in groups:
+            halves.merge(group.halves)
+        counts = [sum(own) for own in zip(*[group[:-1] for group in groups], strict=True)]
+        return cls._make([*counts, halves])
 
     def means(self) -> dict[str, float]:
         """Return the means of the baseline, of the candidate, and of their differences."""
         sums = {"baseline": self.baseline, "candidate": self.candidate, "difference": self.change}
         return {name: mean(units, self.pairs, integral=False) for name, units in sums.items()}
 
-
-def halves(pairs: Iterable[Pair]) -> list[float]:
-    """Return (1 + change) / 2 of all pairs: from 0 to 1 for scores from 0 to 1."""
-    return [0.5 + pair.change / 2 for pair in pairs]
-
-
-def change_confidence(halves: Histogram, level: float) -> dict[str, float]:
-    """Return the confidence sequence for the mean change of scores from 0 to 1, from their `halves`."""
-    weights = halves.weights()
-    assert weights is not None  # noqa: S101  (there is at least one pair, of means from 0 to 1)
-    low, high = confidence_sequence(weights, level=level)
-    return {"level": level, "low": 2 * low - 1, "high": 2 * high - 1}
-
-
-class Snapshot(NamedTuple):
-    """Sums over the pairs of one metric, and the histogram of their `halves`; neither changes later."""
-
-    sums: PairSums
-    halves: Histogram
-
-    @classmethod
-    def of(cls, pairs: Collection[Pair]) -> Snapshot:
-        histogram = Histogram()
-        histogram.add(halves(pairs))
-        return cls(PairSums.of(pairs), histogram)
+    def confidence(self, level: float) -> dict[str, float]:
+        """Return the confidence sequence for the mean change of scores from 0 to 1."""
+        weights = self.halves.weights()
+        assert weights is not None  # noqa: S101  (there is at least one pair, of means from 0 to 1)
+        low, high = confidence_sequence(weights, level=level)
+        return {"level": level, "low": 2 * low - 1, "high": 2 * high - 1}
 
 
 def paired(questions: Iterable[tuple[Metrics, Metrics]]) -> dict[str, list[Pair]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import chain
 from math import isfinite, nextafter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.inference.one_look import change_interval
-from graphrag_eval_async.inference.pairs import PairSums, change_confidence, halves
+from graphrag_eval_async.inference.pairs import PairSums
 from graphrag_eval_async.inference.sign_flips import sign_flip_test
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
@@ -23,7 +22,7 @@ from graphrag_eval_async.records.metrics import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from graphrag_eval_async.inference.pairs import Pair, Snapshot
+    from graphrag_eval_async.inference.pairs import Pair
 
 NOTES = {
     "verdict": "A verdict needs both: p_adjusted below 1 - level, and an interval that excludes 0. p is of "
@@ -90,7 +89,7 @@ class LiveSnapshot(NamedTuple):
         primary: the metrics that are decided; see `is_primary` for the default.
     """
 
-    per_template: Mapping[str, Mapping[str, Snapshot]]
+    per_template: Mapping[str, Mapping[str, PairSums]]
     templates: Mapping[str, int]
     fractions: Collection[str]
     primary: Collection[str] | None = None
@@ -105,25 +104,21 @@ class LiveSnapshot(NamedTuple):
         rows: Rows = {"overall": {}, "per_template": {}}
         primary = sum(is_primary(metric, self.primary, self.fractions) for metric in self.templates)
         for metric, groups in _by_metric(self.per_template).items():
-            sums = reduce(PairSums.plus, [group.sums for group in groups.values()])
-            together = Histogram()
-            for group in groups.values():
-                together.merge(group.halves)
             shares = 2 * primary if is_primary(metric, self.primary, self.fractions) else 1
             own, shared = (
                 min(1 - (1 - level) / (shares * rows_), nextafter(1.0, 0.0))
                 for rows_ in (1, self.templates[metric])
             )
-            rows["overall"][metric] = self._row(metric, sums, together, own)
-            for template, group in groups.items():
-                row = self._row(metric, group.sums, group.halves, shared)
+            rows["overall"][metric] = self._row(metric, PairSums.total(groups.values()), own)
+            for template, sums in groups.items():
+                row = self._row(metric, sums, shared)
                 rows["per_template"].setdefault(template, {})[metric] = row
         return rows
 
-    def _row(self, metric: str, sums: PairSums, halves: Histogram, level: float) -> Row:
+    def _row(self, metric: str, sums: PairSums, level: float) -> Row:
         row = _counts(metric, sums)
         if sums.inside == sums.pairs and is_fraction(metric, self.fractions):
-            confidence = row["confidence"] = change_confidence(halves, level)
+            confidence = row["confidence"] = sums.confidence(level)
             if is_primary(metric, self.primary, self.fractions):
                 row["verdict"] = _verdict(metric, (confidence["low"] > 0) - (confidence["high"] < 0))
         return row
@@ -168,9 +163,7 @@ def _finished_row(metric: str, pairs: Sequence[Pair], bounded: bool, level: floa
     if ends is not None and all(map(isfinite, ends)):
         row["interval"] = {"level": own_level, "low": ends[0], "high": ends[1], "kind": "one_look"}
     if bounded:
-        histogram = Histogram()
-        histogram.add(halves(pairs))
-        row["confidence"] = change_confidence(histogram, level)
+        row["confidence"] = sums.confidence(level)
     return row
 
 
