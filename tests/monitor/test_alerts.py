@@ -55,14 +55,6 @@ def test_invalid_alerts(text: str) -> None:
         parse_alert(text)
 
 
-def watched(condition: str, window: Last | Seconds, statistic: str = "") -> Watched:
-    return Watched(parse_alert(f"{statistic} steps_score {condition}"), window)
-
-
-def states(changes: Sequence[Change | None]) -> list[str]:
-    return [change["state"] if change else "" for change in changes]
-
-
 # The oracle: all that ever came, looked at anew each time.
 
 
@@ -82,35 +74,24 @@ def holds(alert: Alert, values: Sequence[float], *, full: bool) -> bool:
     return bool(full and values and OPERATORS[alert.operator](statistic_of(alert, values), alert.bound))
 
 
-def expected_of_last(alert: Alert, n: int, values: Sequence[float]) -> list[str]:
-    states, held, active, quiet = [], list[bool](), False, 0
-    for i in range(1, len(values) + 1):
-        held.append(holds(alert, values[max(0, i - n) : i], full=i - quiet >= n))
-        state = ""
-        if held[-1] and not active:
-            active, state = True, "started"
-        elif active and not any(held[-n:]):
-            active, state, quiet = False, "ended", i
-        states.append(state)
-    return states
-
-
-def expected_of_seconds(
-    alert: Alert, seconds: float, looks: Sequence[tuple[float, float | None]]
-) -> list[str]:
-    states, held, active, ended = [], [], False, None
-    for i, (now, _) in enumerate(looks):
-        came = [(at, value) for at, value in looks[: i + 1] if value is not None]
-        recent = [value for at, value in came if at > now - seconds]
-        full = bool(came) and now - (came[0][0] if ended is None else ended) >= seconds
-        held.append((now, holds(alert, recent, full=full)))
+def expected(
+    alert: Alert, size: float, looks: Sequence[tuple[float, float, float | None]]
+) -> list[tuple[str, float | None]]:
+    """The state and the value after each look: its position, where the window it fills begins, a value."""
+    found: list[tuple[str, float | None]] = []
+    held, active, ended = list[tuple[float, bool]](), False, None
+    for i, (position, _, _) in enumerate(looks):
+        came = [(at, begin, value) for at, begin, value in looks[: i + 1] if value is not None]
+        recent = [value for at, _, value in came if at > position - size]
+        full = bool(came) and position - (came[0][1] if ended is None else ended) >= size
+        held.append((position, holds(alert, recent, full=full)))
         state = ""
         if held[-1][1] and not active:
             active, state = True, "started"
-        elif active and not any(held_then for at, held_then in held if now - at < seconds):
-            active, state, ended = False, "ended", now
-        states.append(state)
-    return states
+        elif active and not any(was for at, was in held if position - at < size):
+            active, state, ended = False, "ended", position
+        found.append((state, statistic_of(alert, recent) if state and recent else None))
+    return found
 
 
 CONDITIONS = st.sampled_from(["< 0.5", "<= 0.5", "> 0.5", ">= 0.5", "< 0.1"])
@@ -124,31 +105,24 @@ VALUES = st.one_of(
 STATISTICS = st.sampled_from(["", "p50", "p95", "p12.5"])
 
 
-@given(CONDITIONS, STATISTICS, st.integers(1, 5), st.lists(VALUES, max_size=40))
-def test_the_last_n_against_the_oracle(condition: str, statistic: str, n: int, values: list[float]) -> None:
-    watch = watched(condition, Last(n), statistic)
-    changes = [watch.add(value, 0.0) for value in values]
-    assert states(changes) == expected_of_last(watch.alert, n, values)
-    for change, end in zip(changes, accumulate([1] * len(values)), strict=True):
-        if change is not None:
-            recent = values[max(0, end - n) : end]
-            assert (change["samples"], change["value"]) == (len(recent), statistic_of(watch.alert, recent))
+MOVES = st.lists(st.tuples(st.integers(0, 4), st.none() | VALUES), max_size=40)
 
 
-@given(
-    CONDITIONS,
-    STATISTICS,
-    st.integers(1, 5),
-    st.lists(st.tuples(st.integers(0, 4), st.none() | VALUES), max_size=40),
-)
-def test_the_last_seconds_against_the_oracle(
-    condition: str, statistic: str, seconds: int, moves: list[tuple[int, float | None]]
+@given(CONDITIONS, STATISTICS, st.integers(1, 5), MOVES, st.booleans())
+def test_changes_against_the_oracle(
+    condition: str, statistic: str, size: int, moves: list[tuple[int, float | None]], timed: bool
 ) -> None:
-    watch = watched(condition, Seconds(seconds), statistic)
-    times = accumulate(pause for pause, _ in moves)
-    looks = [(float(now), value) for now, (_, value) in zip(times, moves, strict=True)]
-    changes = [watch.look(now) if value is None else watch.add(value, now) for now, value in looks]
-    assert states(changes) == expected_of_seconds(watch.alert, seconds, looks)
+    alert = parse_alert(f"{statistic} steps_score {condition}")
+    watch = Watched(alert, Seconds(size) if timed else Last(size))
+    if timed:
+        times = [*accumulate(float(pause) for pause, _ in moves)]
+        looks = [(now, now, value) for now, (_, value) in zip(times, moves, strict=True)]
+    else:
+        values = [value for _, value in moves if value is not None]
+        looks = [(i + 1.0, float(i), value) for i, value in enumerate(values)]
+    changes = [watch.look(now) if value is None else watch.add(value, now) for now, _, value in looks]
+    found = [("", None) if change is None else (change["state"], change["value"]) for change in changes]
+    assert found == expected(alert, size, looks)
 
 
 def seen(template: str, values: list[tuple[str, float]], *, failed: bool) -> Evaluation:
@@ -158,7 +132,7 @@ def seen(template: str, values: list[tuple[str, float]], *, failed: bool) -> Eva
 
 @given(st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from([0.0, 0.1, 1.0]))), st.integers(1, 9))
 def test_a_mean_is_over_the_questions_in_the_window(values: list[tuple[str, float]], size: int) -> None:
-    watch = watched(f">= 0 over {size}", Last(size))
+    watch = Watched(parse_alert("steps_score >= 0"), Last(size))
     for count, (question, value) in enumerate(values, 1):
         watch.add(value, 0.0, question)
         own: defaultdict[str, list[float]] = defaultdict(list)
