@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.exits import Sending, run_to_end
+from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines, write_page
 from graphrag_eval_async.cli.gates import check_gates, on_missing
 from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.report import ReportResults
     from graphrag_eval_async.reference import Reference
@@ -189,21 +190,19 @@ def _evaluate(
         from graphrag_eval_async.monitor.report import ReportResults
 
         collected = ReportResults()
-    add = None if collected is None else collected.add
+    add = [] if collected is None else [collected.add]
     with (
         open_stream(given, reference, source, config, interrupts, on_restored=add, **more) as (
             stream,
-            results,
+            lines,
         ),
-        exporting(given, stream) as takers,
+        exporting(given, stream, lines, *add) as send,
     ):
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
-            takers += [] if add is None else [add]
-            sending = Sending(results, stopping(given, stream, stream.stop), takers)
-            work = _write_results(stream, sending, advance, problems)
-            ending = run_to_end(work, interrupts, drain=sending.drain)
+            work = _write_results(stream, send, advance, problems)
+            ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
     return report_stream(
         given,
@@ -217,14 +216,15 @@ def _evaluate(
 
 
 async def _write_results(
-    stream: EvaluationStream, sending: Sending, advance: Callable[[], None], problems: Counter[str]
+    stream: EvaluationStream, send: Send | None, advance: Callable[[], None], problems: Counter[str]
 ) -> None:
     async with stream:
         async for result in stream:
             if "pending" not in result:
                 advance()
                 problems.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
-            await sending.send(result)
+            if send is not None:
+                await send(result)
 
 
 def _write_page(
@@ -275,8 +275,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
     )
     rejects = stream.rejects
     with progress(source) as advance:
-        work = _write_results(stream, Sending(None, stream.stop), advance, Counter())
-        ending = run_to_end(work, interrupts)
+        ending = run_to_end(_write_results(stream, None, advance, Counter()), interrupts)
     list_rejects(rejects)
     tell(sys.stdout, "\n".join(estimates(stream, config)))
     return end(ending, rejects)
@@ -302,9 +301,8 @@ def _run_in_processes(
             shard=None if given.shard is None else as_shard(given.shard),
         )
         with progress(evaluation.merging, shown=_shows_progress(given)) as advance:
-            sending = Sending(results, evaluation.merging.stop)
-            work = evaluation.run(sending.send_lines, advance)
-            ending = run_to_end(work, interrupts, drain=sending.drain)
+            work = evaluation.run(None if results is None else results.send, advance)
+            ending = run_to_end(work, interrupts, drain=evaluation.merging.stop)
     return report(given, evaluation, ending, reference=counted)
 
 

@@ -12,14 +12,10 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
-import orjson
-
 from graphrag_eval_async.errors import ConfigError, JournalLocked, JournalMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
-
-    from graphrag_eval_async.sinks import LineFile
+    from collections.abc import Callable, Coroutine
 
 DRAIN_SECONDS = 25.0
 """Seconds to finish work in progress; service managers kill a process soon after."""
@@ -177,31 +173,3 @@ def run_to_end(
     except Exception as error:  # noqa: BLE001  (what was computed is still to be written)
         return Ending(interrupts, error)
     return Ending(interrupts)
-
-
-class Sending:
-    """Sends results to a file and to functions that take them.
-
-    Attributes:
-        drain: makes the run stop reading.
-    """
-
-    def __init__(
-        self,
-        lines: LineFile | None,
-        drain: Callable[[], object],
-        takers: Iterable[Callable[[Mapping[str, Any]], object]] = (),
-    ) -> None:
-        self.drain = drain
-        self._takers = [*takers]
-        self._lines = lines
-
-    async def send(self, result: Mapping[str, Any]) -> None:
-        for take in self._takers:
-            take(result)
-        await self.send_lines(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
-
-    async def send_lines(self, lines: bytes) -> None:
-        """Send results that are already lines of JSON."""
-        if self._lines is not None:
-            await self._lines.send(lines)

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-import yaml
-
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.redis_client import is_redis
@@ -122,7 +120,7 @@ def picture_path(path: str) -> str:
 
 
 def _replaceable(path: str, *suffixes: str) -> str:
-    if Path(path).suffix.lower() not in suffixes:
+    if Path(path).suffix not in suffixes:
         raise ValueError(f"{path!r}: expected a name that ends in {', '.join(suffixes)}")
     return check_replaceable(path)
 
@@ -215,6 +213,8 @@ def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
         # Not by orjson: a sum of 64-bit integers may need more bits.
         text = json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
     else:
+        import yaml  # Takes long to import.
+
         dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(snapshot, Dumper=dumper, sort_keys=False, allow_unicode=True)
     asyncio.run(write_report(path, text))

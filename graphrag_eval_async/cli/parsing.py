@@ -36,7 +36,7 @@ def parse_web(text: str) -> tuple[str, int]:
 
 
 def with_address(arguments: Iterable[str]) -> list[str]:
-    """The arguments, with the address after each ``--web`` that has none: options of typer need a value."""
+    """The arguments, with the address after each ``--web`` that has none: options of click need one."""
     filled: list[str] = []
     for argument in arguments:
         if filled[-1:] == ["--web"] and _is_no_address(argument):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.files import check_distinct, open_lines
@@ -24,7 +26,7 @@ from graphrag_eval_async.traces.format import OTLP, TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks import LineFile
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.stream.until import Decision
+
+
+Send: TypeAlias = "Callable[[Mapping[str, Any]], Awaitable[None]]"
 
 
 def reference_of(given: Given) -> Reference:
@@ -116,7 +121,7 @@ def open_stream(
     config: Config | None,
     interrupts: Interrupts,
     *,
-    on_restored: Callable[[Mapping[str, Any]], object] | None = None,
+    on_restored: Iterable[Callable[[Mapping[str, Any]], object]] = (),
     **more: Any,
 ) -> Iterator[tuple[EvaluationStream, LineFile | None]]:
     """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
@@ -151,8 +156,8 @@ def open_stream(
         max_line_bytes=given.max_line_bytes,
         **more,
     )
-    if on_restored is not None:
-        stream.tell_restored(on_restored)
+    for take in on_restored:
+        stream.tell_restored(take)
     load_for(config)
     _ = stream.rejects  # They are shown at the end.
     with ExitStack() as files:
@@ -165,16 +170,21 @@ def open_stream(
 
 
 @contextmanager
-def exporting(given: Given, stream: Run) -> Iterator[list[Callable[[Mapping[str, Any]], object]]]:
-    """What takes each result for OpenTelemetry; at the end, delivers the rest."""
-    takers: list[Callable[[Mapping[str, Any]], object]] = []
+def exporting(
+    given: Given,
+    stream: Run,
+    lines: LineFile | None,
+    *takers: Callable[[Mapping[str, Any]], object],
+) -> Iterator[Send]:
+    """What sends each result to `lines`, `takers` and OpenTelemetry; at the end, delivers the rest."""
+    taking = [*takers]
     with ExitStack() as exports:
         if given.otlp_json is not None:
             from graphrag_eval_async.monitor.otlp import OtlpFile
 
             file = OtlpFile(given.otlp_json, given.otel_metric)
             exports.callback(file.close)
-            takers.append(file.add)
+            taking.append(file.add)
         if given.otel or given.otlp_metrics:
             import logging
 
@@ -185,8 +195,15 @@ def exporting(given: Given, stream: Run) -> Iterator[list[Callable[[Mapping[str,
             aggregates = stream.aggregates if given.otlp_metrics else None
             export = OtelExport(metrics=given.otel_metric, logs=given.otel, aggregates=aggregates)
             exports.callback(export.close)
-            takers.append(export.add)
-        yield takers
+            taking.append(export.add)
+
+        async def send(result: Mapping[str, Any]) -> None:
+            for take in taking:
+                take(result)
+            if lines is not None:
+                await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+
+        yield send
 
 
 def stopping(given: Given, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:

@@ -138,15 +138,6 @@ def test_a_cache_path_from_the_environment_is_not_shown(
     assert "hidden" not in shown
 
 
-@pytest.mark.filterwarnings("ignore:configuration. every metric")
-def test_without_a_judge(folder: Folder, dry: Dry) -> None:
-    (folder.path / "steps.yaml").write_text("steps: {groups: all}")
-    (folder.path / "off.yaml").write_text(json.dumps({"answer_correctness": {"enabled": False}}))
-    for options in ([], ["-c", "steps.yaml"], ["-c", "off.yaml"]):
-        shown = dry(*EXAMPLES, *options)
-        assert shown == "evaluating these 8 responses would take no calls: no metric is judged\n"
-
-
 @pytest.mark.ragas
 @pytest.mark.parametrize(("mode", "requests"), [("joint", [4, 6, 7]), ("ragas", [17, 19, 23])])
 def test_the_requests_for_a_record_with_five_documents(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 import yaml
@@ -36,17 +35,3 @@ def test_queries_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             "wrong_query_result",
         ]
         (tmp_path / "results.jsonl").unlink()
-
-
-def test_an_endpoint_that_is_down_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/sparql"
-        arguments = prepare(tmp_path, {"endpoint": url})
-        assert run("evaluate", *arguments) == 4
-    error = capsys.readouterr().err
-    assert f"execute.endpoint: {url}: it cannot be reached: ConnectError" in error
-    assert "Traceback" not in error

@@ -20,7 +20,6 @@ from tests.cli.support import (
     DEADLINE_SECONDS,
     ROOT,
     Folder,
-    failed,
     finish,
     from_jsonl,
     full_pipe,
@@ -222,21 +221,6 @@ def test_closed_standard_streams(folder: Folder, closed: int) -> None:
     process = start(*command, "-o", folder.file("r"), closed=closed)
     assert finish(process)[0] == 0
     assert len(folder.read("r")) == 1
-
-
-def test_results_to_a_closed_stdout_are_wrong_usage(folder: Folder) -> None:
-    command = ["evaluate", folder.reference, folder.lines(response("q1"))]
-    code, _, err = finish(start(*command, closed=1))
-    assert (code, err) == (2, "Error: standard output is closed; -o FILE writes to a file\n")
-
-
-def test_progress_on_a_terminal(folder: Folder) -> None:
-    responses = folder.lines(response("q1"), failed("q2"), response("q3"))
-    shown = terminal_output("evaluate", folder.reference, responses, "-o", folder.file("r"))
-    assert "100%" in shown
-    assert "2 results" not in shown.split("100%")[0]
-    assert re.search(r"3 results, \d+\.\d/s", shown)
-    assert re.search(r"time left .*0:00:00", shown)
 
 
 def test_no_progress_bar_between_results(folder: Folder) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pyarrow
-from pyarrow import parquet
 
 from tests.cli.support import response, run
 
@@ -60,19 +58,3 @@ def test_aggregates_of_shards_are_merged(folder: Folder, capfd: pytest.CaptureFi
     assert "0.aggregates: " in capfd.readouterr().err
     assert run("evaluate", folder.reference, folder.lines(), "--aggregates", "a.txt") == 2
     assert "expected a name that ends in .yaml, .yml, .json, .aggregates" in capfd.readouterr().err
-
-
-def test_a_parquet_file_resumes(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    log = folder.file("log.parquet")
-    rows = [{"question_id": f"q{1 + i % 3}", "elapsed_sec": i / 7} for i in range(100)]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), log, row_group_size=10)
-    code, first = evaluated(folder, log, "0/2", "--resume")
-    assert (code, len(first) > 20) == (0, True)
-    assert [result["source"]["offset"] for result in first] == list(range(len(first)))
-    out = Path(folder.file("shard-0.jsonl"))
-    out.write_bytes(b"".join(out.read_bytes().splitlines(keepends=True)[:10]))
-    assert evaluated(folder, log, "0/2", "--resume") == (0, first)
-    assert "10 results and 0 rejects from before" in capfd.readouterr().out
-    assert run("evaluate", folder.reference, log, "--jobs", "2", "-o", folder.file("all.parquet")) == 0
-    assert "cannot be split: it is a Parquet file" in capfd.readouterr().err
-    assert parquet.read_metadata(folder.file("all.parquet")).num_rows == 100

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import parquet
 
-from graphrag_eval_async.cli import evaluate
 from tests.cli.support import failed, response, run
 
 if TYPE_CHECKING:
@@ -48,19 +47,3 @@ def test_parquet_has_whole_results_only(folder: Folder) -> None:
     code = run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", str(path), "--stages")
     assert code == 3
     assert sorted(parquet.read_table(path)["question_id"].to_pylist()) == ["q1", "q2", "q3"]
-
-
-def test_results_are_kept_if_the_table_fails(
-    folder: Folder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_: str, path: str) -> None:
-        raise OSError(28, "No space left on device", path)
-
-    monkeypatch.setattr(evaluate, "write_table", fail)
-    path = folder.file("results.csv")
-    assert run("evaluate", folder.reference, folder.lines(response("q1")), "-o", path) == 4
-    told = capsys.readouterr().err
-    assert f"{path} was not written; results so far are in " in told
-    (kept,) = folder.path.glob(".graphrag-eval-async.*.jsonl")
-    assert str(kept) in told
-    assert [result["question_id"] for result in folder.read(kept.name)] == ["q1"]

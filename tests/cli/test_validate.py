@@ -61,24 +61,3 @@ def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == (f"warning: {doubt}\n{valid}\n", "")
     assert run("validate", "--strict", reference) == 2
     assert capfd.readouterr() == (f"reference set: 1 problem in {reference}\n  {doubt}\n", "")
-
-
-def test_names_of_steps(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    def named(name: str) -> str:
-        return folder.lines(response("q1") | {"actual_steps": [{"name": name, "output": "red"}]})
-
-    assert run("validate", folder.reference, named("Look-Up"), "--strict") == 0
-    assert "warning" not in capfd.readouterr().out
-    line = 'aliases: {"look_up": ["find_it"]}'
-    assert run("validate", folder.reference, named("find_it")) == 0
-    assert line in capfd.readouterr().out.splitlines()
-    assert run("validate", folder.reference, named("find_it"), "--strict") == 2
-    assert line in capfd.readouterr().out.splitlines()
-    config = folder.write(
-        "config.yaml", line.encode() + b"\nllm: {generation: {api_key: '${NO_SUCH_VARIABLE}'}}\n"
-    )
-    assert run("validate", folder.reference, named("find_it"), "--strict", "--config", config) == 0
-    assert "warning" not in capfd.readouterr().out
-    config = folder.write("config.yaml", b"aliases: 5\n")
-    assert run("validate", folder.reference, named("find_it"), "-c", config) == 2
-    assert "aliases: expected" in capfd.readouterr().err

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.exits import Sending, run_to_end
+from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
 from graphrag_eval_async.cli.run import (
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Change
     from graphrag_eval_async.reference import Reference
@@ -88,11 +89,10 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         nullcontext() if given.metrics is None else MetricsServer(*given.metrics) as metrics,
         nullcontext() if given.web is None else DashboardServer(*given.web) as web,
         _opened(given, reference, source, config, interrupts, counting) as (stream, lines),
-        exporting(given, stream) as takers,
+        exporting(given, stream, lines) as send,
     ):
         stop = ended.set if isinstance(source, Follower) else stream.stop
         stops = stopping(given, stream, stop) if isinstance(stream, EvaluationStream) else stop
-        sending = Sending(lines, stops, takers)
         watched = [str(source)] if isinstance(source, RedisStream) else given.paths
         if isinstance(source, OtlpReceiver):
             watched = [f"http://{source.host}:{source.port}/v1/traces"]
@@ -100,7 +100,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         view = open_view(facts, given.window, given.every, interrupts, reads_stdin=given.paths == ["-"])
         journal = given.output if given.resume else None
         kept = Kept(journal, counting.alerts, lambda: stream.is_restored)
-        work = _watch(stream, sending, counting, view, kept, _deliveries(given, view.say))
+        work = _watch(stream, send, counting, view, kept, _deliveries(given, view.say))
         if web is not None:
             view.say(f"dashboard: {web.url}")
             work = web.run(work, Board(facts, counting, f"Watching {', '.join(watched)}", given.output))
@@ -117,7 +117,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
                 level=given.level,
             )
             work = metrics.run(work, collector)
-        ending = run_to_end(work, interrupts, drain=sending.drain)
+        ending = run_to_end(work, interrupts, drain=stops)
         ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
     not_found = source.not_found if isinstance(source, Follower) else []
     if given.until_idle is not None and {*not_found} == {*given.paths} and not counting.count:
@@ -206,7 +206,7 @@ def _opened(
             yield RedisRun(source.settings, reference), lines
     else:
         restored = counting.restore
-        with open_stream(given, reference, source, config, interrupts, on_restored=restored) as opened:
+        with open_stream(given, reference, source, config, interrupts, on_restored=[restored]) as opened:
             yield opened
 
 
@@ -224,7 +224,7 @@ def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
 
 async def _watch(
     stream: Run,
-    sending: Sending,
+    send: Send,
     counting: Counting,
     view: View,
     kept: Kept,
@@ -242,7 +242,7 @@ async def _watch(
                 kept.resume()
                 # The aggregates have it already, even if it cannot be written.
                 counting.add(result)
-                await sending.send(result)
+                await send(result)
         kept.resume()
         await asyncio.gather(*(each.finish() for each in deliveries))
 
