@@ -46,25 +46,3 @@ def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFix
     assert (whole["question_id"], whole["actual_answer"]) == ("q1", ANSWER)
     assert cut["trace_problems"] == ["sparql_query call_1: no result", "retrieval_search call_2: no result"]
     assert run("evaluate", traced.reference, traced.file("converted.jsonl")) == 0
-
-
-def test_tools_are_named(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "run_sparql", "arguments": "{}"}}
-    history = [CHAT[0], {"role": "assistant", "tool_calls": [call]}, {**CHAT[2], "tool_call_id": "c"}]
-    log = traced.lines(history, name="log.jsonl")
-    for names, score in [(("--step-name", "run_sparql=sparql_query"), 1), ((), 0)]:
-        command = [
-            "evaluate",
-            traced.reference,
-            log,
-            "--format",
-            "auto",
-            *names,
-            "-o",
-            traced.file("out.jsonl"),
-        ]
-        assert run(*command) == 0
-        [result] = traced.read("out.jsonl")
-        assert result["steps_score"] == score
-    assert run("convert", log, "--step-name", "a") == 2
-    assert "expected TOOL=STEP" in capfd.readouterr().err

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cli.judged import KEY, blocks, claims, config, failing, honest, serving
 from tests.cli.support import finish, run, start, until
-from tests.judge_server import FAULTS, NEVER, Reply, completion, error
+from tests.judge_server import NEVER, Reply, completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,23 +180,6 @@ def test_a_table_of_something_else_is_not_overwritten(
     assert run(*COMMAND, "-c", config(folder.path, None)) == 2
     assert "out.tsv' exists, without 'out.tsv.journal'" in capfd.readouterr().err
     assert (folder.path / "out.tsv").read_bytes() == b"mine"
-
-
-def test_a_judge_that_refuses_the_key_ends_it_and_a_rerun_does_the_work(
-    folder: Folder, capfd: pytest.CaptureFixture[str]
-) -> None:
-    rows = numbered(20)
-    write(folder.path / "in.tsv", rows)
-    with serving(FAULTS["401"]) as server:
-        command = [*COMMAND, "-c", config(folder.path, server)]
-        assert run(*command) == 4
-        err = capfd.readouterr().err
-        assert err.splitlines()[0] == "rows: 0 of 20"
-        assert err.splitlines()[-1].startswith("Error: unavailable: ")
-        assert KEY not in err
-        server.script = honest
-        assert run(*command) == 0
-    assert read(folder.path / "out.tsv") == list(map(judged, rows))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -70,24 +70,6 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
     assert [each[2] for each in found] == [[], ["skipped"], ["error"], []]
 
 
-def test_missing_questions_fail_the_gates(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    lacking = "2 of 3 questions of the baseline are missing from the candidate: `<i>`, `b`. No difference: 1"
-    base = folder.lines(BASELINE[0], BASELINE[1], result("<i>"), name="base.jsonl")
-    given = ["--baseline", base, "--max-regressions", "0", "--markdown", "-", "-o", folder.file("r.html")]
-    assert report(folder, *given, "--github", results=RESULTS[:1]) == 1
-    out, err = capfd.readouterr()
-    assert f"**Compared with the baseline:** {lacking}" in out
-    assert "::warning title=Missing questions::2 of 3 questions of the baseline are missing from" in out
-    assert err.splitlines()[1].startswith(
-        "gate failed: 0 regressions, at most 0 allowed, but 2 of 3 questions of"
-    )
-    page = (folder.path / "r.html").read_text()
-    told = "<dt>Compared with the baseline</dt><dd>2 of 3 questions of the baseline are missing from the"
-    assert page.index(told) < page.index("<dt>Score</dt>")
-    assert "candidate: &lt;i&gt;, b. No difference" in page
-    assert report(folder, *given, "--allow-missing", results=RESULTS[:1]) == 0
-
-
 def test_a_question_passes_if_its_mean_meets_a_condition(folder: Folder) -> None:
     junit = folder.file("j.xml")
     for conditions, failures in (

@@ -78,16 +78,6 @@ def test_undecided_conditions_fail(folder: Folder, capfd: pytest.CaptureFixture[
     assert err.splitlines()[-1] == "gate failed: steps_score > 0.5: not decided"
 
 
-def test_shuffled_to_the_end(folder: Folder) -> None:
-    orders = []
-    for _ in range(2):
-        items = [response("q1", id=str(i)) for i in range(100)]
-        assert evaluate(folder, "--shuffle", "5", "--ordered", items=items) == 0
-        orders.append([result["response_id"] for result in folder.read("results.jsonl")])
-    assert orders[0] == orders[1] != sorted(orders[0], key=int)
-    assert sorted(orders[0], key=int) == [str(i) for i in range(100)]
-
-
 def test_position_is_restored(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     options = ("--until", "steps_score >= 0.8", "--resume")
     assert evaluate(folder, *options) == 1

@@ -47,17 +47,3 @@ def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture
         "responses: 2, rejected lines: 21, questions without a response: 1"
     )
     assert not err
-
-
-def test_probable_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    questions = [question("q1", "a") | {"refrence_answer": "x"}]
-    reference = folder.write("r.json", orjson.dumps([{"template_id": "t", "questions": questions}]))
-    doubt = (
-        "templates[0].questions[0].refrence_answer: unknown key, ignored; did you mean "
-        "reference_answer? (line 1)"
-    )
-    assert run("validate", reference) == 0
-    valid = "reference set valid (templates: 1, questions: 1)"
-    assert capfd.readouterr() == (f"warning: {doubt}\n{valid}\n", "")
-    assert run("validate", "--strict", reference) == 2
-    assert capfd.readouterr() == (f"reference set: 1 problem in {reference}\n  {doubt}\n", "")
