@@ -72,10 +72,7 @@ class _Unreadable(str):
 
 
 class ActualStep:
-    """An actual step whose output is read at most once, however many reference steps it is compared with.
-
-    `budget` limits how much comparators may search.
-    """
+    """An actual step whose output is read at most once, however many reference steps it is compared with."""
 
     __slots__ = ("_known", "budget", "step")
 
@@ -102,12 +99,7 @@ class ActualStep:
         return self.remember(read, lambda: read_output(self.step, read))
 
     def table(self, *, strict: bool = False) -> Table:
-        """Return the output as a table, in whichever format; cached.
-
-        Args:
-            strict: whether an untyped table is refused if types must be strict, as they must if the reference
-                has types.
-        """
+        """Return the output as a table, in whichever format; cached. `strict`: the reference has types."""
         table = self.remember(Table, self._read_table)
         if strict and self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")

@@ -28,29 +28,18 @@ _EXHAUSTED = "not compared: the comparison budget of this response is exhausted"
 
 
 class Budget:
-    """Steps that successive comparisons may spend. Another thread may stop them at any time.
-
-    Attributes:
-        left: number of steps that may still be spent.
-        quick: whether the budget is for an event loop; what exceeds it is compared in a thread.
-        strict_types: whether tables with untyped cells are refused.
-        stopped: whether `stop` was called.
-    """
+    """Steps that successive comparisons may spend. Another thread may stop them at any time."""
 
     __slots__ = ("left", "quick", "stopped", "strict_types")
 
     def __init__(self, steps: int = STEPS, *, quick: bool = False, strict_types: bool = False) -> None:
         self.left = steps
-        self.quick = quick
-        self.strict_types = strict_types
+        self.quick = quick  # For an event loop; what exceeds it is compared in a thread.
+        self.strict_types = strict_types  # Tables with untyped cells are refused.
         self.stopped = False
 
     def spend(self, steps: int) -> None:
-        """Spend steps before they are taken.
-
-        Raises:
-            ComparisonBudgetExceeded: fewer are left (the budget is then empty), or the budget was stopped.
-        """
+        """Spend steps before they are taken; raises `ComparisonBudgetExceeded` if fewer are left."""
         self.left -= steps
         if self.left < 0:
             self.left = 0

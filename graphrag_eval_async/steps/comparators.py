@@ -35,32 +35,17 @@ Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
 
 
 class PreparedStep(msgspec.Struct, frozen=True):
-    """A reference step, read once.
+    """A reference step, read once."""
 
-    Attributes:
-        step: the step itself; with its media type and its output decoded, if that is SPARQL results in JSON.
-        names: names of the actual steps that `compare` accepts.
-        compare: raises `MalformedStep` if it cannot read the actual step, `ComparisonBudgetExceeded`, or
-            `ComparatorError`.
-        partial: whether a score is partial credit: the actual step that scores most is taken, and only 1 is
-            a full match.
-        kind: returns what the output is, as `ActualStep.kind` has it, if it is a graph or SPARQL results.
-    """
-
-    step: Mapping[str, Any]
-    names: frozenset[str]
-    compare: Compare
-    partial: bool = False
-    kind: Callable[[], str] | None = None
+    step: Mapping[str, Any]  # With its media type and its output decoded, if that is SPARQL results in JSON.
+    names: frozenset[str]  # Of the actual steps that `compare` accepts.
+    compare: Compare  # May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`.
+    partial: bool = False  # The actual step that scores most is taken, and only 1 is a full match.
+    kind: Callable[[], str] | None = None  # See `ActualStep.kind`; None of other comparators.
 
 
 def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
-    """Check that a reference step is valid for its comparator.
-
-    Raises:
-        MalformedStep: the step is invalid; the message starts with the key.
-        UsageError: the user's comparator for it is not a plain function.
-    """
+    """Raise `MalformedStep` if a step is invalid, `UsageError` if the user's comparator is no function."""
     name, query, media_type = step.get("name"), step.get(REFERENCE_QUERY), step.get("output_media_type")
     own, required = comparators and name in comparators, step.get("required_columns") or ()
     # In names with escapes, the form may not be seen.

@@ -25,17 +25,11 @@ MAX_CELLS = 20
 
 
 class Agreement(NamedTuple):
-    """How far an actual output agrees with the reference.
+    """How far an actual output agrees with the reference."""
 
-    Attributes:
-        score: from 0 to 1.
-        reason: why it is below 1, one of `failure.CLASSES`; None if the comparator does not know.
-        differences: with partial credit, what differs.
-    """
-
-    score: float
-    reason: str | None = None
-    differences: Sequence[Difference] = ()
+    score: float  # From 0 to 1.
+    reason: str | None = None  # Why it is below 1, of `failure.CLASSES`; None if that is not known.
+    differences: Sequence[Difference] = ()  # With partial credit.
 
 
 def first_of_each(*kinds: Iterable[Difference]) -> list[Difference]:

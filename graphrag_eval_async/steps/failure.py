@@ -49,19 +49,12 @@ _ANSWER_METRICS = ("answer_f1", "ragas_answer_correctness")
 
 
 class Facts(NamedTuple):
-    """The facts that decide the failure of a result.
+    """The facts that decide the failure of a result."""
 
-    Attributes:
-        reason: why the steps are wrong, by the step to blame, one of `CLASSES`; None if they are right.
-        unanswered: the answer is missing or blank, although the question has a reference answer.
-        right_answer: whether the judged metrics say that the answer is right; None if there are none.
-        detail: what `reason` alone does not say, such as which step is missing; None if there is nothing.
-    """
-
-    reason: str | None = None
-    unanswered: bool = False
-    right_answer: bool | None = None
-    detail: str | None = None
+    reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
+    unanswered: bool = False  # The answer is missing or blank, although there is a reference answer.
+    right_answer: bool | None = None  # Whether the judged metrics say so; None if there are none.
+    detail: str | None = None  # Such as which step is missing.
 
 
 def failure_of(facts: Facts) -> str:

@@ -85,13 +85,10 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _stands_in(iri: str, text: str) -> bool:
-    """Whether the text contains the whole IRI, not as part of another IRI.
-
-    In brackets or quotes, it ends with them. Elsewhere, punctuation around it belongs to the text, and a
-    comma may separate fields of CSV.
-    """
+    """Whether the text contains the whole IRI, not as part of another IRI."""
     if iri not in text:
         return False
     own, out = re.escape(iri), _OUTSIDE
+    # Bare, punctuation around it belongs to the text, and a comma may separate fields of CSV.
     bare = rf"(?<![^{out}(\[,;'])(?<![<\"]){own}(?=[.;:!?)\]']*(?:[{out},]|\Z))"
     return re.search(rf"(?<=<){own}(?=>)|(?<=\"){own}(?=[{out}]|\Z)|{bare}", text) is not None

@@ -18,14 +18,11 @@ if TYPE_CHECKING:
 
 
 def read_json(output: Any) -> Any:
-    """Return the value of a step's output, which is JSON text or already decoded.
-
-    Integers keep all digits: msgspec reads those beyond 64 bits, which orjson turns into floats.
-    """
+    """Return the value of a step's output, which is JSON text or already decoded."""
     if not isinstance(output, str):
         return output
     try:
-        value = msgspec.json.decode(output)
+        value = msgspec.json.decode(output)  # Unlike orjson, it keeps all digits of integers.
     except ValueError as error:
         raise MalformedStep(f"not JSON: {error}") from None
     except RecursionError:

@@ -32,23 +32,13 @@ _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 
 
 class StepsScore(msgspec.Struct, frozen=True):
-    """How well an agent's steps match the reference steps.
+    """How well an agent's steps match the reference steps."""
 
-    Attributes:
-        score: from 0 to 1.
-        matches: in order of the reference, the indices of the group, of the step in the group, and of the
-            actual step that it took.
-        errors: which comparisons failed, and why; the first `MAX_ERRORS` of them.
-        facts: those that decide what the failure is.
-        diffs: of steps with partial credit that are matched in part, the indices of the group and of the step
-            in the group, and what differs; see `steps.differences`.
-    """
-
-    score: float
-    matches: tuple[tuple[int, int, int], ...] = ()
-    errors: tuple[str, ...] = ()
+    score: float  # From 0 to 1.
+    matches: tuple[tuple[int, int, int], ...] = ()  # Indices: the group, its step, the actual step it took.
+    errors: tuple[str, ...] = ()  # Which comparisons failed, and why; the first `MAX_ERRORS` of them.
     facts: Facts = Facts()
-    diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
+    diffs: tuple[tuple[int, int, list[Difference]], ...] = ()  # Of steps that are matched in part.
 
 
 def score_steps(
@@ -69,13 +59,9 @@ def score_steps(
     hands the actual steps before its earliest match to the group before it, another ends the walk; the score
     is the mean over all groups, those not reached being 0. Without reference steps the score is 0.
 
-    The comparisons share the `budget`; stopping it from another thread ends them. `usable` are the names of
-    the actual steps, or None of those that did not succeed or returned nothing, if known. `invalid` are the
-    indices of actual steps whose queries do not parse.
-
-    Raises:
-        ComparisonBudgetExceeded: only if the budget is quick: the comparisons take more. Otherwise those that
-            cannot be paid score 0, and `errors` says so.
+    Comparisons beyond the `budget` score 0, and `errors` says so; if it is quick, they raise
+    `ComparisonBudgetExceeded`. `usable` are the `usable_names`, if known, and `invalid` the indices of actual
+    steps whose queries do not parse.
     """
     usable = usable_names(actual_steps) if usable is None else usable
     budget = budget or Budget()
@@ -107,12 +93,7 @@ def _sum(scores: Sequence[float]) -> float:
 
 @dataclass(slots=True)
 class _Matcher:
-    """The actual steps of one response, each wrapped once, and the outcomes of comparisons.
-
-    `compared` has an agreement for a reference and an actual step, or says why they cannot be compared.
-    `unmatched` is the earliest reference step, in the groups seen, that is not fully matched, its place, and
-    the actual steps that may be to blame: the one that it took, or all that no step of its group took.
-    """
+    """The actual steps of one response, each wrapped once, and the outcomes of comparisons."""
 
     actual_steps: Sequence[Mapping[str, Any]]
     usable: Sequence[str | None]
@@ -122,15 +103,13 @@ class _Matcher:
     matches: list[tuple[int, int, int]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     diffs: list[tuple[int, int, list[Difference]]] = field(default_factory=list)
+    # The earliest reference step seen that is not fully matched, its place, and the actual steps to blame.
     unmatched: tuple[PreparedStep, tuple[int, int], list[int]] | None = None
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
     ) -> tuple[list[float], int, bool]:
-        """Let the steps of a group take actual steps before `end`.
-
-        Return their scores, the earliest that one took (`end` if none did), and whether all are matched.
-        """
+        """Return a group's scores, the earliest step it takes (`end` if none), whether all are matched."""
         scores, earliest, unmatched, whole = [], end, None, True
         free = list(range(end - 1, -1, -1))
         for step_index, step in enumerate(group):

@@ -43,17 +43,11 @@ _ENDS = {"[": "]", "(": ")", "<<": ">>", "{|": "|}"}
 
 
 class Query(NamedTuple):
-    """A query as its tokens tell.
+    """A query as its tokens tell."""
 
-    Attributes:
-        form: SELECT, ASK, CONSTRUCT or DESCRIBE; UPDATE for an update; None for other text.
-        elements: how often each element occurs: its kind, and the IRI, literal or normalised expression.
-        prefixes: IRIs by prefix, as the query declares them.
-    """
-
-    form: str | None
-    elements: Counter[tuple[str, str]]
-    prefixes: dict[str, str]
+    form: str | None  # See `form_of`.
+    elements: Counter[tuple[str, str]]  # By kind, and the IRI, literal or normalised expression.
+    prefixes: dict[str, str]  # IRIs by prefix, as the query declares them.
 
     def vocabulary(self) -> dict[str, list[str]]:
         """Return the predicates, classes and other IRIs, each once and sorted."""
@@ -67,12 +61,7 @@ class Query(NamedTuple):
 
 
 def read_query(text: str, prefixes: Mapping[str, str] | None = None) -> Query:
-    """Read a query; text that is none has elements, too, but they mean nothing.
-
-    Args:
-        text: the query.
-        prefixes: IRIs of prefixes that the query need not declare, as many servers know some.
-    """
+    """Read a query, which need not declare `prefixes`; elements of text that is none mean nothing."""
     reader, declared = _Reader(), dict[str, str]()
     for token in _with_literals(_resolved(text, prefixes or {}, declared)):
         reader.take(token)

@@ -59,17 +59,11 @@ TOO_LONG = f"a query of more than {MAX_QUERY_CHARACTERS:,} characters: its query
 
 
 class Similarities(NamedTuple):
-    """How similar the queries of a response are to the reference queries.
-
-    Attributes:
-        mean: over all reference steps that have a reference query, from 0 to 1.
-        each: by the indices of the group and of the step in it.
-        error: what could not be compared, and why; None if nothing.
-    """
+    """How similar the queries of a response are to the reference queries, from 0 to 1."""
 
     mean: float
-    each: dict[tuple[int, int], float]
-    error: str | None = None
+    each: dict[tuple[int, int], float]  # By the indices of the group and of the step in it.
+    error: str | None = None  # What could not be compared, and why.
 
 
 def compare_queries(
@@ -83,10 +77,8 @@ def compare_queries(
 
     A reference step is compared with the query of the actual step that it took. If it took none, the most
     similar one counts of those that have an accepted name and that no reference step took, failed or not. A
-    reference query to which the response has no query scores 0.
-
-    Raises:
-        ComparisonBudgetExceeded: only if `quick`: reading the queries would block an event loop.
+    reference query to which the response has no query scores 0. If `quick`, long ones raise
+    `ComparisonBudgetExceeded`.
     """
     asking = [
         (group_index, index, step)

@@ -64,10 +64,7 @@ class Token(NamedTuple):
 def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
     """Yield the tokens of a text, without white space and comments.
 
-    Args:
-        text: a query.
-        lenient_iris: whether texts such as ``<?a)>`` are IRIs, as the grammar of tokens has it. Some parsers
-            read a comparison there.
+    By the grammar, ``<?a)>`` is an IRI; some parsers read a comparison there, as without `lenient_iris`.
     """
     position = 0
     while position < len(text):

@@ -31,17 +31,11 @@ _is_rule = re.compile(r":?-+:?").fullmatch
 
 
 class Table(NamedTuple):
-    """A table that was read.
+    """A table that was read."""
 
-    Attributes:
-        document: an equivalent SPARQL results JSON object.
-        typed: whether its terms have types.
-        has_blanks: whether unbound cells may be empty texts, which its format cannot tell from them.
-    """
-
-    document: dict[str, Any]
+    document: dict[str, Any]  # An equivalent SPARQL results JSON object.
     typed: bool
-    has_blanks: bool = False
+    has_blanks: bool = False  # Its format cannot tell unbound cells from empty texts.
 
 
 def read_document(output: Any) -> dict[str, Any]:

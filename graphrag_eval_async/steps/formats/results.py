@@ -96,17 +96,13 @@ def are_plain(output: Any, required: Collection[str]) -> bool:
 
 @dataclass(slots=True, eq=False)
 class SparqlResults:
-    """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows.
-
-    `columns` has a column for each of the `variables` that is bound in at least one row; others would waste
-    memory. `flaw` describes a mistake that was tolerated in reading, if any.
-    """
+    """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows."""
 
     variables: Collection[str] = ()
-    columns: Sequence[Column] = ()
+    columns: Sequence[Column] = ()  # Of the variables that are bound in at least one row.
     row_count: int = 0
     boolean: bool | None = None
-    flaw: str | None = None
+    flaw: str | None = None  # A mistake that was tolerated in reading.
 
     def named(self, names: Iterable[str]) -> list[Column]:
         """The columns of these variables, except variables without a column."""
@@ -130,11 +126,7 @@ def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlResults:
     """The results in a document; if it is compared with one that `has_blanks`, empty texts are unbound.
 
-    A variable listed twice in `head.vars`, or bound without being listed, is ignored and noted as `flaw`.
-
-    Raises:
-        MalformedStep: it is something else; the message says where.
-        ComparisonBudgetExceeded: the table is so sparse that columns of its cells cannot be afforded.
+    Raises `MalformedStep` with the place, or `ComparisonBudgetExceeded` for a large table that is too sparse.
     """
     if "boolean" in document:
         if "results" in document:

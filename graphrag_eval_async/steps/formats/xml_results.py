@@ -27,11 +27,7 @@ MAX_TAGS = 4_000_000
 
 
 def read_xml(text: str) -> dict[str, Any]:
-    """An equivalent SPARQL results JSON object, from the text of SPARQL results XML.
-
-    Raises:
-        MalformedStep: the text is not SPARQL results XML, declares a document type, or nests too deep.
-    """
+    """An equivalent SPARQL results JSON object, from the text of SPARQL results XML."""
     document: dict[str, Any] = {}
     for part in _children(_root(text), "head", "results", "boolean"):
         if part.tag == "head":

@@ -78,11 +78,7 @@ class BlankNodes:
                 self._around[other].append((kind + _KIND, one))
 
     def isomorphic(self) -> bool:
-        """Whether a bijection of the nodes makes the statements equal.
-
-        Raises:
-            ComparisonBudgetExceeded: the nodes are too alike to decide that within the budget.
-        """
+        """Whether a bijection of the nodes makes the statements equal."""
         if not self._same_ground or not self._balanced(self._colours):
             return False
         refined = self._colours[:]
@@ -111,11 +107,7 @@ class BlankNodes:
         return False
 
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
-        """New labels for the left nodes and for the right ones: the same if they correspond.
-
-        In small graphs, those correspond with which most statements agree. In others, nodes with the same
-        surroundings correspond, then those that share most statements.
-        """
+        """New labels for the left nodes and for the right ones: the same if they correspond."""
         names, size = self._names, self._size
         left, right = ([name for name in side if name[0] == "_"] for side in (names[:size], names[size:]))
         one, other = ([*filter(itemgetter(1), map(_split, side))] for side in self._statements)

@@ -48,11 +48,7 @@ class GraphStep:
         self._graph: Graph | None = None
 
     def reference(self) -> Graph:
-        """Return the reference graph.
-
-        Raises:
-            MalformedStep: it is not RDF of its media type, or pyoxigraph is not installed.
-        """
+        """Return the reference graph; `MalformedStep` if it is none, or pyoxigraph is not installed."""
         if self._graph is None:
             import_pyoxigraph()
             media_type = self._step.get("output_media_type")
@@ -80,10 +76,6 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
 
     Numbers of any numeric types agree when within 1e-8, relative or absolute, or equal where both are
     integers; booleans by truth; all other terms when spelled alike, language tags regardless of case.
-
-    Raises:
-        ComparisonBudgetExceeded: blank nodes are too alike to decide that within the budget, or it was
-            stopped.
     """
     expected, found = reference.statements, actual.statements
     if len(expected) != len(found):
@@ -101,9 +93,6 @@ def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
     """Find blank nodes that correspond, and return the F1 of the statements and those that differ.
 
     In the latter, a blank node that corresponds to one of the reference has its label.
-
-    Raises:
-        ComparisonBudgetExceeded: the budget is exhausted or was stopped.
     """
     ours, theirs = _by_value(reference.statements, actual.statements, budget)
     own, other = BlankNodes(ours, theirs, budget).labels()

@@ -33,36 +33,21 @@ _PROBE = 64
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Reference results and how to compare rows; made by `prepare_reference`.
-
-    Attributes:
-        names: the required columns.
-        columns: those of them that are bound in at least one row.
-        rows_as: what rows are compared as: a list if in order, a set, or a multiset.
-        rows: the rows of `columns`, by value.
-    """
+    """Reference results and how to compare rows; made by `prepare_reference`."""
 
     results: SparqlResults
-    names: tuple[str, ...]
-    columns: Sequence[Column]
-    rows_as: type[list[Any] | frozenset[Any] | Counter[Any]]
-    rows: Collection[tuple[Value, ...]]
+    names: tuple[str, ...]  # The required columns.
+    columns: Sequence[Column]  # Those of them that are bound in at least one row.
+    rows_as: type[list[Any] | frozenset[Any] | Counter[Any]]  # A list if in order, a set, or a multiset.
+    rows: Collection[tuple[Value, ...]]  # Of `columns`, by value.
 
 
 def prepare_reference(
     results: SparqlResults, *, required_columns: Sequence[str] | None, ordered: bool, ignore_duplicates: bool
 ) -> Reference:
-    """Make a reference that can be compared with any number of results.
+    """Make a reference that can be compared with any number of results, or raise `MalformedStep`.
 
-    Args:
-        results: results of the reference query.
-        required_columns: variables that must match; all of them if None or empty.
-        ordered: whether rows must be in the same order. Takes precedence over `ignore_duplicates`.
-        ignore_duplicates: whether rows are compared as a set; otherwise as a multiset.
-
-    Raises:
-        MalformedStep: the results have a flaw that is only tolerated in an actual output, or a required
-            column is repeated or is not a variable of the results. The message starts with the key.
+    Without `required_columns`, all variables must match; `ordered` takes precedence over `ignore_duplicates`.
     """
     if results.flaw:
         raise MalformedStep(f"output: not SPARQL JSON: {results.flaw}")
@@ -92,10 +77,6 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
 
     Each required column is paired with an actual column of its own, whatever the names, so that the rows
     agree as a set, as a multiset or in order. For cells, see `classes_of`.
-
-    Raises:
-        ComparisonBudgetExceeded: the tables are too large, or their columns too similar, to pair the columns
-            within the budget, or it was stopped.
     """
     if reference.results.boolean is not None or actual.boolean is not None:
         return reference.results.boolean is actual.boolean

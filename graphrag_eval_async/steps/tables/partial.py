@@ -52,11 +52,7 @@ MOST_COLUMNS = 300
 
 
 def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget) -> Agreement:
-    """Return how far the actual results agree with the reference.
-
-    Raises:
-        ComparisonBudgetExceeded: the tables are too large for the budget, or it was stopped.
-    """
+    """Return how far the actual results agree with the reference."""
     if reference.results.boolean is not None or actual.boolean is not None:
         return Agreement(float(agree(reference, actual, budget)))
     if agree_by_name(reference, actual):
