@@ -18,6 +18,10 @@ from graphrag_eval_async import Dashboard, UsageError, evaluate_stream
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor import dashboard_server as module
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start, told
+from tests.metrics.support import Judge
+from tests.metrics.test_panel import REFERENCE as JUDGED
+from tests.metrics.test_panel import RESPONSE as ANSWER
+from tests.metrics.test_panel import claims, settings
 from tests.monitor import hostile
 
 if TYPE_CHECKING:
@@ -271,3 +275,29 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     process.send_signal(signal.SIGTERM)
     assert finish(process)[0] == 143
     connection.close()
+
+
+async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
+    responses = [RESPONSES[i % 3] for i in range(300)]
+    async with Dashboard(evaluate_stream(REFERENCE, responses), port=0) as dashboard:
+        port = urlsplit(dashboard.url).port
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            assert len([result async for result in dashboard]) == 300
+            while "over 300 results" not in (await get(dashboard.url))[2]:
+                pass
+        writer.close()
+
+
+async def test_judges_and_their_agreement_are_shown() -> None:
+    judges = {"a": Judge("m-a", claims(1, 1, 1)), "b": Judge("m-b", claims(1, 1, 0))}
+    config = settings({"answer_correctness": {"judges": ["a", "b"]}}, names="ab")
+    stream = evaluate_stream(JUDGED, [ANSWER], config=config, judge=judges)
+    async with Dashboard(stream, port=0) as dashboard:
+        _ = [result async for result in dashboard]
+        shown = Cells((await get(dashboard.url))[2])
+        page = Cells((await get(f"{dashboard.url}results/1"))[2])
+    assert {"Judge", "Agreement of judges"} <= {*shown.of("h2")}
+    assert {"answer_f1", "answer_recall", "cost"} <= {*page.of("dt")}
+    assert any(text.startswith("a: ") for text in page.of("p"))
