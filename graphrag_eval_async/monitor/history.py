@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from functools import lru_cache
 from time import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -27,7 +27,7 @@ MAX_TEMPLATES = 500  # templates that have a course: the first ones
 
 NOTHING = (0, 0.0)
 
-Row: TypeAlias = "tuple[list[tuple[int, str]], Sequence[float], float, bool]"
+Row: TypeAlias = "tuple[tuple[tuple[int, str], ...], Sequence[float], float, bool]"
 """The scores of a result and their places among its numbers; these; if it failed; if it is a first answer."""
 
 
@@ -161,11 +161,11 @@ def _spread(weights: dict[str, list[float]], score: str, values: Sequence[float]
     own = weights[score]
     if min(values) < 0 or max(values) > 1:
         own.clear()
-    for value in values if own else ():
+    for value, count in Counter(values).items() if own else ():  # Faster if few values differ.
         place = min(int(value * BINS), BINS - 1)
         upper = value * BINS - place
-        own[place] += 1 - upper
-        own[place + 1] += upper
+        own[place] += count * (1 - upper)
+        own[place + 1] += count * upper
 
 
 def _weights(found: Mapping[str, Sequence[float]]) -> dict[str, Weights]:
@@ -173,9 +173,10 @@ def _weights(found: Mapping[str, Sequence[float]]) -> dict[str, Weights]:
 
 
 @lru_cache(1000)
-def _scores_of(metrics: tuple[str, ...]) -> list[tuple[int, str]]:
+def _scores_of(metrics: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
     """The scores of a result, not of its steps, with their places among its metrics."""
-    return [(i, name) for i, name in enumerate(metrics) if is_score(name) and name not in RETRIEVAL_METRICS]
+    names = [(i, name) for i, name in enumerate(metrics) if is_score(name)]
+    return tuple((i, name) for i, name in names if name not in RETRIEVAL_METRICS)
 
 
 class History:
