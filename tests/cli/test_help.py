@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from graphrag_eval_async.cli.app import COMPLETING
 from graphrag_eval_async.cli.commands import COMMANDS
+from graphrag_eval_async.cli.options import options
 from tests.cli.support import run
 
 HELP = Path(__file__).parent / "help"
@@ -83,3 +85,24 @@ def test_shells_complete_options() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stdout.split() == ["plain,--on-fatal"], done.stderr
+
+
+def test_each_option_belongs_to_a_command_and_has_a_parser() -> None:
+    used = {key for command in COMMANDS.values() for key in f"{command.shown} {command.more}".split()}
+    assert used == {*options()}
+    for option in options().values():
+        if option.parses is not None:
+            module, _, function = option.parses.partition(":")
+            parse = getattr(importlib.import_module(f"graphrag_eval_async.{module}"), function)
+            assert option.default is None or parse(option.default) is not None
+
+
+@pytest.mark.parametrize("command", ["plan", "plot r", "answer-correctness -o t", "scale ray r s", "report"])
+def test_what_a_command_needs(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "rs":
+        (tmp_path / name).touch()
+    assert run(*command.split()) == 2
+    assert "Error: Missing " in capfd.readouterr().err
