@@ -70,7 +70,7 @@ def scored() -> st.SearchStrategy[dict[str, Any]]:
         {
             "template_id": st.sampled_from("ab"),
             "question_id": st.none() | st.sampled_from("pqrst"),
-            "sample": st.integers(1, 3),
+            "sample": st.integers(1, 3) | st.none(),
             "steps_score": st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.5, 1, 0]),
             "input_tokens": st.integers(0, 10**6),
         }

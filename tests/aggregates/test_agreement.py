@@ -87,11 +87,6 @@ def test_kappa_of_verdicts_is_the_plain_one(pairs: list[tuple[int, int]]) -> Non
     assert found["cohen_kappa"] == pytest.approx(kappa(pairs), abs=1e-12)
 
 
-def test_undefined() -> None:
-    for found in (agreement([]), agreement([{"a": 1.0, "b": 1.0}] * 2)):
-        assert found.alpha is found.kappa is None
-
-
 def result(item: dict[str, float], number: int) -> dict[str, Any]:
     return {
         "template_id": "t",
@@ -115,10 +110,3 @@ def test_aggregates_do_not_depend_on_order_and_parts(
     assert merged.snapshot() == whole.snapshot()
     assert merged.to_bytes() == whole.to_bytes()
     assert whole.snapshot()["agreement"] == {"faithfulness": agreement(items).snapshot()}
-
-
-@pytest.mark.parametrize("by", [None, 1, [], {"a": 1}, {"a": {"faithfulness": 1}}, {"a": {}, "b": {}}])
-def test_what_is_no_agreement(by: Any) -> None:
-    aggregates = RunningAggregates()
-    aggregates.add(result({}, 1) | {"faithfulness_by": by})
-    assert "agreement" not in aggregates.snapshot()

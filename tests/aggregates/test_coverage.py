@@ -6,11 +6,10 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import AggregationError, RunningAggregates
+from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.results import observe
@@ -162,23 +161,6 @@ def test_outputs_that_are_fractions_may_be_known_late() -> None:
     assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
 
 
-def test_an_output_that_is_a_text_only_is_no_metric() -> None:
-    """Even if the judge failed each time; where results do not say what it is, it may be one."""
-    judge = {"outputs": ["tone", "why"], "texts": ["why"]}
-    failed = {"template_id": "a", "judge": judge, "tone": None, "why": None, "x_error": "budget: spent"}
-    unanswered = {"template_id": "a", "judge": judge, "actual_answer": ""}
-    aggregates = aggregated([failed, unanswered])
-    micro = aggregates.snapshot(detail=True)["micro"]
-    assert micro["tone"]["coverage"]["failed"] == {"budget": 1, "no_answer": 1}
-    assert "why" not in micro
-    before = [*micro]
-    aggregates.add({"template_id": "a", "judge": judge, "actual_answer": "so", "tone": 0.5, "why": "so"})
-    assert [*aggregates.snapshot(detail=True)["micro"]] == before
-    assert "why" in aggregated([{**failed, "judge": {"outputs": ["why"]}}]).snapshot(detail=True)["micro"]
-    with pytest.raises(AggregationError, match=r"judge\.texts: must be a list of names"):
-        aggregates.add({**failed, "judge": {**judge, "texts": "why"}})
-
-
 def test_pending() -> None:
     whole = {"template_id": "a", "question_id": "q", "sample": 1, "actual_steps": [{"name": "retrieval"}]}
     done = {"name": "retrieval", "status": "success"}
@@ -236,18 +218,3 @@ def test_a_template_of_which_all_is_pending() -> None:
         aggregates.add({"template_id": "b", "question_id": "q"})
         assert [*aggregates.snapshot(detail=True)["per_template"]] == ["b", "a"]
         assert "answer_relevance" not in aggregates.snapshot(detail=True)["per_template"]["b"]
-
-
-def test_equal_results_of_two_runs_are_pending_both() -> None:
-    part = {"template_id": "a", "question_id": "q", "sample": 1, "pending": ["answer_relevance"]}
-    one, two = aggregated([part]), aggregated([part])
-    both = one.merge(two)
-    assert both.snapshot(detail=True)["micro"]["answer_relevance"]["coverage"]["pending"] == 2
-    both.merge(both)
-    assert both.snapshot(detail=True)["micro"]["answer_relevance"]["coverage"]["pending"] == 4
-
-
-@pytest.mark.parametrize("pending", [None, 3, "answer_relevance", [], [7], {}])
-def test_pending_that_names_no_metrics(pending: Any) -> None:
-    aggregates = aggregated([{"template_id": "a", "question_id": [], "pending": pending}])
-    assert aggregates.snapshot(detail=True)["macro"] == {}

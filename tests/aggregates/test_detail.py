@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import RunningAggregates, UsageError
+from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.inference.confidence import confidence_sequence, show_confidence
 from tests.aggregates.made import aggregated
 from tests.aggregates.strategies import scored
-from tests.cases import each
 from tests.inference.test_confidence import weights_of
 
 
@@ -43,7 +42,7 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
             assert extra.pop("coverage") == coverage
             if metric == "steps_score":
                 assert extra.pop("bounds") == dict.fromkeys(("low", "high"), before[metric]["mean"])
-                firsts = [result[metric] for result in own if result["sample"] == 1]
+                firsts = [result[metric] for result in own if result["sample"] in (1, None)]
                 check_questions(own, extra, before[metric])
                 asked = {(result["template_id"], result["question_id"]) for result in own}
                 is_known = None not in (question for _, question in asked)
@@ -139,14 +138,6 @@ def intervals_made(groups: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.parametrize("value", [-1e-9, 1.0000001, 2, 1e308, -(2**63), 2**64 - 1])
-def test_values_that_no_score_can_have(value: float) -> None:
-    aggregates = aggregated(
-        [{"template_id": "a", "steps_score": 0.5}, {"template_id": "a", "steps_score": value}]
-    )
-    assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["steps_score"]
-
-
 def test_which_metrics_are_bounded() -> None:
     """A cosine is not, nor what is made of one; a number of tokens is not, even if it is 1."""
     names = ["answer_recall", "answer_relevance", "ragas_answer_correctness", "input_tokens", "x_cost"]
@@ -168,9 +159,3 @@ def test_outputs_near_the_largest_double() -> None:
     size = aggregated(some).snapshot(detail=True, interval="one_look")["micro"]["size"]
     assert {"se", "interval"} & {*size} == set()
     assert math.isfinite(size["mean_of_questions"])
-
-
-@each("level", [0, 1, 1.0, 0.0, -0.5, 95, "0.95", None, math.nan])
-def test_levels(level: Any) -> None:
-    with pytest.raises(UsageError, match="level: expected a number between 0 and 1, got"):
-        RunningAggregates().snapshot(detail=True, level=level)

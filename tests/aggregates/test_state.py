@@ -53,11 +53,6 @@ def test_round_trip_keeps_everything() -> None:
     assert restored.snapshot()["micro"]["number_of_success_samples"] == 8
 
 
-@pytest.mark.parametrize("kind", [bytearray, memoryview])
-def test_any_kind_of_bytes(kind: Any) -> None:
-    assert RunningAggregates.from_bytes(kind(DATA)).snapshot() == example().snapshot()
-
-
 def test_every_truncation_and_every_flipped_bit_is_found() -> None:
     for length in range(len(DATA)):
         with pytest.raises(AggregationError):

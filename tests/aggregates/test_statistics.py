@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.aggregates.exact import ONE, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import sum_floats, sum_units, to_units
 from graphrag_eval_async.aggregates.ordered import CHUNK, OrderedValues
 from graphrag_eval_async.aggregates.series import Column, Series
 from tests.aggregates.oracle import statistics_of
@@ -21,7 +21,6 @@ from tests.aggregates.strategies import numbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-HUGE = 1.7976931348623157e308
 floats = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -81,34 +80,10 @@ def test_quantiles_are_between_their_neighbours(values: list[float], percent: in
     assert series.quantile(50) == series.stats()["median"]
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([HUGE, HUGE], {"mean": HUGE, "median": HUGE, "min": HUGE, "max": HUGE}),
-        ([HUGE, HUGE, -HUGE], {"sum": HUGE, "mean": HUGE / 3, "median": HUGE, "min": -HUGE, "max": HUGE}),
-        ([-0.0], {"sum": 0.0, "mean": 0.0, "median": 0.0, "min": 0.0, "max": 0.0}),
-        ([1, 2.0], {"sum": 3.0, "mean": 1.5, "median": 1.5, "min": 1.0, "max": 2.0}),
-        (
-            [2**53 + 1, 0.5],
-            {"sum": 2.0**53 + 2, "mean": 2.0**52 + 1, "median": 2.0**52 + 1, "min": 0.5, "max": 2**53 + 1},
-        ),
-    ],
-)
-def test_extremes(values: list[float], expected: dict[str, float]) -> None:
-    for some in (values, values[::-1]):
-        assert repr(stats(some)) == repr(expected)
-
-
 @settings(deadline=None)
 @given(st.lists(floats))
 def test_sums_are_exact(values: list[float]) -> None:
     assert sum_floats(values) == sum_units(values) == sum(map(to_units, values))
-
-
-@settings(deadline=None)
-@given(numbers)
-def test_units_lose_nothing(value: float) -> None:
-    assert Fraction(to_units(value), ONE) == Fraction(value)
 
 
 N = 5 * CHUNK
@@ -136,15 +111,3 @@ def test_selection_at_every_rank_between_insertions(shape: str) -> None:
     assert (store.first(), store.last(), len(store)) == (expected[0], expected[-1], len(expected))
     assert [store.select(k) for k in range(len(expected))] == expected
     assert max(map(len, store.chunks)) <= CHUNK
-
-
-def test_a_store_that_widens_keeps_its_values() -> None:
-    rnd = random.Random(1)
-    store, expected = OrderedValues(), [float(rnd.randrange(2**63)) for _ in range(3 * CHUNK)]
-    store.extend(expected)
-    store.select(CHUNK)
-    odd = [rnd.randrange(2**53, 2**63) for _ in range(2 * CHUNK)]
-    store.widen()
-    store.extend(odd)
-    expected = sorted([*expected, *odd])
-    assert [store.select(k) for k in range(len(expected))] == expected

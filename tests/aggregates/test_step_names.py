@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Reference, RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import group, running, steps
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records import evaluation
 from tests.aggregates.made import aggregated
 from tests.cpu import affordable
 
@@ -38,18 +36,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> int:
         monkeypatch.setattr(module, "MOST_NAMES", 3)
     monkeypatch.setattr(running, "BATCH", 2)
     return 3
-
-
-@given(st.lists(step, max_size=30), st.integers(0, 10))
-def test_many_steps_are_counted_together(taken: list[dict[str, Any]], most: int) -> None:
-    one_by_one = evaluation.step_outcomes(taken)
-    assert len(one_by_one) == len(taken)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "MANY_STEPS", most)
-        together = evaluation.step_outcomes(taken)
-    assert together[:most] == one_by_one[:most]
-    rest = Counter((None, kind) for _, kind, _ in one_by_one[most:])
-    assert {(name, kind): times for name, kind, times in together[most:]} == rest
 
 
 def oracle(some: list[dict[str, Any]], most: int) -> dict[str, Any]:
@@ -137,8 +123,3 @@ async def test_a_stream_expects_the_names_of_its_reference_set(few: int) -> None
     shown = stream.aggregates.snapshot()["micro"]["steps"]
     assert shown["total"].keys() > reference.step_names
     assert (len(shown["total"]), shown["other"]["errors"]) == (few + 4, 100 - few)
-
-
-def test_names_expected_must_be_strings() -> None:
-    with pytest.raises(UsageError, match=r"steps\[1\]: must be a string, not int"):
-        RunningAggregates(steps=["a", 5])  # type: ignore[list-item]

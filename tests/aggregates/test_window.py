@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import random
-import re
 import weakref
 from typing import Any
 
 import pytest
 
 from graphrag_eval_async import Last, RunningAggregates, Seconds
-from graphrag_eval_async.aggregates import window
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.aggregates.made import aggregated, result
-from tests.cases import each
 
 
 class Step(dict[str, Any]):
@@ -31,66 +27,6 @@ def text(aggregates: RunningAggregates) -> str:
     return json.dumps(aggregates.snapshot())
 
 
-def kind(value: Any) -> str:
-    return type(value).__name__
-
-
-def shown(value: Any) -> str:
-    """As messages have it; beyond 64 bits, printing an int may be an error itself."""
-    too_long = isinstance(value, int) and not -(2**63) <= value < 2**64
-    return f"an int of {value.bit_length()} bits" if too_long else repr(value)
-
-
-@pytest.mark.parametrize("count", [0, -1, True, 2.0, "2", None, -(10**5000)], ids=kind)
-def test_a_count_is_a_whole_number_above_0(count: Any) -> None:
-    with pytest.raises(UsageError, match=r"^count: expected an integer of 1 or more, got ") as error:
-        Last(count)
-    assert str(error.value).endswith(f"got {shown(count)}")
-
-
-@each("seconds", [0, -1.0, True, math.nan, math.inf, 10**400, "5m", None])
-def test_seconds_are_a_number_above_0(seconds: Any) -> None:
-    with pytest.raises(UsageError, match=r"^seconds: expected a finite number above 0, got ") as error:
-        Seconds(seconds)
-    assert str(error.value).endswith(f"got {shown(seconds)}")
-
-
-@pytest.mark.parametrize("wrong", [200, 300.0, "5m"])
-def test_a_window_is_one_of_the_two(wrong: Any) -> None:
-    told = re.escape(f"window: expected Last(...) or Seconds(...), got {wrong!r}")
-    with pytest.raises(UsageError, match=f"^{told}$"):
-        RunningAggregates(window=wrong)
-
-
-def test_windows_are_values() -> None:
-    assert Last(200) == Last(200) != Last(201)
-    assert hash(Seconds(300)) == hash(Seconds(300.0))
-    with pytest.raises(AttributeError):
-        Last(200).count = 1  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("template", ["a", "b"])
-def test_what_leaves_takes_its_template_metric_and_step_along(template: str) -> None:
-    first = result("a", elapsed_sec=0.5, x_cost=1.5, actual_steps=[{"name": "old"}, {"name": "both"}])
-    second = result(template, elapsed_sec=2, actual_steps=[{"name": "both"}])
-    windowed = aggregate(first, window=Last(1))
-    assert text(windowed) == text(aggregate(first))
-    windowed.add(second)
-    assert text(windowed) == text(aggregate(second))
-    assert windowed.snapshot()["micro"]["elapsed_sec"]["max"] == 2
-    assert windowed.snapshot()["micro"]["steps"]["total"] == {"both": 1}
-
-
-def test_the_window_is_over_all_templates() -> None:
-    results = [result(template, elapsed_sec=i) for i, template in enumerate("aaabac")]
-    windowed = aggregate(*results, templates=["c", "a"], window=Last(3))
-    assert list(windowed.snapshot()["per_template"]) == ["c", "a", "b"]
-    windowed.add(result("a"))
-    assert list(windowed.snapshot()["per_template"]) == ["c", "a"]
-    windowed.order_templates(["a"])
-    assert list(windowed.snapshot()["per_template"]) == ["a", "c"]
-
-
 def test_what_does_not_count_takes_no_place() -> None:
     windowed = aggregate(result(elapsed_sec=1.0), result("failed", status="error"), window=Last(2))
     before = text(windowed)
@@ -98,20 +34,6 @@ def test_what_does_not_count_takes_no_place() -> None:
     with pytest.raises(AggregationError):
         windowed.add(result(elapsed_sec="9"))
     assert text(windowed) == before
-
-
-def test_seconds_pass_without_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 50.0
-    monkeypatch.setattr(window, "monotonic", lambda: now)
-    windowed = aggregate(result("a"), window=Seconds(10))
-    now = 55.0
-    windowed.add(result("b"))
-    now = 59.75
-    assert list(windowed.snapshot()["per_template"]) == ["a", "b"]
-    now = 60.0
-    assert list(windowed.snapshot()["per_template"]) == ["b"]
-    now = 1000.0
-    assert text(windowed) == text(RunningAggregates())
 
 
 def test_windows_do_not_merge() -> None:

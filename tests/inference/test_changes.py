@@ -18,7 +18,7 @@ from tests.cases import each
 from tests.inference.test_comparison import compared, result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tests.inference.test_comparison import Results
 
@@ -247,19 +247,3 @@ def test_more_samples_on_one_side_are_neither_regressions_nor_improvements(sampl
     assert abs(regressions - improvements) < 0.06 * (regressions + improvements)
     regressions, improvements = counted(np.random.default_rng(7), samples, 0.1, 100)
     assert regressions > 1.15 * improvements
-
-
-def test_the_first_samples_decide_whatever_their_order() -> None:
-    def run(*marks: bool) -> Iterable[dict[str, Any]]:
-        return samples_of([marks])
-
-    def told(one: Iterable[dict[str, Any]], other: Iterable[dict[str, Any]]) -> tuple[int, int]:
-        snapshot = compared(one, other)
-        return len(snapshot["regressions"]), len(snapshot["improvements"])
-
-    assert told(run(True), run(True, False, False)) == (0, 0)
-    assert told(run(True), reversed([*run(True, False, False)])) == (0, 0)
-    assert told(run(True, True), run(True, False, True)) == (1, 0)
-    assert told(run(False, True), run(True, True, False)) == (0, 1)
-    failed = [result("q0", status="error", error="no", sample=1)]
-    assert told(run(True, True), failed) == (1, 0)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.labels import LabelSample
 from tests.inference.labelled import result
 
@@ -76,23 +74,3 @@ def test_only_results_with_a_score() -> None:
     drawn = draw([*RESULTS[:3], result(200), result(201, 1.0, status="error")], 10)
     assert {each["question_id"] for each in drawn} == {"q0", "q1", "q2"}
     assert drawn[0]["drawn"] == {"n": 3, "of": 3, "seed": 1}
-
-
-def test_all_are_equally_likely() -> None:
-    """Each is drawn 100 times on average; the standard deviation is 9."""
-    counts = Counter(each["question_id"] for seed in range(500) for each in draw(RESULTS, 20, seed))
-    assert len(counts) == 100
-    assert all(60 < count < 140 for count in counts.values())
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"n": 0}, "n: expected an integer of 1 or more"),
-        ({"metric": "elapsed_sec"}, "metric: expected the name of a score"),
-        ({"metric": "answer_f2"}, r"answer_f2: no result has it; did you mean answer_f1\?"),
-    ],
-)
-def test_wrong_usage(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        draw(RESULTS, **{"n": 1, **options})

@@ -108,32 +108,6 @@ def test_results_without_a_value_are_counted() -> None:
     assert (rate["questions"], rate["missing"]) == ([4], [0])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "told"),
-    [
-        ([0], {"sd": 1.0}, "detect: expected a number above 0, got 0"),
-        ([0.1], {}, "needs a standard deviation"),
-        ([0.1, results([[1], [0]])], {"sd": 1.0}, "and not both"),
-        ([0.1], {"sd": -1}, "sd: expected a number above 0"),
-        ([0.1, results([[1, 0]])], {}, "results of two questions or more with a value, got 1"),
-        ([0.1, results([[1], [0]])], {"metric": "step_score"}, "did you mean steps_score"),
-        ([0.1, results([[1], [1]])], {}, "all values agree"),
-        ([0.1, results([[1], [0]]), []], {}, "two questions or more"),
-        ([0.1, results([[1], [0]])], {"level": 95}, "level: expected"),
-    ],
-)
-def test_wrong_arguments(arguments: list[Any], options: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        plan_questions(*arguments, **options)
-
-
-def test_runs_of_other_questions_cannot_be_paired() -> None:
-    one = results([[1], [0]])
-    other = [each | {"question_id": f"other {i}"} for i, each in enumerate(one)]
-    with pytest.raises(UsageError, match="the two runs share 0 questions"):
-        plan_questions(0.1, one, other)
-
-
 @pytest.mark.parametrize("fall", [0.0, 0.1])
 def test_the_same_change_of_every_question_plans_nothing(fall: float) -> None:
     scores = np.array([[0.2], [0.7], [0.9], [0.4]])
@@ -147,8 +121,3 @@ def test_no_fewer_questions_than_can_decide(level: float, least: int) -> None:
     rows = plan_questions(0.5, sd=0.01, level=level, primary=["steps_score"])["rows"]
     assert {row["paired"] for row in rows} == {least}
     assert 2.0 ** (1 - least) < 1 - level <= 2.0 ** (2 - least)
-
-
-def test_a_score_from_0_to_1_cannot_change_by_1() -> None:
-    with pytest.raises(UsageError, match="detect: expected a difference below 1, since steps_score"):
-        plan_questions(1, sd=0.1)

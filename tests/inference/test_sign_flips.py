@@ -62,13 +62,6 @@ def test_few_changes_among_many_questions_are_exact() -> None:
     assert sign_flip_test([-0.5] * 1000 + [0.25] * 100) < 1e-99
 
 
-@each("size", [1e-300, 1e300])
-def test_sizes_do_not_matter(size: float) -> None:
-    for count in (9, 40):
-        changes = [0.1 * i - 0.3 for i in range(count)]
-        assert sign_flip_test([size * change for change in changes]) == sign_flip_test(changes)
-
-
 def test_sampling_is_reproducible() -> None:
     numbers = random.Random(1)
     changes = [numbers.gauss(0.1, 1) for _ in range(300)]
@@ -94,21 +87,9 @@ def broken(numbers: np.random.Generator) -> np.ndarray:
     return np.where(numbers.random(200) < 0.06, -0.8, noise) - 0.002
 
 
-def skewed(numbers: np.random.Generator) -> np.ndarray:
-    """60 % of 200 questions lose 0.05, 10 % gain 0.30, the mean is the same."""
-    return numbers.choice([-0.05, 0.3, 0.0], 200, p=[0.6, 0.1, 0.3])
-
-
 @pytest.mark.parametrize("runs", [20, pytest.param(1000, marks=pytest.mark.soak)])
 def test_a_few_questions_that_break_are_noticed(runs: int) -> None:
     worse, better = power(broken, runs, seed=1)
     print(f"a few break: worse {worse:.3f}, better {better:.3f}")  # noqa: T201
     assert worse > 0.85
     assert better == 0
-
-
-@pytest.mark.parametrize("runs", [40, pytest.param(2000, marks=pytest.mark.soak)])
-def test_many_small_losses_for_few_large_wins_are_no_change(runs: int) -> None:
-    worse, better = power(skewed, runs, seed=2)
-    print(f"mean unchanged: worse {worse:.3f}, better {better:.3f}")  # noqa: T201
-    assert worse + better <= (0.08 if runs > 1000 else 0.15)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Until
-from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.confidence import TOLERANCE, confidence_sequence
-from graphrag_eval_async.inference.until import Deciding, Sample, condition_of
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS
-from tests.cases import each
+from graphrag_eval_async.inference.until import Deciding, Sample
 from tests.inference.test_confidence import log_wealths, streams_of_each, weights_of
 
 if TYPE_CHECKING:
@@ -28,69 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 # Conditions
-
-
-@pytest.mark.parametrize(
-    ("text", "condition"),
-    [
-        ("steps_score >= 0.8", (None, "steps_score", ">=", 0.8)),
-        ("steps_score>.8", (None, "steps_score", ">", 0.8)),
-        (" answer_f1\t<  1e-1 ", (None, "answer_f1", "<", 0.1)),
-        ("a:b > c:steps_score <= 0.5", ("a:b > c", "steps_score", "<=", 0.5)),
-        (":steps_score < 0.5", ("", "steps_score", "<", 0.5)),
-    ],
-)
-def test_conditions(text: str, condition: tuple[str | None, str, str, float]) -> None:
-    assert condition_of(text) == condition
-
-
-@given(
-    template=st.none() | st.text().map(str.strip),
-    metric=st.sampled_from(sorted(BOUNDED_METRICS)),
-    operator=st.sampled_from([">=", ">", "<=", "<"]),
-    bound=st.floats(0, 1, exclude_min=True, exclude_max=True),
-)
-def test_any_template_can_be_named(template: str | None, metric: str, operator: str, bound: float) -> None:
-    text = (
-        f"{metric} {operator} {bound!r}" if template is None else f"{template}:{metric} {operator}{bound!r}"
-    )
-    assert condition_of(text) == (template, metric, operator, bound)
-
-
-@each(
-    ("text", "told"),
-    [
-        ("", "expected .TEMPLATE:.METRIC"),
-        ("steps_score", "expected .TEMPLATE:.METRIC"),
-        ("steps_score = 0.8", "expected .TEMPLATE:.METRIC"),
-        (0.8, "expected .TEMPLATE:.METRIC"),
-        (
-            "elapsed_sec < 0.5",
-            "'elapsed_sec' is none of .*: steps_score, query_similarity, answer_recall, .*context_f1",
-        ),
-        ("answer_relevance > 0.5", "'answer_relevance' is none of"),
-        ("steps_score >", "expected .TEMPLATE:.METRIC"),
-        ("steps_score >= abc", "'abc' is not a finite number"),
-        ("steps_score >= 40%", "'40%' is not a finite number"),
-        ("steps_score >== 0.4", "expected .TEMPLATE:.METRIC"),
-        ("steps_score => 0.4", "expected .TEMPLATE:.METRIC >= VALUE, or with >, <= or <"),
-        ("a:steps_score =< 0.4", "expected .TEMPLATE:.METRIC"),
-        ("steps_score <> 0.4", "expected .TEMPLATE:.METRIC"),
-        ("steps_score > nan", "'nan' is not a finite number"),
-        ("steps_score > 0", "no number of results could decide"),
-        ("steps_score <= 1.0", "no number of results could decide"),
-        ("steps_score >= 80", "steps_score is from 0 to 1, not 80; for 80 %, write 0.8"),
-    ],
-)
-def test_what_is_no_condition(text: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        Until(text)
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, 1, -0.5, math.nan, "0.9", None])
-def test_what_is_no_level(level: Any) -> None:
-    with pytest.raises(UsageError, match=r"until\.level: expected"):
-        Until("steps_score > 0.5", level)
 
 
 # What counts
@@ -226,19 +159,6 @@ def test_failures_count_against_either_answer() -> None:
         assert deciding.holds is None
 
 
-def test_numbers_that_no_sum_of_floats_holds() -> None:
-    """The order within sums does not matter, to the last bit."""
-    values = [0.1, 1e-17, 0.3, 5e-324, 1 / 3] * 5
-    intervals = set()
-    for order in (values, values[::-1], sorted(values)):
-        deciding = Deciding(Until("steps_score >= 0.9"))
-        for i, value in enumerate(order):
-            deciding.holds = None
-            deciding.add(Sample(f"q{i}", value, value))
-        intervals.add(deciding.interval)
-    assert len(intervals) == 1
-
-
 # How often it is wrong
 
 Draw = tuple["Floats", "Floats"]
@@ -347,17 +267,3 @@ def test_what_is_not_near_the_bound_is_decided(chance: float, holds: bool) -> No
     random = np.random.default_rng(5)
     decisions = [decide(row, row, 0.95) for row in coins(random, (100, 1500), chance)]
     assert decisions.count(holds) >= 99
-
-
-def test_looking_after_each_result_costs_nothing_like_looking_at_a_plain_interval() -> None:
-    """The same streams, decided by the interval for one look: it shows what peeking does."""
-    values = coins(np.random.default_rng(8), (150, 1000), BOUND)
-    wrong = 0
-    for row in values.tolist():
-        totals = list(accumulate(row))
-        wrong += any(
-            abs(total / n - BOUND) > 1.96 * math.sqrt(BOUND * (1 - BOUND) / n)
-            for n, total in enumerate(totals, 1)
-            if n >= 30
-        )
-    assert wrong / len(values) > 0.2
