@@ -48,13 +48,6 @@ def alpha(items: Sequence[dict[str, float]]) -> float | None:
     return 1 - sum(observed) / expected
 
 
-def kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Cohen's kappa of categories: observed agreement, corrected for that by chance."""
-    n = len(pairs)
-    chance = sum(a == b for a, _ in pairs for _, b in pairs) / n**2
-    return None if chance == 1 else (sum(a == b for a, b in pairs) / n - chance) / (1 - chance)
-
-
 @pytest.mark.parametrize(("raters", "expected"), [(BINARY, 0.095), (INTERVAL, 0.849)])
 def test_alpha_of_krippendorffs_examples(raters: tuple[str, ...], expected: float) -> None:
     assert agreement(items(raters)).snapshot()["krippendorff_alpha"] == pytest.approx(expected, abs=5e-4)
@@ -79,12 +72,6 @@ def test_alpha_is_that_of_all_pairs(items: list[dict[str, float]]) -> None:
     scores = {judge: [item[judge] for item in items if judge in item] for judge in judges}
     assert found["judges"] == pytest.approx({judge: sum(own) / len(own) for judge, own in scores.items()})
     assert ("cohen_kappa" in found) is (len(judges) == 2)
-
-
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=30))
-def test_kappa_of_verdicts_is_the_plain_one(pairs: list[tuple[int, int]]) -> None:
-    found = agreement([{"a": a, "b": b} for a, b in pairs]).snapshot()
-    assert found["cohen_kappa"] == pytest.approx(kappa(pairs), abs=1e-12)
 
 
 def result(item: dict[str, float], number: int) -> dict[str, Any]:

@@ -22,44 +22,6 @@ def test_nothing_counted() -> None:
     assert snapshot(templates=["a"]) == {"per_template": {}, "micro": micro, "macro": {}}
 
 
-def test_layout() -> None:
-    steps = [
-        {"name": "retrieval", "status": "success", "output": "[]", "retrieval_answer_f1": 0.5, "b_cost": 1},
-        {"name": "retrieval", "status": "error", "retrieval_answer_f1": 1, "steps_score": 9},
-        {"name": "a", "status": "success", "output": "{}", "retrieval_answer_f1": 0.25, "b_cost": 5},
-    ]
-    got = snapshot(result(actual_steps=steps, a_cost=2, steps_score=1, input_tokens=None, other=8))
-    numbers = {
-        "number_of_error_samples": 0,
-        "number_of_success_samples": 1,
-        "error_rate": 0.0,
-        "steps": {
-            "total": {"a": 1, "retrieval": 2},
-            "once_per_sample": {"a": 1, "retrieval": 1},
-            "empty_results": {"retrieval": 1},
-            "errors": {"retrieval": 1},
-        },
-        "steps_score": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1, "mean_of_questions": 1},
-        "retrieval_answer_f1": {
-            "sum": 1.5,
-            "mean": 0.75,
-            "median": 0.75,
-            "min": 0.5,
-            "max": 1.0,
-            "mean_of_questions": 0.75,
-        },
-        "a_cost": {"sum": 2, "mean": 2, "median": 2, "min": 2, "max": 2, "mean_of_questions": 2},
-        "b_cost": {"sum": 1, "mean": 1, "median": 1, "min": 1, "max": 1, "mean_of_questions": 1},
-    }
-    means = {
-        "steps_score": {"mean": 1, "mean_of_questions": 1},
-        "retrieval_answer_f1": {"mean": 0.75, "mean_of_questions": 0.75},
-        "a_cost": {"mean": 2, "mean_of_questions": 2},
-        "b_cost": {"mean": 1, "mean_of_questions": 1},
-    }
-    assert json.dumps(got) == json.dumps({"per_template": {"t": numbers}, "micro": numbers, "macro": means})
-
-
 def test_order_of_templates() -> None:
     aggregates = RunningAggregates(templates=["z", "unused", "y", "z"])
     for template in "aybz":
@@ -102,16 +64,3 @@ def test_aggregates_that_treat_errors_differently_do_not_merge() -> None:
     aggregates = RunningAggregates(include_errors=True)
     with pytest.raises(UsageError, match="include_errors"):
         aggregates.merge(RunningAggregates())
-
-
-def test_outputs_of_custom_evaluations_that_are_numbers_are_metrics() -> None:
-    judge = {"model": "m", "prompts": "p", "outputs": ["share", "why", "count", "late"]}
-    results: list[dict[str, Any]] = [
-        {"template_id": "t", "share": 0.25, "why": "text", "count": 3, "other": 5, "judge": judge},
-        {"template_id": "t", "share": 0.75, "why": 1.5, "count": None, "judge": judge},
-        {"template_id": "t", "share": 100.0},
-    ]
-    means = {name: stats["mean"] for name, stats in snapshot(*results)["macro"].items()}
-    assert means == {"share": 0.5, "why": 1.5, "count": 3}
-    running = aggregated(results)
-    assert RunningAggregates.from_bytes(running.to_bytes()).snapshot() == snapshot(*results)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any
 
@@ -136,26 +135,6 @@ def covered(draws: Iterable[list[Sequence[float]]], mean: float) -> float:
         ends = one_look(clusters(means, fmean(means)), 0.95, bounded=True)
         right.append(ends is not None and ends[0] <= mean <= ends[1])
     return fmean(right)
-
-
-def test_coverage_of_samples_of_few_questions() -> None:
-    """Six questions, each with its own chance, 40 samples each: the interval is about new questions."""
-    numbers = random.Random(3)
-
-    def draw() -> list[Sequence[float]]:
-        chances = [numbers.betavariate(3, 1) for _ in range(6)]
-        return [[float(numbers.random() < chance) for _ in range(40)] for chance in chances]
-
-    assert 0.9 <= covered((draw() for _ in range(600)), 0.75) <= 0.98
-
-
-def test_coverage_and_width_of_a_small_run() -> None:
-    """Twenty scores of 0, 0.5 and 1."""
-    numbers = random.Random(4)
-    draws = [[[numbers.choice([0.0, 0.5, 1.0, 1.0])] for _ in range(20)] for _ in range(800)]
-    assert 0.92 <= covered(draws, 0.625) <= 0.98  # type: ignore[arg-type]
-    interval = shown(draws[0])["interval"]
-    assert interval["high"] - interval["low"] < 0.45
 
 
 def test_questions_weigh_the_same_however_many_samples_they_have() -> None:

@@ -67,29 +67,3 @@ def test_sampling_is_reproducible() -> None:
     changes = [numbers.gauss(0.1, 1) for _ in range(300)]
     assert sign_flip_test(numbers.sample(changes, 300)) == sign_flip_test(changes)
     assert sign_flip_test([numbers.gauss(1, 1) for _ in range(300)]) == 2 / (DRAWS + 1)
-
-
-def power(draw: object, runs: int, *, seed: int) -> tuple[float, float]:
-    """The shares of runs that are called worse, and better, at 95 %."""
-    numbers = np.random.default_rng(seed)
-    worse = better = 0
-    for _ in range(runs):
-        changes = draw(numbers)  # type: ignore[operator]
-        p = sign_flip_test(changes.tolist())
-        worse += p < 0.05 and changes.mean() < 0
-        better += p < 0.05 and changes.mean() > 0
-    return worse / runs, better / runs
-
-
-def broken(numbers: np.random.Generator) -> np.ndarray:
-    """F1 of 200 questions, a few of which break: the mean falls by 0.05."""
-    noise = numbers.normal(0, 0.05, 200)
-    return np.where(numbers.random(200) < 0.06, -0.8, noise) - 0.002
-
-
-@pytest.mark.parametrize("runs", [20, pytest.param(1000, marks=pytest.mark.soak)])
-def test_a_few_questions_that_break_are_noticed(runs: int) -> None:
-    worse, better = power(broken, runs, seed=1)
-    print(f"a few break: worse {worse:.3f}, better {better:.3f}")  # noqa: T201
-    assert worse > 0.85
-    assert better == 0

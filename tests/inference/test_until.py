@@ -140,25 +140,6 @@ def test_it_is_decided_when_the_bound_leaves_the_sequence(
             return
 
 
-def test_failures_count_against_either_answer() -> None:
-    for value, holds in ((1.0, True), (0.0, False)):
-        counts = {}
-        for failing in (0, 1):
-            deciding = Deciding(Until("steps_score >= 0.5"))
-            while deciding.holds is None:
-                for _ in range(4):
-                    deciding.add(Sample(f"q{deciding.results}", value, value))
-                if failing:
-                    deciding.add(Sample(f"q{deciding.results}", 0, 1))
-            assert deciding.holds is holds
-            counts[failing] = deciding.results
-        assert counts[0] < counts[1]
-        deciding = Deciding(Until("steps_score >= 0.5"))
-        for i in range(300):
-            deciding.add(Sample(f"q{i}", value / 2, (value + 1) / 2))
-        assert deciding.holds is None
-
-
 # How often it is wrong
 
 Draw = tuple["Floats", "Floats"]
@@ -195,8 +176,6 @@ def better_and_worse(random: np.random.Generator, shape: tuple[int, int]) -> Dra
 BOUND = 0.8
 DRAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Draw]] = {
     "coins": lambda random, shape: whole(coins(random, shape, BOUND)),
-    "three points": lambda random, shape: whole(random.choice([0.0, 0.5, 1.0], shape, p=[0.1, 0.2, 0.7])),
-    "beta": lambda random, shape: whole(random.beta(8, 2, shape)),
     "a wide beta": lambda random, shape: whole(random.beta(0.8, 0.2, shape)),
     "coins, wrong ones fail": lambda random, shape: failing(random, shape, of=0.0),
     "coins, right ones fail": lambda random, shape: failing(random, shape, of=1.0),
@@ -226,27 +205,6 @@ def decide(lowest: Floats, highest: Floats, level: float) -> bool | None:
         if deciding.holds is not None:
             break
     return deciding.holds
-
-
-def of_steps(values: Floats, count: int) -> bool | None:
-    """What is decided of responses with so many retrieval steps, all of which are as good."""
-    key = "retrieval_answer_recall"
-    deciding = Deciding(Until(f"{key} >= {BOUND}"))
-    for i, value in enumerate(values.tolist()):
-        steps = [retrieval(**{key: value})] * count
-        deciding.add(deciding.read(result(question_id=f"q{i}", actual_steps=steps)))
-        if deciding.holds is not None:
-            break
-    return deciding.holds
-
-
-@pytest.mark.parametrize("size", [(60, 300), pytest.param((600, 2000), marks=pytest.mark.soak)], ids=str)
-@pytest.mark.parametrize("count", [3, 5])
-def test_rate_of_wrong_decisions_by_steps_that_resemble_each_other(size: tuple[int, int], count: int) -> None:
-    values = coins(np.random.default_rng(count), size, BOUND)
-    decided = [of_steps(row, count) for row in values]
-    print(f"{count} steps: {1 - decided.count(None) / len(decided):.4f}")  # noqa: T201
-    assert len(decided) - decided.count(None) <= 0.05 * len(decided)
 
 
 @streams_of_each(DRAWS)

@@ -1,11 +1,7 @@
-"""What is decided about two finished runs, and what chance alone makes of it.
-
-The sign test is checked against sums of exact probabilities and a published table.
-"""
+"""What is decided about two finished runs."""
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +10,7 @@ from graphrag_eval_async.inference.comparison import RunningComparison
 from tests.inference.test_comparison import compared, result, scored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tests.inference.test_comparison import Results
 
@@ -116,65 +112,6 @@ def test_more_samples_have_a_value_more_often() -> None:
 
 
 # Chance
-
-
-def answers(numbers: random.Random, samples: Sequence[int], right: float) -> Results:
-    """Of one agent, which loses now and then what it was to return."""
-    some = [
-        result(f"q{i}", f"t{i % 3}", **STEPS, steps_score=1.0 if numbers.random() < right else 0.25)
-        for i, count in enumerate(samples)
-        for _ in range(count)
-    ]
-    return [each if numbers.random() < 0.8 else without_steps([each])[0] for each in some]
-
-
-def verdicts_of_the_same_agent(count: int, pairs: int, *, seed: int) -> dict[str, int]:
-    """Of runs without any change, in how many each kind of verdict is "worse"."""
-    numbers = random.Random(seed)
-    worse = {"overall": 0, "per_template": 0, "without_pair": 0, "all wins and losses": 0}
-    for _ in range(count):
-        more = [5 if i % 4 else 1 for i in range(pairs)]
-        snapshot = compared(answers(numbers, more, 0.9), answers(numbers, [1] * pairs, 0.9))
-        row = snapshot["overall"]["steps_score"]
-        groups = [group["steps_score"] for group in snapshot["per_template"].values()]
-        worse["overall"] += row["verdict"] == "worse"
-        worse["per_template"] += any(group["verdict"] == "worse" for group in groups)
-        worse["without_pair"] += snapshot["without_pair"]["steps_score"]["verdict"] == "worse"
-        worse["all wins and losses"] += (
-            abs(row["wins"] - row["losses"]) > 2 * (row["wins"] + row["losses"]) ** 0.5
-        )
-    return worse
-
-
-def assert_seldom(worse: dict[str, int], count: int) -> None:
-    naive = worse.pop("all wins and losses")
-    assert max(worse.values()) <= 0.05 * count < 0.5 * count < naive, worse
-
-
-def test_more_samples_of_the_same_agent_are_no_change() -> None:
-    assert_seldom(verdicts_of_the_same_agent(40, 100, seed=5), 40)
-
-
-def false_verdicts(count: int, pairs: int, *, seed: int) -> tuple[int, int]:
-    """Of runs without any change, how many are worse overall, and how many better."""
-    numbers = random.Random(seed)
-    found = []
-    for _ in range(count):
-        one, other = (scored([numbers.choice([0.0, 0.5, 1.0, 1.0]) for _ in range(pairs)]) for _ in range(2))
-        found.append(row_of(one, other)["verdict"])
-    return found.count("worse"), found.count("better")
-
-
-def test_two_ways_to_decide_are_wrong_in_one_of_twenty_at_most() -> None:
-    assert max(false_verdicts(20, 40, seed=7)) <= 0.05 * 20
-
-
-def test_a_change_is_found() -> None:
-    """Of 100 questions, each of which becomes worse with a probability of 0.2."""
-    numbers = random.Random(9)
-    runs = [scored([1.0 - 0.5 * (numbers.random() < 0.2) for _ in range(100)]) for _ in range(20)]
-    found = [row_of(scored([1.0] * 100), run)["verdict"] for run in runs]
-    assert found == ["worse"] * 20
 
 
 def test_a_candidate_without_any_answer_has_lost_its_scores() -> None:
