@@ -109,11 +109,7 @@ def load_primary(path: str) -> tuple[str, ...] | None:
 
 
 def load_part(path: str, *keys: str) -> Config:
-    """Some keys of a configuration file, so that no environment variable with the key of a judge need be set.
-
-    Raises:
-        ConfigError: it cannot be read, or one of the keys is invalid.
-    """
+    """Some keys of a configuration file, so that no environment variable with a judge's key need be set."""
     given = read_config(path)
     if isinstance(given, Mapping):
         given = {key: given[key] for key in keys if key in given}

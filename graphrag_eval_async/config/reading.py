@@ -24,14 +24,10 @@ _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 
 
 class Reader:
-    """Reads each value strictly by the type of its field; text from the environment may stand for a number.
-
-    Attributes:
-        problems: by key, the first that was found there.
-    """
+    """Reads values strictly by the types of fields; text from the environment may stand for a number."""
 
     def __init__(self) -> None:
-        self.problems: dict[str, str] = {}
+        self.problems: dict[str, str] = {}  # By key, the first that was found there.
 
     def problem(self, key: str, what: str) -> None:
         self.problems.setdefault(key, what)

@@ -28,17 +28,12 @@ MIN_SECRET_CHARACTERS = 4
 
 
 class FromEnvironment(str):
-    """Text in which ``${NAME}`` has been replaced. Its repr is what was written, with the ``${NAME}``.
-
-    Attributes:
-        written: the text before.
-        read: what the variables held.
-    """
+    """Text in which ``${NAME}`` has been replaced. Its repr is what was written, with the ``${NAME}``."""
 
     __slots__ = ("read", "written")
 
     written: str
-    read: tuple[str, ...]
+    read: tuple[str, ...]  # What the variables held.
 
     def __new__(cls, text: str, written: str, read: tuple[str, ...]) -> FromEnvironment:
         self = super().__new__(cls, text)
@@ -53,11 +48,7 @@ class FromEnvironment(str):
 
 
 def expand(text: str) -> str:
-    """`text` with each ``${NAME}`` replaced by what the environment variable holds.
-
-    Raises:
-        KeyError: a variable is not set; the argument is its name.
-    """
+    """`text` with each ``${NAME}`` replaced by the environment variable; `KeyError` if that is not set."""
     read = tuple(os.environ[name] for name in VARIABLE.findall(text))
     if not read:
         return text
@@ -78,11 +69,7 @@ def masked(name: str, value: Any) -> Any:
 
 
 def shared_address(text: str) -> RedisAddress:
-    """Read an address; its name is that of the limits, and its option `run` that of the budget.
-
-    Raises:
-        ValueError: it has another shape; the message says how it should be and tells no secret.
-    """
+    """Read an address; its name is that of the limits, and its option `run` that of the budget."""
     address = redis_address(text, SHARED, ["run"])
     names = [*filter(None, [address.name]), *address.options.values()]
     if not all(re.fullmatch("[A-Za-z0-9_.-]{1,64}", name) for name in names):

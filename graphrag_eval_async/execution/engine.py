@@ -106,10 +106,7 @@ def _load(store: Any, path: str | None) -> dict[str, str]:
 
 
 def _labelled(quads: Iterable[Any]) -> Iterator[Any]:
-    """Yield quads whose blank nodes are numbered, so that they have the same labels in all processes.
-
-    Those without a label in the file get a random one from the parser.
-    """
+    """Yield quads whose blank nodes have the same labels in all processes; parsers give random ones."""
     from pyoxigraph import BlankNode, Quad, Triple
 
     labels: dict[Any, BlankNode] = {}

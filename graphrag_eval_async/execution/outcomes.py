@@ -127,23 +127,14 @@ def check_query(query: str, *, allow_from: bool) -> None:
 
 
 class Executed(msgspec.Struct, frozen=True):
-    """The outcomes for one response; inputs are never changed, so copies of steps carry them.
-
-    Attributes:
-        expected: what the reference queries returned.
-        actual: what the agent's queries returned, or why they have no answer, by index of the step.
-        invalid: why the agent's queries do not parse, by index of the step.
-        facts: facts about the query of a step, read without running it, by index of the step.
-        error: why the steps cannot be scored, which is not the agent's fault; begins with the kind.
-        provenance: where and when queries were run, as the result says it.
-    """
+    """The outcomes for one response; by index of the step where they are of the agent's queries."""
 
     expected: Mapping[Place, Answer] = {}
     actual: Mapping[int, Answer | QueryFailed] = {}
-    invalid: Mapping[int, str] = {}
-    facts: Mapping[int, Mapping[str, Any]] = {}
-    error: str | None = None
-    provenance: Mapping[str, Any] | None = None
+    invalid: Mapping[int, str] = {}  # Why queries do not parse.
+    facts: Mapping[int, Mapping[str, Any]] = {}  # About queries, read without running them.
+    error: str | None = None  # Why steps cannot be scored, which is not the agent's fault.
+    provenance: Mapping[str, Any] | None = None  # Where and when queries were run.
 
     def reference_steps(self, groups: Sequence[Sequence[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
         """Return the reference steps, with the expected outputs that were fetched."""
@@ -164,10 +155,7 @@ class Executed(msgspec.Struct, frozen=True):
         return replaced
 
     def judged_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the steps to judge: those without an output get what their queries return now.
-
-        An answer comes from what the agent saw, so recorded outputs count.
-        """
+        """Return the steps to judge: those without a recorded output get what their queries return now."""
         return [
             {**step, **_fetched(outcome)}
             if step.get("output") is None and isinstance(outcome := self.actual.get(index), Answer)

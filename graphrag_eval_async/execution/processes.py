@@ -56,10 +56,7 @@ class Processes:
         return Answer(text, N_TRIPLES if form_of(query) in GRAPH_FORMS else SPARQL_RESULTS, at)
 
     async def parse(self, query: str) -> str | None:
-        """Return why a query does not parse; None if it does, or if that is not known in time.
-
-        Many servers know some prefixes, so a query need not declare them.
-        """
+        """Return why a query does not parse, whatever its prefixes; None also if that takes too long."""
         names = {token.text.partition(":")[0] for token in tokens(query) if token.kind == "name"}
         prefixes = {name: f"urn:prefix:{name}:" for name in names}
         try:

@@ -31,13 +31,7 @@ BUSY_SEC = 5.0
 
 
 def digest(*parts: Any) -> bytes:
-    """Return a hash of JSON-like values that ignores the order of object keys.
-
-    1, 1.0, True, "1" and None all differ. As in JSON, tuples equal lists, and keys are strings.
-
-    Raises:
-        TypeError, ValueError, RecursionError: a part cannot be written as JSON.
-    """
+    """Return a hash of JSON-like values, which ignores the order of object keys."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
@@ -45,10 +39,7 @@ def digest(*parts: Any) -> bytes:
 class CallCache:
     """A table of calls by digest, in a file that several caches and processes may share.
 
-    Once the file is open, errors are not raised: a failed lookup finds nothing, a failed write is skipped.
-
-    Attributes:
-        failures: number of failed lookups and writes.
+    Once the file is open, errors only count as `failures`: a lookup finds nothing, a write is skipped.
     """
 
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:

@@ -40,13 +40,7 @@ class DryJudge:
 
 
 def fitting(schema: Schema, root: Schema, ids: Sequence[int] = ()) -> Any:
-    """Return a small value that fits a metric's schema: the first alternative, one item per list.
-
-    Args:
-        schema: a part of `root`.
-        root: the whole schema, to resolve references.
-        ids: a list of objects with an `id` has one for each of these.
-    """
+    """Return a small value that fits a part of the schema `root`: one item per list, or one for each id."""
     if "$ref" in schema:
         return fitting(reduce(getitem, schema["$ref"].split("/")[1:], root), root, ids)
     if "anyOf" in schema:

@@ -44,17 +44,14 @@ GZIP_OR_ZLIB = 47
 
 
 class Endpoint(NamedTuple):
-    """Where a model is served, from the configuration and the environment; "" for a missing value.
-
-    `is_token` says that the key is a token of Microsoft Entra ID.
-    """
+    """Where a model is served, from the configuration and the environment; "" for a missing value."""
 
     provider: str
     base_url: str
     api_key: str
     api_version: str
     extra_headers: tuple[tuple[str, str], ...] = ()
-    is_token: bool = False
+    is_token: bool = False  # The key is a token of Microsoft Entra ID.
 
     def path(self, model: str, method: str) -> str:
         """Return the path of a method, such as "/embeddings"."""
@@ -119,10 +116,7 @@ class Client:
     """Sends requests to an endpoint, at a fifth of the CPU time of the SDK's client.
 
     It has no timeouts, follows no redirects and keeps no cookies: a malformed one breaks the next request.
-
-    Attributes:
-        errors: exceptions of requests without a reply.
-        unsent: those of them after which nothing is billed.
+    Requests without a reply raise `errors`; after those that are `unsent`, nothing is billed.
     """
 
     def __init__(self, endpoint: Endpoint, limits: LimitsConfig) -> None:
@@ -167,11 +161,7 @@ class Client:
         )
 
     async def post(self, path: str, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """Return the status, headers and body of the reply to a request.
-
-        Raises:
-            JudgeError: the body is too long or corrupt.
-        """
+        """Return the status, headers and body of the reply; `JudgeError` if that is too long or corrupt."""
         if self._session is None:
             self._session = self._open()
         async with self._session.post(

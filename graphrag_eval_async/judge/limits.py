@@ -180,10 +180,7 @@ class Breaker:
             await self._change.wait()
 
     async def enter(self) -> int:
-        """Wait until a call may send requests; it must `leave`, also to enter again once `opened` differs.
-
-        Returns how often the breaker has opened.
-        """
+        """Wait until a call may send requests; return `opened`. It must `leave`, also to enter again."""
         while self._is_full():
             await self._change.wait()
         self._in_progress += 1
@@ -267,17 +264,12 @@ class Clocks:
 
 
 class Clock:
-    """The time for one result, from its first request on; the context is cancelled when it is over.
-
-    Attributes:
-        order: position among the results; requests of the earliest go first.
-        is_dropped: whether the result was dropped before a request was sent.
-    """
+    """The time for one result, from its first request on; the context is cancelled when it is over."""
 
     def __init__(self, clocks: Clocks) -> None:
-        self.order = next(clocks.orders)
+        self.order = next(clocks.orders)  # Requests of the earliest result go first.
         self.scope = CancelScope()
-        self.is_sent = self.is_dropped = False
+        self.is_sent = self.is_dropped = False  # It is dropped only before a request is sent.
         self._clocks = clocks
 
     def __enter__(self) -> CancelScope:

@@ -63,15 +63,10 @@ def check_size(text: bytes) -> None:
 
 
 class ResponseFormat(NamedTuple, Generic[T]):
-    """The format of a structured reply.
+    """The format of a structured reply."""
 
-    Attributes:
-        schema: a JSON Schema with a title, made by `strict`.
-        read: parses the decoded reply; raises `ValueError` that describes the problem.
-    """
-
-    schema: Mapping[str, Any]
-    read: Callable[[Any], T]
+    schema: Mapping[str, Any]  # With a title, made by `strict`.
+    read: Callable[[Any], T]  # Parses the decoded reply; raises a `ValueError` that describes the problem.
 
 
 def format_of(kind: type[T]) -> ResponseFormat[T]:
@@ -92,7 +87,6 @@ def format_of(kind: type[T]) -> ResponseFormat[T]:
 def strict(schema: Any) -> Any:
     """Return a JSON Schema in which objects require all their properties and allow no others.
 
-    This is the subset that the strict mode of OpenAI's structured output supports:
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
     if isinstance(schema, list):

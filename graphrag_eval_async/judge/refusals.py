@@ -204,10 +204,7 @@ class Response(NamedTuple):
         return self
 
     def failure(self, key: str, where: str) -> JudgeError:
-        """Return the error for a response without success status.
-
-        `key` is that of the model in the configuration, and `where` the model and its address.
-        """
+        """Return the error for a response without success status of the model configured at `key`."""
         status, text = self.status, self.text
         if self.codes & FILTERED or (status == 403 and self.reasons):
             return JudgeError("refused", text)

@@ -70,10 +70,7 @@ class Embeddings(Struct):
 def read_completion(
     response: Response, limit: str = "llm.generation.max_tokens"
 ) -> tuple[Any, TokenUsage | None, bool]:
-    """Return the JSON value in a chat completion, the tokens used, and whether other text was removed.
-
-    `limit` is the key of the limit on the tokens.
-    """
+    """Return the JSON value in a chat completion, the tokens used, and whether other text was removed."""
     fields = _object(response)
     usage = _usage(fields.get("usage"))
     match fields.get("choices"):
@@ -126,9 +123,6 @@ def json_of(text: str) -> tuple[Any, bool]:
 
     Models put reasoning between ``<think>`` and ``</think>`` before an object, a Markdown fence around it, or
     sentences before and after it. They end a list or an object with a comma, or break lines within a text.
-
-    Raises:
-        ValueError: the text holds no JSON value, several objects, or one with the same key twice.
     """
     try:
         value = decode(text.encode())

@@ -119,11 +119,7 @@ class Sender:
         return [f"{self.name} {self.kind}: {part}" for part in found]
 
     async def reply(self, call: Call) -> tuple[Any, list[str]]:
-        """Return a usable reply, from the cache or the judge, and in what other way it was requested.
-
-        Raises:
-            JudgeError: there is none.
-        """
+        """Return a usable reply, from the cache or the judge, and in what other way it was requested."""
         cache, usage, breaker = self._cache, self._usage, self.breaker
         if cache is not None and (kept := await cache.get(call.key)) is not None:
             # A cached reply may be corrupt, or from a version with weaker checks.
@@ -326,10 +322,7 @@ class Sender:
         return failures
 
     def _account(self, call: Call, estimate: int, used: Any, reply: Any) -> int:
-        """Count and price the tokens of an attempt; estimate them if the judge gives no valid counts.
-
-        Returns how many there were beyond the estimate.
-        """
+        """Count and price the tokens of an attempt, or estimate them; return those beyond the estimate."""
         try:
             tokens = TokenUsage(*used)
             is_metered = all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens

@@ -62,9 +62,6 @@ class Server:
     A default parameter that it refuses is renamed or left out; one that the user configured never is. If it
     refuses a reply format, the next of `FORMATS` is tried. What it accepts is kept, a format for each kind of
     reply.
-
-    Attributes:
-        where: the model and its address, without secrets.
     """
 
     def __init__(
@@ -103,12 +100,7 @@ class Server:
     async def complete(
         self, messages: Sequence[Message], schema: Mapping[str, Any], *, way: Way, variation: int = 0
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`. A `variation` above 0 asks for another reply to the same messages.
-
-        Raises:
-            Rewritten: the server refuses the `way` the request is written, which has changed.
-            JudgeError: there is no reply.
-        """
+        """See `Judge`; raises `Rewritten` if the server refuses the `way` of writing, which has changed."""
         title = schema["title"]
         self._update(way, title)
         body = _body(LADDER[way.place], messages, schema) | self._parameters(way, variation)
@@ -157,10 +149,7 @@ class Server:
         return body
 
     async def _post(self, method: str, body: Mapping[str, Any], way: Way, title: str = "") -> Response:
-        """Return the server's response with success status.
-
-        Errors do not chain the client's exception, whose request holds the API key.
-        """
+        """Return a successful response. Errors do not chain the client's, whose request holds the key."""
         try:
             data = orjson.dumps(body)
         except TypeError as error:

@@ -48,11 +48,6 @@ def judge_setup(
     """Return one judge of a configuration, checked as far as possible without a call.
 
     `judge` is the caller's own, used instead of the model; `embeds` says whether a metric needs embeddings.
-
-    Raises:
-        UsageError: the judge lacks a method.
-        ConfigError: a package, a key, or the price that a budget needs is missing; or the cache file is not
-            usable.
     """
     check_budget(llm, name, embeds=embeds)
     check_shared(llm)
@@ -96,20 +91,11 @@ def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
 class JudgeSession:
     """The judges shared by the results of one stream, opened on the first call.
 
-    Attributes:
-        id: names the session where limits are shared.
-        usage: counts of all calls.
-        senders: those of completions, by the judges' names in the configuration; `first` is one of them.
-        embedder: that of embeddings.
-        clocks: those of the results in progress.
-        is_dropping: whether new results are no longer started.
+    Completions have `senders` by the judges' names, embeddings the `embedder`.
     """
 
     def __init__(self, setups: Sequence[JudgeSetup], *, is_ended_by_one: bool = False) -> None:
-        """Prepare the session; the first judge also computes embeddings.
-
-        With `is_ended_by_one`, a judge or an embedding model that does not work ends all calls.
-        """
+        """Prepare the session; `is_ended_by_one`: a model that does not work ends all calls."""
         self._setups, self._is_ended_by_one = setups, is_ended_by_one
         self._llm = llm = setups[0].llm
         self.id = token_hex(8)
@@ -205,17 +191,12 @@ class JudgeSession:
 
 
 class ResultCalls(Clock):
-    """The calls for one result; its clock starts with the first request sent.
-
-    Attributes:
-        written: in what other way than by default the requests were written whose replies it has; those of
-            failed calls, as they would be written now.
-    """
+    """The calls for one result; its clock starts with the first request sent."""
 
     def __init__(self, session: JudgeSession) -> None:
         super().__init__(session.clocks)
         self.session = session
-        self.written: set[str] = set()
+        self.written: set[str] = set()  # In what other ways than by default its requests were written.
         self._replies: dict[bytes, asyncio.Future[Any]] = {}
 
     async def reply(self, sender: Sender, call: Call) -> Any:
@@ -259,16 +240,7 @@ class MetricCalls:
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        """Return the parsed reply.
-
-        Args:
-            prompt: returns the conversation; called once the call is admitted; may raise `JudgeError`.
-            form: the format of the reply.
-            repeat: distinguishes intentionally equal calls; other equal calls are made only once.
-
-        Raises:
-            JudgeError: there is no usable reply.
-        """
+        """Return the parsed reply; `repeat` distinguishes equal calls, which are else made only once."""
         result, sender = self._result, self._sender
         await result.session.throttle.turn()
         asked = prompt()
@@ -278,11 +250,7 @@ class MetricCalls:
         return form.read(await result.reply(sender, call))
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector per text: finite, nonzero, all of the same length.
-
-        Raises:
-            JudgeError: there are no usable vectors.
-        """
+        """Return one vector per text: finite, nonzero, all of the same length."""
         result, sender = self._result, self._result.session.embedder
         await result.session.throttle.turn()
         check = partial(checked_vectors, len(texts))

@@ -122,12 +122,7 @@ class SharedLimits:
         self._keys = [f"{tag}:rate:{name}", f"{tag}:spent:{self._run or 'default'}"]
 
     async def acquire(self, tokens: float) -> None:
-        """Wait until all workers together may send one more request.
-
-        Raises:
-            JudgeError: the budget is spent.
-            JudgeUnavailable: the server cannot be used.
-        """
+        """Wait until all workers together may send one more request."""
         async with self._turn:
             failures = 0
             while True:

@@ -229,10 +229,7 @@ class JudgeUsage:
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
     def add(self, kind: str, tokens: TokenUsage, prices: Prices) -> float | None:
-        """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown.
-
-        `kind` is "completion" or "embedding"; `prices` are those of the judge that replied.
-        """
+        """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown."""
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
         else:

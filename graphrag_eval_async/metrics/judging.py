@@ -82,8 +82,7 @@ class Plan(NamedTuple):
 class Judging:
     """The metrics of a configuration, and their judge.
 
-    `names` are those of the metrics. `fingerprint` is JSON that differs if other metrics or models could give
-    other results.
+    `fingerprint` is JSON that differs if other metrics or models could give other results.
     """
 
     def __init__(
@@ -93,9 +92,6 @@ class Judging:
 
         `judge` is the caller's own, or several by name. If all calls would fail, `run` raises
         `JudgeUnavailable`; with `on_fatal` "continue", each metric gets the error.
-
-        Raises:
-            ConfigError: a package, a key, or the price that a budget needs is missing.
         """
         self._metrics = configured(config)
         self.names = [metric.name for metric in self._metrics]
@@ -166,11 +162,7 @@ class Judging:
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
     async def run(self, plan: Plan, session: JudgeSession) -> tuple[Keys, dict[int, Keys], Keys] | None:
-        """Judge all metrics of a response concurrently, and count outcomes and costs.
-
-        Returns the keys of the result, those of its steps by index, and its `judge` key; None if the session
-        dropped the response.
-        """
+        """Return the keys of the result, of its steps by index, and of `judge`; None if it was dropped."""
         result = ResultCalls(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
         await session.starts.turn()

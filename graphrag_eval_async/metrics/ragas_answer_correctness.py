@@ -50,11 +50,7 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
 
 
 async def _matched(case: Case, calls: Calls) -> tuple[int, int, int, bool]:
-    """Count by the same call as answer correctness, which is made only once if both are on.
-
-    Returns how many statements of the answer are right and wrong, how many of the reference it lacks, and
-    whether it makes any.
-    """
+    """Count right, wrong and lacking statements by the call of answer correctness; and whether it has any."""
     found = await match_claims(PROMPT, case, calls)
     matching, actual = len(found.matches), len(found.actual_claims)
     return matching, actual - matching, len(found.reference_claims) - matching, actual > 0

@@ -62,10 +62,7 @@ async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, 
 
 @cache
 def _prompt(metric: str, prompt: str) -> tuple[Any, str, str, ResponseFormat[Any]]:
-    """Return a prompt of ragas, its text before and after the input, and the format of replies.
-
-    Cached, since ragas takes a millisecond for the text.
-    """
+    """Return a prompt of ragas, its text before and after the input, and the format of replies."""
     kind = getattr(import_module(f"ragas.metrics.collections.{metric}.util"), prompt)
     head, _, tail = kind().to_string(SimpleNamespace(model_dump_json=lambda **_: "\0")).rpartition("\0")
     return kind, head, tail, format_of_model(kind.output_model)
@@ -91,11 +88,7 @@ def format_of_model(model: Any) -> ResponseFormat[Any]:
 
 
 async def together(*calls: Awaitable[Any]) -> list[Any]:
-    """Make all calls concurrently and return their results.
-
-    If calls fail, raises the error of the first one listed, after all calls have ended: they are paid for in
-    any case, so they are counted and cached.
-    """
+    """Make all calls concurrently; an error is raised after all have ended, as they are paid for anyway."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

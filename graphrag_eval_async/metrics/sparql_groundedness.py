@@ -196,10 +196,7 @@ def _text(table: SparqlResults | None, step: Mapping[str, Any]) -> tuple[str, in
 
 
 def _shown(results: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """Return all results, and how many rows are cut off; each has a share of `MAX_SHOWN` characters.
-
-    What a short one leaves of its share goes to longer ones.
-    """
+    """Return all results, and how many rows are cut off, so that all have `MAX_SHOWN` characters."""
     parts, left, hidden = [text for text, _ in results], MAX_SHOWN, 0
     for rank, index in enumerate(sorted(range(len(parts)), key=lambda index: len(parts[index]))):
         limit = left // (len(parts) - rank)
