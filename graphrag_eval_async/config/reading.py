@@ -17,8 +17,7 @@ from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.shapes import did_you_mean
 
-MAX_QUOTED = 20
-"""Longer strings are not quoted in errors: they may be secrets in the wrong place."""
+MAX_QUOTED = 20  # Longer strings are not quoted in errors: they may be secrets in the wrong place.
 
 _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 

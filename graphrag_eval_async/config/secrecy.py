@@ -23,8 +23,7 @@ SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"
 SHARED = "redis://HOST[:PORT]/[DB/][NAME][?run=RUN]"
 """Shape of the address of limits that several workers share."""
 
-MIN_SECRET_CHARACTERS = 4
-"""Shorter texts are no secrets, and occur in every message."""
+MIN_SECRET_CHARACTERS = 4  # Shorter texts are no secrets, and occur in every message.
 
 
 class FromEnvironment(str):

@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
 
-PAUSES = (0.2, 1.0)
-"""Minimum seconds between the attempts if the endpoint is overloaded or does not answer."""
+PAUSES = (0.2, 1.0)  # Minimum seconds between the attempts if the endpoint is overloaded or does not answer.
 
 MAX_WAIT_SECONDS = 60.0
 """Maximum seconds between two attempts; an endpoint that asks for more is not asked again."""
 
-PROBE, PROBE_SECONDS = "ASK {}", 5.0
-"""A query that takes no time, and how long it may take."""
+PROBE, PROBE_SECONDS = "ASK {}", 5.0  # A query that takes no time, and how long it may take.
 
 SUSPECT = frozenset({408, 502, 503, 504})
 """Status codes of an overloaded endpoint, and of one that gives up on the query; 429 is of the first only."""
@@ -45,8 +43,7 @@ OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
 
 MAX_REDIRECTS = 3
 MAX_CONNECT_SECONDS = 10.0
-LARGE = 1 << 17
-"""Size in bytes above which results are read in a thread."""
+LARGE = 1 << 17  # Size in bytes above which results are read in a thread.
 
 
 class _Body(NamedTuple):

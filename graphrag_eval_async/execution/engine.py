@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 LENGTH = Struct(">I")
 
-BASE = "http://localhost/"
-"""Base of relative IRIs in the graph and in queries."""
+BASE = "http://localhost/"  # Base of relative IRIs in the graph and in queries.
 
 GRACE_SECONDS = 5.0
 """Seconds after the limit at which the process ends itself, if its parent has not killed it."""

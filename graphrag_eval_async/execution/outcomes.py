@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps import PreparedStep
 
-MAX_QUERIES = 50
-"""Maximum queries of one response that are run or parsed: the last ones."""
-
-MAX_MESSAGE = 500
-"""Maximum characters kept of an error's text, which may quote the query."""
+MAX_QUERIES = 50  # Maximum queries of one response that are run or parsed: the last ones.
+MAX_MESSAGE = 500  # Maximum characters kept of an error's text, which may quote the query.
 
 GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})
 """The forms of queries that return graphs."""

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 N_TRIPLES = "application/n-triples"
 
-LOADING_SECONDS = 600.0
-"""Seconds for loading the graph."""
+LOADING_SECONDS = 600.0  # Seconds for loading the graph.
 
 
 class Processes:

@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 CACHE_BYTES = 32 << 20
 """Maximum bytes of results of the agent's queries that are kept, since responses repeat queries."""
 
+# Limits of the processes that parse queries.
 PARSE_SECONDS = 5.0
 PARSE_MEMORY_BYTES = 512 << 20
 PARSERS = 2
-"""Limits of the processes that parse queries."""
-
-MAX_LISTED = 50
-"""Maximum predicates, classes and other IRIs listed in `query_facts`, of each."""
+MAX_LISTED = 50  # Maximum predicates, classes and other IRIs listed in `query_facts`, of each.
 
 MAX_SLOW = 4
 """After so many queries of one response that took all their time, its others are not run, or not parsed."""

@@ -26,8 +26,7 @@ SCHEMA = [
 ]
 """The header identifies our files; increase the version when the table changes."""
 
-BUSY_SEC = 5.0
-"""How long to wait while another process locks the file."""
+BUSY_SEC = 5.0  # How long to wait while another process locks the file.
 
 
 def digest(*parts: Any) -> bytes:

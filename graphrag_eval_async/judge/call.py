@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.limits import Clock
     from graphrag_eval_async.judge.protocol import ResponseFormat
 
-MAX_QUOTED = 2000
-"""Maximum characters of an invalid reply that are quoted to the judge."""
+MAX_QUOTED = 2000  # Maximum characters of an invalid reply that are quoted to the judge.
 
 
 class Rewritten(JudgeError):  # noqa: N818

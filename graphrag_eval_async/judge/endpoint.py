@@ -21,14 +21,9 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'graphrag-eval-async[llm]'"
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL = "AZURE_OPENAI_ENDPOINT"
-NO_KEY = "unused"
-"""Sent to self-hosted servers: most need no key, but some require a header with one."""
-
-IDLE_SECONDS = 5.0
-"""How long an idle connection is kept: few servers close one earlier."""
-
-MAX_ERROR_BYTES = 1 << 16
-"""Maximum bytes read from the body of an error response."""
+NO_KEY = "unused"  # Sent to self-hosted servers: most need no key, but some require a header with one.
+IDLE_SECONDS = 5.0  # How long an idle connection is kept: few servers close one earlier.
+MAX_ERROR_BYTES = 1 << 16  # Maximum bytes read from the body of an error response.
 
 FIXED_HEADERS = {
     "Accept": "application/json",
@@ -39,8 +34,7 @@ FIXED_HEADERS = {
 ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """Headers from environment variables, as the SDK sends them."""
 
-GZIP_OR_ZLIB = 47
-"""zlib's `wbits` value to detect gzip or zlib by the header."""
+GZIP_OR_ZLIB = 47  # zlib's `wbits` value to detect gzip or zlib by the header.
 
 
 class Endpoint(NamedTuple):

@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("graphrag_eval_async.judge")
 
-SHORT_PAUSE = 5.0
-"""Seconds; longer pauses are logged."""
-
-MAX_DENIED = 10
-"""Refusals of the key or the model in a row that end a run in which requests have succeeded."""
-
-LONG_PAUSE = 60.0
-"""Seconds; a longer pause also stops the clocks of results, and counts as no attempt."""
+SHORT_PAUSE = 5.0  # Seconds; longer pauses are logged.
+MAX_DENIED = 10  # Refusals of the key or the model in a row that end a run in which requests have succeeded.
+LONG_PAUSE = 60.0  # Seconds; a longer pause also stops the clocks of results, and counts as no attempt.
 
 
 class TokenBucket:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 """Kinds of failures after which a request is sent again."""
 
-MAX_TEXT, EXCERPT = 300, 100
-"""Maximum characters quoted from a server's text, and from an unreadable body."""
+MAX_TEXT, EXCERPT = 300, 100  # Maximum characters quoted from a server's text, and from an unreadable body.
 
 MAX_SCRUBBED = 1 << 16
 """Maximum characters of a server's text that are searched for secrets before it is quoted."""
@@ -35,8 +34,7 @@ MAX_SCRUBBED = 1 << 16
 MAX_BODY_VALUES = 100_000
 """Maximum number of values in a body: besides the reply, servers send data such as log probabilities."""
 
-MIN_CHARACTERS = 16
-"""Minimum length of secrets that are hidden in a model's output."""
+MIN_CHARACTERS = 16  # Minimum length of secrets that are hidden in a model's output.
 
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
 NO_QUOTA = re.compile(

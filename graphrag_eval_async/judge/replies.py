@@ -31,8 +31,7 @@ REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
 REASONING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
 """The end and the start of the reasoning before a reply."""
 
-MAX_BRACES = 20
-"""Maximum opening braces at which an object is looked for in the text of a reply."""
+MAX_BRACES = 20  # Maximum opening braces at which an object is looked for in the text of a reply.
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -45,8 +45,7 @@ METHODS = {"completion": "complete", "embedding": "embed"}
 ALIVE = frozenset({"refused", "budget"})
 """Failures that do not mean that the judge does not work."""
 
-BACKOFF_SECONDS = 0.5
-"""Maximum wait after the first failure; doubles with each further failure."""
+BACKOFF_SECONDS = 0.5  # Maximum wait after the first failure; doubles with each further failure.
 
 MAX_BACKOFF_SECONDS = 30.0
 

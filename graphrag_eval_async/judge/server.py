@@ -39,17 +39,13 @@ LADDER = [*FORMATS]
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Newer names of parameters."""
 
-MAX_TOKENS = 4096
-"""Default limit of one reply, in tokens."""
-
-VARIED_TEMPERATURE = 0.3
-"""Temperature of requests for several replies, as in ragas."""
+MAX_TOKENS = 4096  # Default limit of one reply, in tokens.
+VARIED_TEMPERATURE = 0.3  # Temperature of requests for several replies, as in ragas.
 
 CONFIRMATIONS = 2
 """Calls that must need another format before it is kept, where one refusal may be an accident."""
 
-LARGE = 1 << 17
-"""Size in bytes above which a reply takes milliseconds to read."""
+LARGE = 1 << 17  # Size in bytes above which a reply takes milliseconds to read.
 
 
 class ConnectionLost(JudgeError):  # noqa: N818

@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STARTS = 2
-"""Results to start judging per iteration of the event loop; each takes a millisecond."""
-
-CALLS = 8
-"""Calls to prepare per iteration; each takes a fraction of a millisecond."""
+STARTS = 2  # Results to start judging per iteration of the event loop; each takes a millisecond.
+CALLS = 8  # Calls to prepare per iteration; each takes a fraction of a millisecond.
 
 CONNECTION = ("base_url", "api_key", "api_version", "extra_headers", "pricing")
 """Settings that do not affect a model's replies."""

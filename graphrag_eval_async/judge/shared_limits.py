@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 SHORTEST_WAIT, LONGEST_WAIT = 0.02, 5.0
 """Seconds between two questions of a request: another worker may have returned tokens in the meantime."""
 
-MAX_BACKOFF = 5.0
-"""Maximum seconds between two attempts to reach the server."""
+MAX_BACKOFF = 5.0  # Maximum seconds between two attempts to reach the server.
 
 ANSWER_SECONDS = 5.0
 """Time for one answer of the server, and at the end, to report what the last replies cost."""
 
-KEPT_SECONDS = 7 * 24 * 3600
-"""How long a budget is remembered after its last use."""
+KEPT_SECONDS = 7 * 24 * 3600  # How long a budget is remembered after its last use.
 
 SCRIPT = """
 -- KEYS: the hash of the rates, the hash of the budget.

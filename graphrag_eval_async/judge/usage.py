@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
     from graphrag_eval_async.judge.protocol import Message
 
-MESSAGE_TOKENS = 4
-"""Tokens that delimit a message."""
-
-FEW_TOKENS = 1000
-"""Tokens for which list prices are looked up: long prompts cost more with some models."""
+MESSAGE_TOKENS = 4  # Tokens that delimit a message.
+FEW_TOKENS = 1000  # Tokens for which list prices are looked up: long prompts cost more with some models.
 
 ASCII = bytes(range(128))
 

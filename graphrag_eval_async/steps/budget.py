@@ -15,14 +15,9 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STEPS = 20_000_000
-"""Budget for all comparisons of one response: two to five seconds."""
-
-QUICK_STEPS = 20_000
-"""The same on an event loop: a few milliseconds."""
-
-STEPS_PER_COMPARISON = 100
-"""Cost of each comparison of a pair of steps, besides its own."""
+STEPS = 20_000_000  # Budget for all comparisons of one response: two to five seconds.
+QUICK_STEPS = 20_000  # The same on an event loop: a few milliseconds.
+STEPS_PER_COMPARISON = 100  # Cost of each comparison of a pair of steps, besides its own.
 
 _EXHAUSTED = "not compared: the comparison budget of this response is exhausted"
 

@@ -156,8 +156,7 @@ _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
 }
 """By media type, the comparators that also give partial credit."""
 
-_CHARACTERS_PER_STEP = 4
-"""Of a reference step that is copied for a user's comparator, per step of a budget."""
+_CHARACTERS_PER_STEP = 4  # Of a reference step that is copied for a user's comparator, per step of a budget.
 
 _JSON = ("application/json", None)
 """Media types of outputs that are SPARQL results if they have the keys of such results."""

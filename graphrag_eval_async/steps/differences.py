@@ -14,14 +14,9 @@ Difference: TypeAlias = dict[str, Any]
 
 KINDS = ("missing_column", "missing_row", "extra_row", "wrong_value", "missing_triple", "extra_triple")
 
-MAX_DIFFERENCES = 10
-"""Maximum number of differences in the `diff` of a step."""
-
-MAX_TEXT = 200
-"""Maximum characters kept of a value."""
-
-MAX_CELLS = 20
-"""Maximum number of cells kept of a row."""
+MAX_DIFFERENCES = 10  # Maximum number of differences in the `diff` of a step.
+MAX_TEXT = 200  # Maximum characters kept of a value.
+MAX_CELLS = 20  # Maximum number of cells kept of a row.
 
 
 class Agreement(NamedTuple):

@@ -17,11 +17,8 @@ from graphrag_eval_async.records.shapes import GRAPHS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RIGHT_ANSWER = 0.5
-"""Minimum F1 of a right answer: at least half of its claims and the reference's match."""
-
-NO_FAILURE = "none"
-"""The class of results that are right."""
+RIGHT_ANSWER = 0.5  # Minimum F1 of a right answer: at least half of its claims and the reference's match.
+NO_FAILURE = "none"  # The class of results that are right.
 
 CLASSES = (
     "no_answer",
@@ -81,8 +78,7 @@ def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
 
 
 _is_absolute = re.compile(r"urn:|.*?://").match
-MAX_CHARACTERS = 50_000
-"""Characters of an output whose IRIs are looked at: a few milliseconds."""
+MAX_CHARACTERS = 50_000  # Characters of an output whose IRIs are looked at: a few milliseconds.
 
 # Escapes of JSON, and the names of datatypes after a literal, are no part of an IRI.
 _split = re.compile(r"(?:\^\^[\w.-]*:[\w.-]+|\\[bfnrt]|[\s\"<>,|{}\\])+").split

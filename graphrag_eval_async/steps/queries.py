@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
-MAX_DEPTH = 16
-"""Brackets within more brackets than this make no difference in conditions."""
+MAX_DEPTH = 16  # Brackets within more brackets than this make no difference in conditions.
 
 _ESCAPED_NAME = re.compile(r"\\(.)")
 _ANY = Token("any", "?")

@@ -52,8 +52,7 @@ def query_of(step: Mapping[str, Any]) -> str | None:
     return None
 
 
-QUICK_CHARACTERS = 10_000
-"""Maximum characters of queries that are compared on an event loop: about 5 ms."""
+QUICK_CHARACTERS = 10_000  # Maximum characters of queries that are compared on an event loop: about 5 ms.
 
 TOO_LONG = f"a query of more than {MAX_QUERY_CHARACTERS:,} characters: its query_similarity is 0"
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp")
 """Names of the formats of which a history has one trace."""
 
-OTLP = "otlp"
-"""The format of spans, of which a trace has many, in any lines."""
+OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
 
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
 _ITEMS = ("tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item")

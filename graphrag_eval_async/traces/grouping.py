@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 GRACE = 10.0
 """Seconds to wait for late spans after the root span: SDKs export every 5 s, each service for itself."""
 
-TRACE_IDLE = 60.0
-"""Seconds without a span after which a trace is complete without its root span."""
+TRACE_IDLE = 60.0  # Seconds without a span after which a trace is complete without its root span.
 
 MAX_TRACES, MAX_BYTES = 10_000, 256 * 1024**2
 """How many traces may be open, and about how much memory they may take."""
@@ -27,8 +26,7 @@ MAX_TRACES, MAX_BYTES = 10_000, 256 * 1024**2
 REMEMBERED, KEPT_BYTES = 100_000, 32 * 1024**2
 """How many traces are remembered after they were returned, for late spans, and how much of them is kept."""
 
-LISTED = 20
-"""How many ids of late traces are kept."""
+LISTED = 20  # How many ids of late traces are kept.
 
 P = TypeVar("P")
 

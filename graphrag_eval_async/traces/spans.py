@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", dict[str, Any], list[Any])
 
-MAX_LEVELS = 1000
-"""How many levels a span is searched for those above it; this also ends circles."""
-
-MAX_ID = 128
-"""How many characters of an id count."""
+MAX_LEVELS = 1000  # How many levels a span is searched for those above it; this also ends circles.
+MAX_ID = 128  # How many characters of an id count.
 
 _BYTES_PER_SPAN = 1000
 _ERRORS = (2, "2", "STATUS_CODE_ERROR")

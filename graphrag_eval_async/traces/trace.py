@@ -29,8 +29,7 @@ FAILURES = (
 ANSWERED = "Final result processed."
 """What the tool returns by which Pydantic AI's agents give an answer that is no text: its arguments."""
 
-MAX_PROBLEMS, MAX_CHARACTERS = 20, 200
-"""How many problems a response lists, and how long the text of one is."""
+MAX_PROBLEMS, MAX_CHARACTERS = 20, 200  # How many problems a response lists, and how long the text of one is.
 
 Failed = Callable[[str, str], bool] | Sequence[str]
 

@@ -33,11 +33,8 @@ _BLANK = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?:"|\\?\Z)|(?<!\S)_:(\S+)', re.DOTA
 # and a colour names both.
 _KIND = 1 << 40
 
-_TELLING = 50
-"""Statements shared by more nodes on one side do not tell which nodes correspond."""
-
-_VOTES = 4
-"""Each vote may align the neighbours of nodes that the last one aligned."""
+_TELLING = 50  # Statements shared by more nodes on one side do not tell which nodes correspond.
+_VOTES = 4  # Each vote may align the neighbours of nodes that the last one aligned.
 
 _TRIED, _TRIED_NODES = 1 << 17, 8
 """All ways to pair up to so many nodes are tried if their number times that of statements is at most this."""

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 MAX_DIGITS = 19
 """Integers of so many characters are compared as text, and have no hashes that anyone could choose."""
 
-MAX_STATEMENT = 500
-"""Maximum characters of a statement listed as different."""
-
-_STEPS_PER_STATEMENT = 8
-"""Cost of reading the numbers and blank nodes of a statement."""
+MAX_STATEMENT = 500  # Maximum characters of a statement listed as different.
+_STEPS_PER_STATEMENT = 8  # Cost of reading the numbers and blank nodes of a statement.
 
 # Only the start of a literal follows a space, except for a quote in a literal, which is escaped.
 _TYPED = re.compile(rf'(?<= )"([\w.+ -]*+)"\^\^<{re.escape(XSD)}(\w+)>')

@@ -28,14 +28,9 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'graphrag-eval-async[rdf]'"
 
-MAX_DEPTH = 100
-"""Maximum levels of JSON-LD and RDF/XML, and of triple terms."""
-
-MAX_CONTEXT_ENTRIES = 500
-"""Maximum members of the contexts of a JSON-LD document, at all levels."""
-
-MAX_CONTEXTS_BYTES = 64 * 1024
-"""Maximum size of a JSON-LD document with more than one context."""
+MAX_DEPTH = 100  # Maximum levels of JSON-LD and RDF/XML, and of triple terms.
+MAX_CONTEXT_ENTRIES = 500  # Maximum members of the contexts of a JSON-LD document, at all levels.
+MAX_CONTEXTS_BYTES = 64 * 1024  # Maximum size of a JSON-LD document with more than one context.
 
 MAX_START_TAG = 4096
 """Maximum characters of the names and values of an XML element's attributes and namespaces."""

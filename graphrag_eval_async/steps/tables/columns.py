@@ -105,8 +105,7 @@ def _value(text: str, kind: str | None) -> Value:
 _WEAK: Sequence[Set[type]] = {str}, {str, tuple}
 """The types of cells that are read by their texts before others of the same table."""
 
-_FEW = 10_000
-"""Pairs of cells up to which it is checked whether all that are linked agree."""
+_FEW = 10_000  # Pairs of cells up to which it is checked whether all that are linked agree.
 
 _close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
 """Whether two numbers are within 1e-8, relative to the greater or absolute."""
@@ -153,8 +152,7 @@ def classes_of(
         yield found[:width], found[width:]
 
 
-_Cell: TypeAlias = "tuple[str | None, Value]"
-"""The text of a cell and the class of its value."""
+_Cell: TypeAlias = "tuple[str | None, Value]"  # The text of a cell and the class of its value.
 
 
 def _meet(

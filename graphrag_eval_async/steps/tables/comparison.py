@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     _Level: TypeAlias = tuple[dict[tuple[Any, ...], int], list[int], Counter[int]]
     """The number of each different row, of each expected row, and how many there are of each."""
 
-_MOST_FREE = 300
-"""Columns that each may be paired in several ways, up to which pairings are tried."""
-
-_PROBE = 64
-"""Number of rows tried before all rows: most wrong pairings of columns fail here."""
+_MOST_FREE = 300  # Columns that each may be paired in several ways, up to which pairings are tried.
+_PROBE = 64  # Number of rows tried before all rows: most wrong pairings of columns fail here.
 
 
 @dataclass(frozen=True, slots=True)

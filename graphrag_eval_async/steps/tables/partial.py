@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.tables.columns import Value
     from graphrag_eval_async.steps.tables.comparison import Classes, Reference
 
-SEARCH_STEPS = 4_000_000
-"""Steps after which no more pairings of columns are tried. At least one is."""
+SEARCH_STEPS = 4_000_000  # Steps after which no more pairings of columns are tried. At least one is.
 
 _Chosen: TypeAlias = "tuple[int | None, ...]"
 """The actual column for each required one, by index; None for those without partner."""
@@ -47,8 +46,7 @@ _Chosen: TypeAlias = "tuple[int | None, ...]"
 MOST_SORTED = 1000
 """Rows up to which what is listed of equal values does not depend on their order; sorting more is slow."""
 
-MOST_COLUMNS = 300
-"""Required columns up to which other pairings than that by name are tried."""
+MOST_COLUMNS = 300  # Required columns up to which other pairings than that by name are tried.
 
 
 def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget) -> Agreement:

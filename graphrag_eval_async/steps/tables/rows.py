@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 EXACT_STEPS = 500_000
 """Steps up to which the best pairs of rows are found: for about 60 rows on both sides that differ."""
 
-KEY_COLUMNS = 16
-"""Maximum number of columns that are left out of keys, or make up short ones."""
+KEY_COLUMNS = 16  # Maximum number of columns that are left out of keys, or make up short ones.
 
 
 class Pair(NamedTuple):
