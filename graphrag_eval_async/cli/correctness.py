@@ -44,7 +44,7 @@ COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer
 csv.field_size_limit(sys.maxsize)
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
+def _config(given: Given) -> Config:
     llm = given.llm
     if llm is None and given.config is None and os.environ.get("OPENAI_API_KEY"):
         llm = MODEL
@@ -54,6 +54,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             "no LLM that judges: give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY, so "
             f"that {MODEL} judges"
         )
+    return config
+
+
+def run(given: Given, interrupts: Interrupts) -> Exit:
+    config = _config(given)
     assert config.llm is not None  # noqa: S101  (which the metric needs)
     journal = f"{given.output}.journal"
     check_distinct([given.input, given.config, config.llm.cache], [given.output, journal])
@@ -67,8 +72,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
     def add(result: Mapping[str, Any]) -> None:
         number = int(result["question_id"])
-        judged = [result[key] for key in TEXTS if key in result]
-        if number < len(rows) and judged == rows[number][: len(judged)]:  # The journal may have other rows.
+        if number < len(rows) and _is_of(rows[number], result):  # The journal may have other rows.
             cells[number] = _cells(rows[number], result)
             position.consumed = len(cells)
 
@@ -151,6 +155,13 @@ def _stream(rows: Sequence[Sequence[str]], config: Config, journal: str, *, ahea
         max_in_flight=max(MAX_IN_FLIGHT, ahead),
         on_reject="raise",
     )
+
+
+def _is_of(row: Sequence[str], result: Mapping[str, Any]) -> bool:
+    """Whether this is the result of a row as it is now."""
+    question, reference_answer, actual_answer, problem = row
+    texts = [question, reference_answer, "" if problem else actual_answer]
+    return [result.get(key) or "" for key in TEXTS] == texts
 
 
 def _cells(row: Sequence[str], result: Mapping[str, Any]) -> list[str]:

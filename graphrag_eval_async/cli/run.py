@@ -113,6 +113,16 @@ def readable_outputs(given: Given) -> list[str]:
     return [path for path in (given.aggregates, given.otlp_json, *lines) if path not in (None, "-")]
 
 
+def _journal(given: Given) -> Journal:
+    return Journal(
+        given.output,
+        force=given.resume == "force",
+        fsync=given.fsync,
+        rejects=given.rejects,
+        max_reject_bytes=given.max_reject_bytes,
+    )
+
+
 @contextmanager
 def open_stream(
     given: Given,
@@ -127,17 +137,9 @@ def open_stream(
     """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
-    most, journal = given.max_reject_bytes, None
-    if given.resume:
-        journal = Journal(
-            given.output,
-            force=given.resume == "force",
-            fsync=given.fsync,
-            rejects=given.rejects,
-            max_reject_bytes=most,
-        )
+    journal = _journal(given) if given.resume else None
     output, rejects = (given.output, given.rejects) if journal is None else (None, None)
-    writer = RejectWriter(max_bytes=most)
+    writer = RejectWriter(max_bytes=given.max_reject_bytes)
     # Before any file is opened, since it may find the configuration wanting.
     stream = evaluate_stream(
         reference,

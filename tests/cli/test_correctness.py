@@ -208,6 +208,16 @@ def test_a_run_that_was_stopped_is_resumed(folder: Folder, number: int) -> None:
     assert read(folder.path / "out.tsv") == list(map(judged, rows))
 
 
+def test_rows_that_were_empty_or_become_empty(folder: Folder) -> None:
+    with serving() as server:
+        command = [*COMMAND, "-c", config(folder.path, server)]
+        for rows in ([["q", "red", ""], ["r", "red", "red"]], [["q", "red", "red"], ["r", "", "red"]]):
+            write(folder.path / "in.tsv", rows)
+            assert run(*command) == 0
+            assert read(folder.path / "out.tsv") == list(map(judged, rows))
+    assert server.counts.requests == 2
+
+
 def test_wrong_usage_changes_nothing(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
