@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from graphrag_eval_async.errors import SourceError, WorkerError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.reference import StepNames
-from graphrag_eval_async.scale.pieces import MIN_PIECE_BYTES, SIGNALS, TOKEN_DIGITS, Cutter, begin, work_on
+from graphrag_eval_async.scale.pieces import (
+    MIN_PIECE_BYTES,
+    SIGNALS,
+    TOKEN_DIGITS,
+    begin,
+    cut,
+    piece_bytes,
+    work_on,
+)
 from graphrag_eval_async.threads import work_in_slices, write_in_thread
 
 if TYPE_CHECKING:
@@ -81,7 +89,8 @@ class Merging:
         self.consumed = 0
         self._on_reject, self._threaded, self._is_part = on_reject, threaded, is_part
         self._work = pickle.dumps(work)
-        self._cutter = Cutter(windows, self.size, jobs)
+        self._piece_bytes = piece_bytes(self.size, jobs)
+        self._pieces = cut(windows, lambda: self._piece_bytes)
         self._jobs = jobs
         self._out: deque[tuple[Piece, Future[str]]] = deque()
         self._ended = self._stopped = False
@@ -148,7 +157,7 @@ class Merging:
                     ) from error
                 reply = await write_in_thread(partial(self._merge, path))
                 if reply.end < piece.end:
-                    self._cutter.size = max(MIN_PIECE_BYTES, self._cutter.size // 2)
+                    self._piece_bytes = max(MIN_PIECE_BYTES, self._piece_bytes // 2)
                     rest = piece._replace(start=reply.end)
                     self._out.appendleft((rest, await write_in_thread(partial(_submit, executor, rest))))
                 yield piece, reply
@@ -160,7 +169,7 @@ class Merging:
     def _hand_out(self, executor: ProcessPoolExecutor) -> None:
         while not (self._ended or self._stopped) and len(self._out) < OUTSTANDING * self._jobs:
             try:
-                piece = self._cutter.next()
+                piece = next(self._pieces, None)
             except SourceError as error:
                 self._error, piece = error, None
             if piece is None:
@@ -203,7 +212,7 @@ class Merging:
             process.kill()
         executor.shutdown(cancel_futures=True)
         shutil.rmtree(folder, ignore_errors=True)
-        self._cutter.close()
+        self._pieces.close()
 
 
 def _submit(executor: ProcessPoolExecutor, piece: Piece) -> Future[str]:

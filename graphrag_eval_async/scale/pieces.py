@@ -108,34 +108,25 @@ def _has_pending(path: str) -> bool:
     return False
 
 
-class Cutter:
-    """Cuts files into pieces of about `size` bytes, in order."""
+def cut(windows: Sequence[Window], size: Callable[[], int]) -> Generator[Piece]:
+    """Yield pieces of files in order, each of about `size()` bytes. Reads the files: call it in a thread."""
+    for path, start, last in windows:
+        with open_binary(path) as file:
+            try:
+                status = os.fstat(file.fileno())
+                real, place = os.path.realpath(path), (status.st_dev, status.st_ino)
+                last = status.st_size if last is None else last
+                while start < last:
+                    end = line_end(file, start + size(), last)
+                    yield Piece(path, real, place, start, end)
+                    start = end
+            except OSError as error:
+                raise unreadable(path, error) from error
 
-    def __init__(self, windows: Sequence[Window], total: int, jobs: int) -> None:
-        """`total` is the number of bytes in all windows, and `jobs` that of the workers."""
-        self.size = max(MIN_PIECE_BYTES, min(MAX_PIECE_BYTES, total // (jobs * PIECES_PER_JOB)))
-        self._pieces = self._cut(windows)
 
-    def next(self) -> Piece | None:
-        """Return the next piece, or None after the last. Reads the file, so call it in a thread."""
-        return next(self._pieces, None)
-
-    def close(self) -> None:
-        self._pieces.close()
-
-    def _cut(self, windows: Sequence[Window]) -> Generator[Piece]:
-        for path, start, last in windows:
-            with open_binary(path) as file:
-                try:
-                    status = os.fstat(file.fileno())
-                    real, place = os.path.realpath(path), (status.st_dev, status.st_ino)
-                    last = status.st_size if last is None else last
-                    while start < last:
-                        end = line_end(file, start + self.size, last)
-                        yield Piece(path, real, place, start, end)
-                        start = end
-                except OSError as error:
-                    raise unreadable(path, error) from error
+def piece_bytes(total: int, jobs: int) -> int:
+    """Return the size of pieces for files of this total size."""
+    return max(MIN_PIECE_BYTES, min(MAX_PIECE_BYTES, total // (jobs * PIECES_PER_JOB)))
 
 
 @dataclass(slots=True)

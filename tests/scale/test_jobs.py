@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import operator
 import os
 import re
 import signal
@@ -206,29 +205,10 @@ async def test_nothing_is_left_running_when_cancelled(path: Path) -> None:
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"jobs": -1}, "jobs: expected an integer of 0 or more, got -1"),
-        ({"jobs": 2, "on_reject": "keep"}, "on_reject: expected"),
-        ({"jobs": 2, "comparators": {"calculator": lambda *_: 1.0}}, "comparators: with several jobs"),
-    ],
-)
-async def test_wrong_options(path: Path, options: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        await evaluate_file(REFERENCE, path, **options)
-
-
 async def test_results_among_the_responses(path: Path) -> None:
     with pytest.raises(UsageError, match="would be overwritten"):
         await evaluate_file(REFERENCE, path.parent, results=path, jobs=2)
     assert path.stat().st_size
-
-
-async def test_comparators_that_can_be_imported(path: Path) -> None:
-    async with asyncio.timeout(SECONDS):
-        found = await evaluate_file(templates(), path, jobs=2, comparators={"calculator": operator.eq})
-    assert found.aggregates.snapshot()["micro"]["steps_score"]["mean"] == 0
 
 
 class Noting(RejectWriter):

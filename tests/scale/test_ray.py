@@ -125,37 +125,6 @@ def test_rows_of_datasets(tmp_path: Path, ray: Any) -> None:
         assert found.results.count() == 400
 
 
-def test_parquet_equals_one_process(tmp_path: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
-    given = [response(i) for i in range(60)]
-    steps = [json.dumps(one["actual_steps"]) if "actual_steps" in one else None for one in given]
-    steps[7] = "[not json"
-    table = pyarrow.table(
-        {
-            "question_id": pyarrow.array([one["question_id"].encode() for one in given]),
-            "actual_steps": pyarrow.array(steps),
-            "asked": pyarrow.array([1_700_000_000_000 + i for i in range(60)], pyarrow.timestamp("ms")),
-            "tags": pyarrow.array([[("a", i)] for i in range(60)], pyarrow.map_("string", "int64")),
-            "note": pyarrow.array([b"\xff" if i == 9 else b"x" for i in range(60)]),
-        }
-    )
-    path = tmp_path / "r.pq"
-    parquet.write_table(table, path, row_group_size=25)
-    rejects: list[Any] = []
-    results, aggregates = asyncio.run(in_one_process(read_jsonl(path), on_reject=rejects.append))
-    assert len(rejects) == 2
-    found = evaluate_dataset(REFERENCE, path)
-    assert found.aggregates.to_bytes() == aggregates.to_bytes()
-    assert alike(rows(found)) == alike(results)
-    told = [
-        {(one.offset, one.reason, one.message, one.sha256) for one in each}
-        for each in (found.rejects, rejects)
-    ]
-    assert told[0] == told[1]
-
-
 def test_rows_are_resumed(tmp_path: Path, ray: Any) -> None:
     given = [response(i) for i in range(300)]
     _, aggregates = asyncio.run(in_one_process(given))

@@ -74,11 +74,7 @@ class Keys(NamedTuple):
 
 @dataclass(kw_only=True)
 class Settings:
-    """Settings of a group and of one worker; see `redis_stream`.
-
-    Attributes:
-        max_results: 0 keeps all.
-    """
+    """Settings of a group and of one worker; see `redis_stream`."""
 
     address: RedisAddress
     keys: Keys
@@ -86,7 +82,7 @@ class Settings:
     drain: bool = False
     claim_after_sec: float | None = None
     max_deliveries: int = MAX_DELIVERIES
-    max_results: int = 0
+    max_results: int | None = None
     max_outage_sec: float | None = MAX_OUTAGE_SEC
     force: bool = False
 

@@ -91,20 +91,7 @@ def redis_stream(
         UsageError: an argument has an invalid value, or the extra is not installed.
     """
     given = dict(locals())
-    address = server_address(given.pop("url"))
-    check_redis()
-    for name, text in {"stream": stream, "group": group}.items():
-        if not isinstance(text, str) or not text:
-            raise UsageError(f"{name}: expected a name, got {text!r}")
-    for name, flag in {"drain": drain, "force": force}.items():
-        check_boolean(name, flag)
-    check_integer("max_deliveries", max_deliveries)
-    if max_results is not None:
-        check_integer("max_results", max_results)
-    for name, seconds in {"claim_after_sec": claim_after_sec, "max_outage_sec": max_outage_sec}.items():
-        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
-            raise UsageError(f"{name}: expected seconds above 0, got {seconds!r}")
-    return _stream(address, **given | {"max_results": max_results or 0})
+    return _stream(server_address(given.pop("url")), **given)
 
 
 def stream_at(text: str, results: str | None = None) -> RedisStream:
@@ -122,7 +109,6 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
     except ValueError as error:
         raise UsageError(f"{_shown(text)}: {error}") from None
     name = given.get("results") if results is None else _name_on(address, results)
-    check_redis()
     return _stream(address, address.name, given["group"], name, consumer=given.get("consumer"), **more)
 
 
@@ -151,8 +137,21 @@ def _name_on(address: RedisAddress, results: str) -> str:
     return name
 
 
-def _stream(address: RedisAddress, stream: str, group: str, results: str | None, **more: Any) -> RedisStream:
+def _stream(address: RedisAddress, stream: Any, group: Any, results: Any, **more: Any) -> RedisStream:
     """Return a stream; `more` are other fields of `Settings`."""
+    check_redis()
+    for name, text in {"stream": stream, "group": group}.items():
+        if not isinstance(text, str) or not text:
+            raise UsageError(f"{name}: expected a name, got {text!r}")
+    for name in FLAGS:
+        check_boolean(name, more.get(name, False))
+    check_integer("max_deliveries", more.get("max_deliveries", MAX_DELIVERIES))
+    if more.get("max_results") is not None:
+        check_integer("max_results", more["max_results"])
+    for name in ("claim_after_sec", "max_outage_sec"):
+        seconds = more.get(name)
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+            raise UsageError(f"{name}: expected seconds above 0, got {seconds!r}")
     if results == stream:
         raise UsageError(f"results: {results!r} is the stream of responses; name another")
     return RedisStream(Settings(address=address, keys=keys_of(stream, group, results), **more))

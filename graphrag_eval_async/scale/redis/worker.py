@@ -311,7 +311,8 @@ class RedisWorker:
         None if the server has lost an earlier commit to the part, and nothing is committed.
         """
         name = token_hex(8)
-        args: list[Any] = [self._keys.group, self._name, part, self._commit, name, self._settings.max_results]
+        most = self._settings.max_results or 0
+        args: list[Any] = [self._keys.group, self._name, part, self._commit, name, most]
         for one in finished:
             args += one
         while True:

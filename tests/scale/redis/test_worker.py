@@ -252,14 +252,6 @@ async def test_what_the_server_refuses_loses_nothing(server: RedisServer, cause:
         assert run.rejects.total == 3
 
 
-async def test_commits_of_two_workers_with_one_name(server: RedisServer) -> None:
-    """A worker that is started again under its name does not take a commit for one that it has made."""
-    for number in range(3):
-        fill(server, [response(number)])
-        assert len(await work(server, consumer="one")) == 1
-    await check(server, [response(number) for number in range(3)])
-
-
 async def test_what_will_be_refused_is_said_before_anything_is_read(server: RedisServer) -> None:
     fill(server, [response(0)])
     with client(server) as at:
