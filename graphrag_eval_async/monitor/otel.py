@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from concurrent.futures import TimeoutError as NoAnswer
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from warnings import warn
@@ -32,11 +31,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.stream import EvaluationStream
 
-CLOSING_SECONDS = 5.0
-"""How long the end of a run waits for the last records to be delivered."""
-
-READ_SECONDS = 2.0
-"""How long an export of metrics waits for the event loop."""
+CLOSING_SECONDS = 5.0  # that the end of a run waits for the last records to be delivered
+READ_SECONDS = 2.0  # that an export of metrics waits for the event loop
 
 GAUGES = {
     "mean": "Mean of a metric so far: over questions, each the mean of its samples.",
@@ -47,11 +43,7 @@ GAUGES = {
 
 
 class OtelExport:
-    """Sends results as log records and, on request, aggregates as gauges, until it is closed.
-
-    Attributes:
-        added, delivered: number of records of results so far, and of those that a collector has accepted.
-    """
+    """Sends results as log records and, on request, aggregates as gauges, until it is closed."""
 
     def __init__(
         self,
@@ -66,49 +58,45 @@ class OtelExport:
             UsageError: a package is missing, or the environment asks for a protocol that is not supported.
         """
         signals = check_export()
-        self.added = self.delivered = 0
+        from opentelemetry.sdk.resources import Resource
+
+        self._added = self._delivered = 0
         self._records = Recording(metrics)
         self._closers: list[Callable[[], object]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._logger = self._make_logger() if logs and "LOGS" in signals else None
+        resource = Resource.create(resource_from_environment())
+        self._logger = self._make_logger(resource) if logs and "LOGS" in signals else None
         if aggregates is not None and "METRICS" in signals:
-            self._make_gauges(aggregates)
+            self._make_gauges(resource, aggregates)
 
-    def _make_logger(self) -> Any:
+    def _make_logger(self, resource: Any) -> Any:
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
         from opentelemetry.sdk._logs import LoggerProvider
         from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
-        from opentelemetry.sdk.resources import Resource
-
-        export = self
 
         class Exporter(OTLPLogExporter):
-            def export(self, batch: Any) -> Any:
+            def export(_, batch: Any) -> Any:  # noqa: N805  (`self` is that of the method around it)
                 outcome = super().export(batch)
-                if outcome is LogRecordExportResult.SUCCESS:
-                    export.delivered += len(batch)
+                self._delivered += len(batch) if outcome is LogRecordExportResult.SUCCESS else 0
                 return outcome
 
-        provider = LoggerProvider(Resource.create(resource_from_environment()), shutdown_on_exit=False)
+        provider = LoggerProvider(resource, shutdown_on_exit=False)
         provider.add_log_record_processor(BatchLogRecordProcessor(Exporter()))
         self._closers.append(provider.shutdown)
         return provider.get_logger(SCOPE, version(), SCHEMA)
 
-    def _make_gauges(self, aggregates: RunningAggregates) -> None:
+    def _make_gauges(self, resource: Any, aggregates: RunningAggregates) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.metrics import Observation
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-        from opentelemetry.sdk.resources import Resource
 
         def observe(name: str, _: Any) -> list[Any]:
             found = self._read(aggregates).get(name, ())
             return [Observation(value, attributes) for attributes, value in found]
 
-        readers = [PeriodicExportingMetricReader(OTLPMetricExporter())]
-        provider = MeterProvider(
-            readers, Resource.create(resource_from_environment()), shutdown_on_exit=False
-        )
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+        provider = MeterProvider([reader], resource, shutdown_on_exit=False)
         meter = provider.get_meter(SCOPE, version())
         for name, text in GAUGES.items():
             meter.create_observable_gauge(f"graphrag_eval.{name}", [partial(observe, name)], description=text)
@@ -116,17 +104,18 @@ class OtelExport:
 
     def _read(self, aggregates: RunningAggregates) -> Mapping[str, Any]:
         """The values of all gauges, read on the event loop of the run; none if it is busy for long."""
-        loop = self._loop
-        if loop is None or not loop.is_running():
-            return {} if loop is None else gauges(aggregates)
 
         async def read() -> Mapping[str, Any]:
             return gauges(aggregates)
 
-        reading = asyncio.run_coroutine_threadsafe(read(), loop)
+        if self._loop is None:
+            return {}
+        if not self._loop.is_running():
+            return gauges(aggregates)
+        reading = asyncio.run_coroutine_threadsafe(read(), self._loop)
         try:
             return reading.result(READ_SECONDS)
-        except NoAnswer:
+        except TimeoutError:
             reading.cancel()
             return {}
 
@@ -138,14 +127,17 @@ class OtelExport:
             return
         from opentelemetry._logs import LogRecord, SeverityNumber
 
-        for record in self._records(result):
-            self.added += 1
+        records = self._records(result)
+        context = _context(records.trace_id, records.span_id)
+        self._added += len(records.attributes)
+        for attributes in records.attributes:
+            failed = "error.type" in attributes
             self._logger.emit(
                 LogRecord(
-                    context=_context(record.trace_id, record.span_id),
-                    severity_number=SeverityNumber(WARN if record.failed else INFO),
-                    severity_text="WARN" if record.failed else None,
-                    attributes=record.attributes,
+                    context=context,
+                    severity_number=SeverityNumber(WARN if failed else INFO),
+                    severity_text="WARN" if failed else None,
+                    attributes=attributes,
                     event_name=EVENT,
                 )
             )
@@ -158,9 +150,9 @@ class OtelExport:
             thread.start()
         for thread in threads:
             thread.join(CLOSING_SECONDS)
-        if closers and (lost := self.added - self.delivered) > 0:
+        if closers and (lost := self._added - self._delivered) > 0:
             warn(
-                f"{lost} of {self.added} evaluation records were not delivered by OpenTelemetry; check the "
+                f"{lost} of {self._added} evaluation records were not delivered by OpenTelemetry; check the "
                 "collector at OTEL_EXPORTER_OTLP_ENDPOINT",
                 GraphragEvalWarning,
                 stacklevel=2,
@@ -204,14 +196,15 @@ def check_export() -> set[str]:
         return set()
     found = set()
     for signal in ("LOGS", "METRICS"):
-        exporter = _setting(name := f"OTEL_{signal}_EXPORTER") or "otlp"
-        if exporter not in {"otlp", "none"}:
+        own, all_signals = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
+        protocol = own if _setting(own) else all_signals
+        if _setting(protocol) not in ("", "http/protobuf"):
+            raise UsageError(f"{protocol}={_setting(protocol)}: only http/protobuf is supported")
+        exporter = _setting(name := f"OTEL_{signal}_EXPORTER")
+        if exporter not in ("", "otlp", "none"):
             raise UsageError(f"{name}={exporter}: only otlp and none are supported")
-        keys = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
-        key, protocol = next(((key, own) for key in keys if (own := _setting(key))), ("", "http/protobuf"))
-        if protocol != "http/protobuf":
-            raise UsageError(f"{key}={protocol}: only http/protobuf is supported")
-        found |= {signal} if exporter == "otlp" else set()
+        if exporter != "none":
+            found.add(signal)
     return found
 
 

@@ -1,13 +1,12 @@
-"""Results as evaluation events of OpenTelemetry's GenAI conventions, and as lines of OTLP in JSON."""
+"""Results as evaluation events of OpenTelemetry's GenAI conventions, and a file of them in OTLP's JSON."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import orjson
@@ -19,40 +18,30 @@ from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.version import version
 
-if TYPE_CHECKING:
-    from graphrag_eval_async.records.evaluation import Evaluation
-
 EVENT = "gen_ai.evaluation.result"
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
 SCOPE = "graphrag_eval_async"
-INFO, WARN = 9, 13
-"""Severities of OpenTelemetry."""
-
-MAX_EXPLANATION = 2048
-"""Maximum characters of an explanation."""
+INFO, WARN = 9, 13  # severities of OpenTelemetry
+MAX_EXPLANATION = 2048  # characters
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that allows content of answers in telemetry, by OpenTelemetry's conventions."""
 
 Attributes: TypeAlias = dict[str, str | int | float]
 
-_TRACE_ID, _SPAN_ID = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
+_TRACE_ID, _SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{32}"), re.compile(r"(?!0+$)[0-9a-f]{16}")
 _EXPLANATIONS = {
     value: (f"{value}_reason", f"{metric.name}_reason") for metric in JUDGED for value in metric.values
-}
+} | {"steps_score": (REASON,)}
 
 
-class EvaluationRecord(NamedTuple):
-    """One metric of one result, as a log record.
+class Records(NamedTuple):
+    """The attributes of a record for each score of a result; of failed metrics with ``error.type``.
 
-    Attributes:
-        attributes: by OpenTelemetry's conventions; our own begin with ``graphrag_eval.``.
-        failed: whether the metric could not be computed; `attributes` then has ``error.type`` and no score.
-        trace_id, span_id: the span of the agent, as hexadecimal digits; both empty if the response has none.
+    The ids of the agent's span are hexadecimal digits; both are empty if the response has none.
     """
 
-    attributes: Attributes
-    failed: bool
+    attributes: list[Attributes]
     trace_id: str
     span_id: str
 
@@ -69,51 +58,48 @@ class Recording:
         allowed = os.environ.get(CAPTURE, "").strip().lower() in {"true", "span_and_event", "event_only"}
         self._content = allowed if content is None else content
         self._metrics = frozenset(metrics)
-        self._met: set[str] = set()
+        self._met = {"steps_score"}
 
-    def __call__(self, result: Mapping[str, Any]) -> Iterator[EvaluationRecord]:
-        """Yield a record for each score of a complete result and of its retrieval steps.
+    def __call__(self, result: Mapping[str, Any]) -> Records:
+        """The records of a complete result and of its retrieval steps; none of a pending one.
 
         Raises:
             AggregationError: `result` is not a result.
         """
         if "pending" in result:
-            return
+            return Records([], "", "")
         seen = observe(result, include_errors=True)
-        about, ids = _about(result), _span_of(result)
+        found: list[Attributes] = []
         for metric, value in seen.values:
             self._met.add(metric)
-            if is_score(metric) and self._is_wanted(metric):
-                yield EvaluationRecord(self._scored(result, metric, value) | about, False, *ids)
-        for metric, kind in self._unscored(seen):
-            failed: Attributes = {"gen_ai.evaluation.name": metric, "error.type": kind}
-            yield EvaluationRecord(failed | about, True, *ids)
+            if self._is_wanted(metric):
+                found.append(self._scored(result, metric, value))
+        for metric, kind in seen.outcomes:
+            if metric in {REASON, OUTPUTS} or kind == TEXT or not self._is_wanted(metric):
+                continue
+            if kind not in {RESPONSE_ERROR, NO_ANSWER}:
+                self._met.add(metric)
+            if metric in self._met:
+                found.append({"gen_ai.evaluation.name": metric, "error.type": kind})
+        about = _about(result)
+        for attributes in found:
+            attributes |= about
+        return Records(found, *_span_of(result))
 
     def _is_wanted(self, metric: str) -> bool:
-        return not self._metrics or metric in self._metrics
+        return is_score(metric) and (not self._metrics or metric in self._metrics)
 
     def _scored(self, result: Mapping[str, Any], metric: str, value: float) -> Attributes:
         scored: Attributes = {"gen_ai.evaluation.name": metric, "gen_ai.evaluation.score.value": float(value)}
         if metric in BOUNDED_METRICS:
             label = {0.0: "fail", 1.0: "pass"}.get(value, "partial")
             scored["gen_ai.evaluation.score.label"] = label
-        keys = _EXPLANATIONS.get(metric, (f"{metric}_reason",)) if self._content else ()
-        if metric == "steps_score":
-            keys = (REASON,)  # It quotes nothing.
-        reason = next((result[key] for key in keys if isinstance(result.get(key), str)), NO_FAILURE)
-        if reason and reason != NO_FAILURE:
-            scored["gen_ai.evaluation.explanation"] = in_utf8(reason)[:MAX_EXPLANATION]
+        if self._content or metric == "steps_score":  # Why steps failed quotes nothing.
+            keys = _EXPLANATIONS.get(metric, (f"{metric}_reason",))
+            reason = next((result[key] for key in keys if isinstance(result.get(key), str)), "")
+            if reason and reason != NO_FAILURE:
+                scored["gen_ai.evaluation.explanation"] = in_utf8(reason)[:MAX_EXPLANATION]
         return scored
-
-    def _unscored(self, seen: Evaluation) -> Iterator[tuple[str, str]]:
-        """Yield the scores without a value, and why."""
-        for metric, kind in seen.outcomes:
-            if metric in {REASON, OUTPUTS} or kind == TEXT or not is_score(metric):
-                continue
-            if kind not in {RESPONSE_ERROR, NO_ANSWER}:
-                self._met.add(metric)
-            if (metric == "steps_score" or metric in self._met) and self._is_wanted(metric):
-                yield metric, kind
 
 
 def _about(result: Mapping[str, Any]) -> Attributes:
@@ -134,32 +120,7 @@ def _span_of(result: Mapping[str, Any]) -> tuple[str, str]:
     found = metadata if isinstance(metadata, Mapping) else {}
     trace_id, span_id = str(found.get("trace_id", "")).lower(), str(found.get("span_id", "")).lower()
     valid = _TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id)
-    return (trace_id, span_id) if valid and int(trace_id, 16) and int(span_id, 16) else ("", "")
-
-
-def otlp_line(records: Collection[EvaluationRecord], resource: Mapping[str, str]) -> bytes:
-    """Records as one line of OTLP in JSON, as a collector's file exporter writes it; empty without any."""
-    if not records:
-        return b""
-    now, found = str(time.time_ns()), []
-    for record in records:
-        severity = (
-            {"severityNumber": WARN, "severityText": "WARN"} if record.failed else {"severityNumber": INFO}
-        )
-        span = {"traceId": record.trace_id, "spanId": record.span_id, "flags": 1} if record.trace_id else {}
-        times = {"timeUnixNano": now, "observedTimeUnixNano": now}
-        attributes = {"attributes": _pairs(record.attributes)}
-        found.append({**times, **severity, "eventName": EVENT, **attributes, **span})
-    logs = {
-        "resource": {"attributes": _pairs(resource)},
-        "scopeLogs": [{"scope": _scope(), "logRecords": found, "schemaUrl": SCHEMA}],
-    }
-    return orjson.dumps({"resourceLogs": [logs]}, option=orjson.OPT_APPEND_NEWLINE)
-
-
-@cache
-def _scope() -> dict[str, str]:
-    return {"name": SCOPE, "version": version()}  # Which is read from a file.
+    return (trace_id, span_id) if valid else ("", "")
 
 
 def _pairs(attributes: Mapping[str, str | int | float]) -> list[dict[str, Any]]:
@@ -185,18 +146,32 @@ def resource_from_environment() -> dict[str, str]:
 
 
 class OtlpFile:
-    """Appends the records of results to a file of OTLP in JSON, which a collector tails."""
+    """Appends the records of results to a file of OTLP in JSON, as a collector writes it and tails it."""
 
     def __init__(self, path: str | os.PathLike[str], metrics: Collection[str] = ()) -> None:
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115  (closed by `close`)
-        self._resource = resource_from_environment()
+        self._resource = {"attributes": _pairs(resource_from_environment())}
+        self._scope = {"name": SCOPE, "version": version()}
         self._records = Recording(metrics)
+        self.close = self._file.close
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Write the records of a result as one line."""
-        rest = memoryview(otlp_line([*self._records(result)], self._resource))
+        """Write the records of a result as one line, if it has any."""
+        records = self._records(result)
+        rest = memoryview(self._line(records) if records.attributes else b"")
         while rest:
             rest = rest[self._file.write(rest) :]
 
-    def close(self) -> None:
-        self._file.close()
+    def _line(self, records: Records) -> bytes:
+        now, found = str(time.time_ns()), []
+        common: dict[str, Any] = {"timeUnixNano": now, "observedTimeUnixNano": now, "eventName": EVENT}
+        if records.trace_id:
+            common |= {"traceId": records.trace_id, "spanId": records.span_id, "flags": 1}
+        for attributes in records.attributes:
+            severity: dict[str, Any] = {"severityNumber": INFO}
+            if "error.type" in attributes:
+                severity = {"severityNumber": WARN, "severityText": "WARN"}
+            found.append({**common, **severity, "attributes": _pairs(attributes)})
+        scopes = [{"scope": self._scope, "logRecords": found, "schemaUrl": SCHEMA}]
+        logs = {"resourceLogs": [{"resource": self._resource, "scopeLogs": scopes}]}
+        return orjson.dumps(logs, option=orjson.OPT_APPEND_NEWLINE)

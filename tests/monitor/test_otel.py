@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, OtelSink, evaluate_stream
-from tests.cli.support import REFERENCE, Folder, failed, finish, response, start
+from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream
+from tests.cli.support import REFERENCE, failed, response
 from tests.deadlines import WAIT_SECONDS
 from tests.monitor.hooks import Post, hook
 from tests.monitor.test_otlp import NAME, SPAN, TRACE, VALUE, attributes_of
@@ -29,23 +29,23 @@ RESPONSES = [
 def logs(posts: list[Post]) -> list[Any]:
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-    bodies = [post.body for post in posts if post.path == "/v1/logs"]
-    exports = [each for body in bodies for each in ExportLogsServiceRequest.FromString(body).resource_logs]
-    return [record for each in exports for scope in each.scope_logs for record in scope.log_records]
+    exports = [ExportLogsServiceRequest.FromString(each.body) for each in posts if each.path == "/v1/logs"]
+    return [record for each in exports for record in each.resource_logs[0].scope_logs[0].log_records]
 
 
-def gauges(posts: list[Post]) -> dict[str, dict[tuple[str, ...], float]]:
+def gauges(posts: list[Post]) -> dict[tuple[str, ...], float]:
     """The last value of each gauge, by name and the values of its attributes."""
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-    found: dict[str, dict[tuple[str, ...], float]] = {}
-    for body in [post.body for post in posts if post.path == "/v1/metrics"]:
-        for metrics in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-            for metric in metrics.scope_metrics[0].metrics:
-                for point in metric.gauge.data_points:
-                    key = tuple(map(str, attributes_of(point).values()))
-                    found.setdefault(metric.name, {})[key] = point.as_double or point.as_int
-    return found
+    last = [post.body for post in posts if post.path == "/v1/metrics"][-1]
+    return {
+        (metric.name, *map(str, attributes_of(point).values())): point.as_double or point.as_int
+        for metric in ExportMetricsServiceRequest.FromString(last)
+        .resource_metrics[0]
+        .scope_metrics[0]
+        .metrics
+        for point in metric.gauge.data_points
+    }
 
 
 @pytest.fixture
@@ -69,25 +69,31 @@ async def test_scores_arrive_with_their_spans(posts: list[Post]) -> None:
     assert [record.trace_id.hex() for record in scores] == [TRACE, "", "", ""]
     assert scores[0].span_id.hex() == SPAN
     found = gauges(posts)
-    assert found["graphrag_eval.mean"]["steps_score",] == pytest.approx(2 / 3)
-    assert found["graphrag_eval.results"]["success",] == 3
-    assert found["graphrag_eval.error_rate"][()] == 0.5 / 3  # Of q3, one of two.
-    assert found["graphrag_eval.mean"]["colours", "steps_score"] == 0.5
+    assert found["graphrag_eval.mean", "steps_score"] == pytest.approx(2 / 3)
+    assert found["graphrag_eval.results", "success"] == 3
+    assert found["graphrag_eval.error_rate",] == 0.5 / 3  # Of q3, one of two.
+    assert found["graphrag_eval.mean", "colours", "steps_score"] == 0.5
 
 
 @pytest.mark.parametrize("name", ["OTEL_SDK_DISABLED=true", "OTEL_LOGS_EXPORTER=none"])
-def test_the_environment_can_turn_it_off(
-    name: str, folder: Folder, posts: list[Post], monkeypatch: pytest.MonkeyPatch
+async def test_the_environment_can_turn_it_off(
+    name: str, posts: list[Post], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, _, value = name.partition("=")
-    monkeypatch.setenv(key, value)
-    log = folder.lines(*RESPONSES)
-    assert finish(start("evaluate", folder.reference, log, "-o", folder.file("o.jsonl"), "--otel"))[0] == 0
+    monkeypatch.setenv(*name.split("="))
+    async with OtelSink(evaluate_stream(REFERENCE, RESPONSES)) as results:
+        assert len([result async for result in results]) == 4
     assert not posts
 
 
+async def test_what_is_not_supported_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    async with evaluate_stream(REFERENCE, RESPONSES) as stream:
+        with pytest.raises(UsageError, match="OTLP_PROTOCOL=grpc: only http/protobuf is supported"):
+            OtelSink(stream)
+
+
 async def test_a_collector_that_is_not_there_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.monitor.otel.CLOSING_SECONDS", 0.2)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.1")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     stream = evaluate_stream(REFERENCE, RESPONSES[:3])
     with pytest.warns(GraphragEvalWarning, match="3 of 3 evaluation records were not delivered"):
