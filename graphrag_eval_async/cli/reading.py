@@ -14,7 +14,7 @@ from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.cli.exits import Ending, run_to_end
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.config.load import load_primary
+from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import RejectWriter
@@ -91,7 +91,7 @@ def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tupl
 
 def primary_of(given: Given) -> tuple[str, ...] | None:
     """Return the primary metrics of the configuration, if there is one that names them."""
-    return None if given.config is None else load_primary(given.config)
+    return None if given.config is None else load_part(given.config, "primary", "custom_evaluations").primary
 
 
 def processes_for(

@@ -103,11 +103,6 @@ def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
         raise ConfigError([f"{key}: {what}" if key else what for key, what in problems.items()], source)
 
 
-def load_primary(path: str) -> tuple[str, ...] | None:
-    """The key `primary` of a configuration file; raises what `load_part` does."""
-    return load_part(path, "primary", "custom_evaluations").primary
-
-
 def load_part(path: str, *keys: str) -> Config:
     """Some keys of a configuration file, so that no environment variable with a judge's key need be set."""
     given = read_config(path)

@@ -13,7 +13,7 @@ import orjson
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
-from graphrag_eval_async.judge.refusals import retry_after
+from graphrag_eval_async.judge.refusals import Scrubber, retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
@@ -61,7 +61,7 @@ class Endpoint:
         assert config.endpoint is not None  # noqa: S101
         self._config = config
         self._url = str(config.endpoint)
-        self._secrets = _as_sent(config)
+        self._scrub = Scrubber(_as_sent(config))
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._client: httpx.AsyncClient | None = None
         self._prologue = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in config.prefixes.items())
@@ -195,10 +195,7 @@ class Endpoint:
 
     def _failure(self, status: int, wait: float, body: bytes) -> QueryFailed:
         """The failure that a status code stands for. Servers explain invalid queries in plain text."""
-        text = body[: 1 << 16].decode(errors="replace")
-        for secret in sorted(self._secrets, key=len, reverse=True):  # Before the text is cut.
-            text = text.replace(secret, "***")
-        text = " ".join(text[:2000].split())
+        text = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=2000)
         said = f": {text}" if text and not text.startswith("<") else ""
         if status in OF_THE_QUERY:
             return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")

@@ -12,7 +12,6 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.config.model import judge_of as judge_of
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness

@@ -9,8 +9,8 @@ from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.inference.confidence import show_confidence
-from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.windows import window_facts
 from graphrag_eval_async.records.metrics import (
     ERROR_RATE,

@@ -1,39 +1,22 @@
 """Scoring an agent's steps against the reference's: pure, synchronous, one comparator per module."""
 
-from graphrag_eval_async.steps.budget import QUICK_STEPS, STEPS, Budget
-from graphrag_eval_async.steps.comparators import (
-    Comparator,
-    PreparedStep,
-    accepted_names,
-    check_step,
-    compares_by_name,
-    needs_execution,
-    prepare_step,
-)
-from graphrag_eval_async.steps.failure import Facts, failure_of, right_answer
-from graphrag_eval_async.steps.matching import StepsScore, score_steps, usable_names
-from graphrag_eval_async.steps.retrieval import average_precision, recall_at_k
-from graphrag_eval_async.steps.similarity import compare_queries, sparql_of
-
-__all__ = [
-    "QUICK_STEPS",
-    "STEPS",
-    "Budget",
-    "Comparator",
-    "Facts",
-    "PreparedStep",
-    "StepsScore",
-    "accepted_names",
-    "average_precision",
-    "check_step",
-    "compare_queries",
-    "compares_by_name",
-    "failure_of",
-    "needs_execution",
-    "prepare_step",
-    "recall_at_k",
-    "right_answer",
-    "score_steps",
-    "sparql_of",
-    "usable_names",
-]
+from graphrag_eval_async.steps.budget import QUICK_STEPS as QUICK_STEPS
+from graphrag_eval_async.steps.budget import STEPS as STEPS
+from graphrag_eval_async.steps.budget import Budget as Budget
+from graphrag_eval_async.steps.comparators import Comparator as Comparator
+from graphrag_eval_async.steps.comparators import PreparedStep as PreparedStep
+from graphrag_eval_async.steps.comparators import accepted_names as accepted_names
+from graphrag_eval_async.steps.comparators import check_step as check_step
+from graphrag_eval_async.steps.comparators import compares_by_name as compares_by_name
+from graphrag_eval_async.steps.comparators import needs_execution as needs_execution
+from graphrag_eval_async.steps.comparators import prepare_step as prepare_step
+from graphrag_eval_async.steps.failure import Facts as Facts
+from graphrag_eval_async.steps.failure import failure_of as failure_of
+from graphrag_eval_async.steps.failure import right_answer as right_answer
+from graphrag_eval_async.steps.matching import StepsScore as StepsScore
+from graphrag_eval_async.steps.matching import score_steps as score_steps
+from graphrag_eval_async.steps.matching import usable_names as usable_names
+from graphrag_eval_async.steps.retrieval import average_precision as average_precision
+from graphrag_eval_async.steps.retrieval import recall_at_k as recall_at_k
+from graphrag_eval_async.steps.similarity import compare_queries as compare_queries
+from graphrag_eval_async.steps.similarity import sparql_of as sparql_of

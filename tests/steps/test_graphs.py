@@ -139,7 +139,11 @@ EQUAL += [("'x'", "'x'^^xsd:string"), ("0.1", "0.10000000000000001e0"), (f"{BIG}
 EQUAL += [("1.0, 1.000000005", "1e0, 1.0000000050"), ("1.000000005", "1")]
 UNEQUAL = [("5", "'5'"), ("5", "6"), ("5", "5.000001"), ("'x'@en", "'x'@en-GB"), ("'x'@en", "'x'")]
 UNEQUAL += [("'2026-01-01'^^xsd:date", "'2026-01-01Z'^^xsd:date"), (f"{BIG}", f"{BIG + 1}")]
-UNEQUAL += [("'five'^^xsd:integer", "'six'^^xsd:integer"), ("1.0, 1.000000005", "1.0, 1.000000012")]
+UNEQUAL += [
+    ("2026", "'2026'^^xsd:gYear"),
+    ("'five'^^xsd:integer", "'six'^^xsd:integer"),
+    ("1.0, 1.000000005", "1.0, 1.000000012"),
+]
 
 
 def test_terms_are_compared_by_value_or_spelling() -> None:

@@ -26,8 +26,8 @@ from graphrag_eval_async.cli.run import (
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.changes import Kept, ShellCommand
 from graphrag_eval_async.cli.watch.views import Screen, View, open_view
+from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import SourceError, UsageError
-from graphrag_eval_async.metrics import judge_of
 from graphrag_eval_async.monitor.alerts import message
 from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting

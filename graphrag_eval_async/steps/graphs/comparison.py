@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.graphs.reading import Graph
     from graphrag_eval_async.steps.tables.columns import Value
 
-MAX_DIGITS = 19
-"""Integers of so many characters are compared as text, and have no hashes that anyone could choose."""
-
 MAX_STATEMENT = 500  # Maximum characters of a statement listed as different.
 _STEPS_PER_STATEMENT = 8  # Cost of reading the numbers and blank nodes of a statement.
 
@@ -134,8 +131,8 @@ def _by_value(
     values = values_of([text for text, _ in literals], [XSD + name for _, name in literals])
     known = {
         f'"{text}"^^<{XSD}{name}>': value
-        for (text, name), read in zip(literals, values, strict=True)
-        if (value := _number(read, name)) is not None
+        for (text, name), value in zip(literals, values, strict=True)
+        if not isinstance(value, str)
     }
     [classes], _ = next(classes_of([Column("", [*known], [*known.values()])], [], budget))
     first: dict[Value, str] = {}
@@ -147,18 +144,3 @@ def _by_value(
         return _TYPED.sub(lambda found: spelling.get(found[0], found[0]), line) if XSD in line else line
 
     return [*map(spelled, left)], [*map(spelled, right)]
-
-
-_NO_INTEGERS = ("boolean", "decimal", "double", "float")
-
-
-def _number(value: Value, kind: str) -> Value:
-    """The value of a number or boolean; of a long integer, its digits. None if the text is no integer."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip(" \t\r\n")
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if kind in _NO_INTEGERS or not (digits.isascii() and digits.isdecimal()):
-        return None
-    digits = ("-" if text[0] == "-" else "") + (digits.lstrip("0") or "0")
-    return int(digits) if len(digits) < MAX_DIGITS else digits
