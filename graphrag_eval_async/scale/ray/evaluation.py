@@ -126,8 +126,8 @@ def evaluate_dataset(
         resume: whether to skip responses that are done in `results`. A line of a file is recognised by its
             file, place and text; a row of a dataset by its text, so that equal rows need a column that tells
             them apart.
-        batch_size: responses in a batch; with `results`, a worker that dies loses at most one. Default: 2,048,
-            or 256 with a judge.
+        batch_size: responses in a batch; with `results`, a worker that dies loses at most one. Default:
+            2,048, or 256 with a judge.
         num_cpus: cores that Ray reserves for a worker. Default: 1, or less, so that one core of the cluster
             stays free for what makes the dataset.
         include_errors: whether the metrics of error responses count in the aggregates.
