@@ -41,20 +41,16 @@ class Answer(NamedTuple):
 
 
 class QueryFailed(Exception):  # noqa: N818
-    """A query has no answer. Agents write such queries, so it is caught, and the result says it.
-
-    `wait` is the seconds before another attempt, None if that cannot succeed; `is_suspect` says whether the
-    endpoint fails as if the query took too long for it; `is_slow`, whether it took all the time it may take.
-    """
+    """A query has no answer. Agents write such queries, so it is caught, and the result says it."""
 
     def __init__(
         self,
         kind: Kind,
         message: str,
         *,
-        wait: float | None = None,
-        is_suspect: bool = False,
-        is_slow: bool = False,
+        wait: float | None = None,  # Seconds before another attempt; None if that cannot succeed.
+        is_suspect: bool = False,  # The endpoint fails as if the query took too long for it.
+        is_slow: bool = False,  # It took all the time it may take.
     ) -> None:
         self.kind: Kind = kind
         self.message = in_utf8(message[:MAX_MESSAGE])

@@ -172,11 +172,7 @@ class Response(NamedTuple):
         return is_refusal and bool(self.codes & TOO_LONG or TOO_LONG_WORDS.search(self.body.lower()))
 
     def mentions(self, parameter: str, *, anywhere: bool = True) -> bool:
-        """Whether the error is about a parameter of the request.
-
-        Unless `anywhere`, a name that may be a word of the message, such as "stop", counts only in quotes or
-        after a word such as "parameter".
-        """
+        """Whether the error is about a parameter; unless `anywhere`, a plain word must follow `AFTER`."""
         details = self.details
         if details.get("param") == parameter:
             return True

@@ -138,10 +138,7 @@ class SharedLimits:
                 await asyncio.sleep(wait)
 
     async def report(self, tokens: float = 0.0, pause: float = 0.0) -> None:
-        """Report what was spent, tokens beyond the estimate, and a pause that the judge's server asks for.
-
-        While the server cannot be reached, the next request that is admitted reports it.
-        """
+        """Report what was spent, tokens beyond the estimate, and a pause that the judge's server asks for."""
         self._tokens += tokens if self._limits.tokens_per_minute is not None else 0.0
         until = asyncio.get_running_loop().time() + pause
         if pause and until > self._paused_until:

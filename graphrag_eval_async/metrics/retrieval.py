@@ -114,10 +114,7 @@ def texts_of(step: Mapping[str, Any]) -> list[str] | None:
 
 
 def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
-    """Return the texts that all successful retrieval steps of a response returned, each once.
-
-    With `blank`, also "" for each document without text. None if no such step tells texts.
-    """
+    """Return the texts of all retrieval steps, each once, and if `blank`, "" for those without; or None."""
     found = [texts_of(step) for step in case.actual_steps or () if is_retrieval(step)]
     if all(texts is None for texts in found):
         return None
@@ -130,8 +127,7 @@ async def ask_about(
 ) -> tuple[Any, dict[int, Any]]:
     """Ask for a verdict on each text; return the reply, and those of its `documents` by the rank of the text.
 
-    Texts are shown in random order, which depends on `seed` and the question. Replies begin with `documents`;
-    all else are lists of statements.
+    Texts are shown in random order, which depends on `seed` and the question.
     """
     ranks = [rank for rank, text in enumerate(texts) if text]
     Random(f"{seed} {blocks['question']}").shuffle(ranks)  # noqa: S311
@@ -142,6 +138,7 @@ async def ask_about(
         ids = [document.id for document in found.documents]
         if sorted(ids) != [*range(1, len(ranks) + 1)]:
             raise ValueError(f"documents: expected each id from 1 to {len(ranks)} once, got {ids}")
+        # Replies begin with `documents`; all else are lists of statements.
         for statement in chain.from_iterable(getattr(found, name) for name in found.__struct_fields__[1:]):
             if not {*statement.documents} <= {*ids}:
                 raise ValueError(f"statements: expected ids from 1 to {len(ids)}, got {statement.documents}")

@@ -90,10 +90,7 @@ def _with_literals(found: Iterator[Token]) -> Iterator[Token]:
 
 
 def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> Iterator[Token]:
-    """The tokens of a query with absolute IRIs, without its declarations, which are collected.
-
-    Variables and blank nodes are of kind "any"; IRIs of unknown prefixes stay as written.
-    """
+    """The tokens of a query with absolute IRIs where that is known; its declarations are collected."""
     base = declaring = prefix = ""
     for token in tokens(text):
         kind, spelled = token
@@ -120,13 +117,11 @@ def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> 
 
 @dataclass(slots=True)
 class _Frame:
-    """Something in brackets, or an expression.
-
-    `place` is what comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end"
-    of a triple, "item" of a list, "graph", "described", or "nothing" that counts.
-    """
+    """Something in brackets, or an expression."""
 
     end: str  # The symbol that ends it; "" of an expression and of the whole query.
+    # What comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end" of a
+    # triple, "item" of a list, "graph", "described", or "nothing" that counts.
     place: str = "nothing"
     label: str = ""  # The kind of element that an expression makes; "values" for the rows of VALUES.
     path: list[str] = field(default_factory=list)  # Predicates of the current triples.

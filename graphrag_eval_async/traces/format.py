@@ -234,9 +234,6 @@ class TraceFormat:
         """The response that the trace in the JSON value of a line makes; to a question, where that is known.
 
         Keys beside the trace are the response's own, and override what the trace says.
-
-        Raises:
-            TraceError: there is no trace in it.
         """
         way = [] if self.select is None else _way(value, self.select, "the trace")
         trace = way[-1][0][way[-1][1]] if way else value

@@ -35,21 +35,13 @@ Reason = Literal["root", "idle", "full", "end", "late"]
 
 @dataclass(slots=True, eq=False)
 class LateSpans:
-    """Spans that came after their trace was evaluated. They change no result.
+    """How many spans came after their trace was evaluated, and of how many traces. They change no result."""
 
-    Attributes:
-        file: the file to which the whole responses of their traces are appended, if there is one.
-        spans: number of late spans.
-        traces: number of their traces.
-        dropped: number of late spans that came so late that their trace was forgotten.
-        trace_ids: ids of the first 20 traces.
-    """
-
-    file: str | None = None
+    file: str | None = None  # Where the whole responses of their traces are appended.
     spans: int = 0
     traces: int = 0
-    dropped: int = 0
-    trace_ids: list[str] = field(default_factory=list)
+    dropped: int = 0  # Spans that came so late that their trace was forgotten.
+    trace_ids: list[str] = field(default_factory=list)  # Of the first `LISTED`.
 
     def facts(self) -> dict[str, Any] | None:
         """The attributes, and `text`, which tells them; None if no span was late."""
@@ -89,12 +81,6 @@ class TraceGroups(Generic[P]):
     returned once more, after `trace_idle` seconds or at the end; only those of the last 32 MiB can be.
 
     The caller passes the time in seconds, of any clock. A time before an earlier one counts as the earlier.
-
-    Attributes:
-        late: counts spans that came after their trace was returned.
-
-    Raises:
-        UsageError: an option is not a positive number.
     """
 
     def __init__(

@@ -119,10 +119,7 @@ def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new:
 
 
 def _read_content(content: Any, found: list[Call], trace: Trace, *, is_parts: bool) -> tuple[str, bool, bool]:
-    """Add calls and results to those found; return what is said after them, and two marks.
-
-    The agent waits for results of its calls; a block shows something else than text, such as an image.
-    """
+    """Add calls and results; return what is said after them, whether calls wait, and an image is shown."""
     texts: list[str] = []
     waits = shows = False
     if not isinstance(content, list):

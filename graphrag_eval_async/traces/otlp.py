@@ -49,11 +49,7 @@ def responses_from_otlp(
 
 
 class OtlpResponses(Iterator[dict[str, Any]]):
-    """Iterates over responses.
-
-    Attributes:
-        skipped: what was skipped so far, and how often.
-    """
+    """Iterates over responses; `skipped` counts what was skipped so far."""
 
     def __init__(self, lines: Iterable[Any], options: TraceOptions) -> None:
         self.skipped: Counter[str] = Counter()

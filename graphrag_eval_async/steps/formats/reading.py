@@ -103,10 +103,7 @@ def read_table(output: Any, *, as_csv: bool = False) -> Table:
 
 
 def _value(output: Any, *, may_wrap: bool = True) -> Any:
-    """The value of JSON, or of a dict or list as Python shows it; any other text without its code fence.
-
-    It may be wrapped: as the text of a JSON string, and once under the only key of an object.
-    """
+    """The value of JSON or of Python's repr, also as text in JSON or under an only key; else the text."""
     if isinstance(output, str):
         text = output if output[:1] == "{" else without_fence(output.lstrip("\ufeff \t\r\n"))
         output = _decoded(text)

@@ -117,13 +117,10 @@ class BlankNodes:
         return labels, others
 
     def _likely(self) -> list[int]:
-        """The partner of each node, or -1.
-
-        A second alignment first pairs nodes that differ only in their links; the one counts with which more
-        statements agree.
-        """
+        """The partner of each node, or -1, by the better of two alignments."""
         refined = self._colours[:]
         self._refine(refined, range(len(refined)))
+        # The second also pairs nodes that differ only in their links.
         found = [self._aligned(refined), self._aligned(refined, self._colours)]
         for partners in found:
             for _ in range(_VOTES):

@@ -189,13 +189,10 @@ class _Search:
                 self.try_others(longer)
 
     def _choices(self, chosen: Sequence[int | None]) -> Iterator[int | None]:
-        """The actual columns for the next required one, those that share most cells first, then its own name.
-
-        None, to leave it without partner, if there are too few. Of columns with equal cells one is enough.
-        """
+        """The actual columns for the next required one, the likeliest first; last None, if there are few."""
         taken, seen = {*chosen}, set[int]()
         for column in self._options[self._order[len(chosen)]]:
-            if column not in taken and self._alike[column] not in seen:
+            if column not in taken and self._alike[column] not in seen:  # One of equal columns is enough.
                 seen.add(self._alike[column])
                 yield column
         if len(self._order) - [*chosen].count(None) > len(self._found):
