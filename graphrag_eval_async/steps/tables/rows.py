@@ -56,57 +56,52 @@ def pair_rows(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
     paired = {pair.expected for pair in equal}
     ours = [row for row in range(len(left)) if row not in paired]
     theirs = sorted(chain.from_iterable(free.values()))
-    return equal + _Rest(left, right, budget).pairs(ours, theirs) if ours and theirs else equal
+    return equal + _pair_rest(left, right, ours, theirs, budget) if ours and theirs else equal
 
 
-class _Rest(NamedTuple):
-    """Pairs rows that agree in no pair in every cell."""
+def _pair_rest(left: Rows, right: Rows, ours: list[int], theirs: list[int], budget: Budget) -> list[Pair]:
+    """The pairs of rows that agree in no pair in every cell."""
+    width = len(left[0])
+    budget.spend(8 * width * (len(ours) + len(theirs)))
+    columns = [
+        [*zip(*map(side.__getitem__, rows), strict=True)] for side, rows in ((left, ours), (right, theirs))
+    ]
+    shared = [len({*one} & {*other}) for one, other in zip(*columns, strict=True)]
+    found = _pair_by_keys(left, right, ours, theirs, shared, budget)
+    short, long = sorted((len(ours), len(theirs)))
+    if short * long * (width + 2 * short) > EXACT_STEPS:
+        return found
+    most = sum((Counter(one) & Counter(other)).total() for one, other in zip(*columns, strict=True))
+    if _cells(found) == most:
+        return found
+    ours, theirs = _sorted(ours, left), _sorted(theirs, right)
+    budget.spend(short * long * width)
+    weights = [[sum(map(eq, left[one], right[other])) for other in theirs] for one in ours]
+    chosen = assign(weights, budget)
+    best = [Pair(ours[i], theirs[j], weights[i][j]) for i, j in chosen if weights[i][j]]
+    return max(found, best, key=_cells)
 
-    left: Rows
-    right: Rows
-    budget: Budget
 
-    def pairs(self, ours: list[int], theirs: list[int]) -> list[Pair]:
-        (left, right, budget), width = self, len(self.left[0])
-        budget.spend(8 * width * (len(ours) + len(theirs)))
-        columns = [
-            [*zip(*map(side.__getitem__, rows), strict=True)]
-            for side, rows in ((left, ours), (right, theirs))
+def _pair_by_keys(
+    left: Rows, right: Rows, ours: list[int], theirs: list[int], shared: Sequence[int], budget: Budget
+) -> list[Pair]:
+    """Pair rows that agree in some columns; `shared` counts the values that both sides of each share."""
+    pairs: list[Pair] = []
+    ranked = sorted(filter(shared.__getitem__, range(len(shared))), key=lambda column: -shared[column])
+    for key in _keys(ranked, len(shared)):
+        budget.spend((len(ours) + len(theirs)) * (4 + len(key) // 8))
+        found = [
+            Pair(one, other, sum(map(eq, left[one], right[other])))
+            for own, others in _blocks(ours, theirs, left, right, itemgetter(*key))
+            for one, other in zip(_sorted(own, left), _sorted(others, right), strict=False)
         ]
-        found = self._by_keys(
-            ours, theirs, [len({*one} & {*other}) for one, other in zip(*columns, strict=True)]
-        )
-        short, long = sorted((len(ours), len(theirs)))
-        if short * long * (width + 2 * short) > EXACT_STEPS:
-            return found
-        most = sum((Counter(one) & Counter(other)).total() for one, other in zip(*columns, strict=True))
-        if _cells(found) == most:
-            return found
-        ours, theirs = _sorted(ours, left), _sorted(theirs, right)
-        budget.spend(short * long * width)
-        weights = [[sum(map(eq, left[one], right[other])) for other in theirs] for one in ours]
-        chosen = assign(weights, budget)
-        best = [Pair(ours[i], theirs[j], weights[i][j]) for i, j in chosen if weights[i][j]]
-        return max(found, best, key=_cells)
-
-    def _by_keys(self, ours: list[int], theirs: list[int], shared: Sequence[int]) -> list[Pair]:
-        """Pair rows that agree in some columns; `shared` counts the values that both sides of each share."""
-        left, right, pairs = self.left, self.right, list[Pair]()
-        ranked = sorted(filter(shared.__getitem__, range(len(shared))), key=lambda column: -shared[column])
-        for key in _keys(ranked, len(shared)):
-            self.budget.spend((len(ours) + len(theirs)) * (4 + len(key) // 8))
-            found = [
-                Pair(one, other, sum(map(eq, left[one], right[other])))
-                for own, others in _blocks(ours, theirs, left, right, itemgetter(*key))
-                for one, other in zip(_sorted(own, left), _sorted(others, right), strict=False)
-            ]
-            pairs += found
-            gone, lost = ({*map(itemgetter(side), found)} for side in (0, 1))
-            ours = [row for row in ours if row not in gone]
-            theirs = [row for row in theirs if row not in lost]
-            if not (ours and theirs):
-                break
-        return pairs
+        pairs += found
+        gone, lost = ({*map(itemgetter(side), found)} for side in (0, 1))
+        ours = [row for row in ours if row not in gone]
+        theirs = [row for row in theirs if row not in lost]
+        if not (ours and theirs):
+            break
+    return pairs
 
 
 def _sorted(rows: list[int], side: Rows) -> list[int]:
@@ -155,8 +150,7 @@ def _cells(pairs: Iterable[Pair]) -> int:
 def assign(weights: Sequence[Sequence[int]], budget: Budget) -> list[tuple[int, int]]:
     """The pairs of a row and a column with the greatest sum of weights; each is in one at most.
 
-    The Hungarian method: https://en.wikipedia.org/wiki/Hungarian_algorithm. It takes up to n² m steps for n
-    rows and m columns, n the smaller number.
+    The Hungarian method: https://en.wikipedia.org/wiki/Hungarian_algorithm.
     """
     if len(weights) > len(weights[0]):
         return [(row, column) for column, row in assign([*zip(*weights, strict=True)], budget)]
