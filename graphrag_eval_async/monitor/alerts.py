@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
@@ -27,14 +26,12 @@ Change: TypeAlias = dict[str, Any]
 """An alert that has started or ended, as JSON; `value` is the `statistic` of the `samples` in its window."""
 
 _QUANTILE = re.compile(
-    r"(?P<template>(?:.*:)?\s*)p(?P<percent>\d{1,3}(?:\.\d{1,3})?)\s+(?P<rest>[^\s:<>=!]+\s*[<>].*)",
-    re.ASCII | re.DOTALL,
+    r"((?:.*:)?\s*)p(\d{1,3}(?:\.\d{1,3})?)\s+([^\s:<>=!]+\s*[<>].*)", re.ASCII | re.DOTALL
 )
-_NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(?P<time>\S+)\s*")
+_NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(\S+)\s*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
+class Alert(NamedTuple):
     """A condition on the mean or a quantile of the last values of one metric, of all results or a template's.
 
     Attributes:
@@ -55,13 +52,6 @@ class Alert:
     window: Last | Seconds | None
     quantile: Fraction | None = None
 
-    @property
-    def statistic(self) -> str | None:
-        """What is compared with the bound, such as "mean" or "p95"; None for `NO_LINES`."""
-        if self.metric == NO_LINES:
-            return None
-        return "mean" if self.quantile is None else f"p{float(self.quantile * 100):g}"
-
     def change(
         self,
         state: Literal["started", "ended"],
@@ -71,12 +61,13 @@ class Alert:
         samples: int = 0,
     ) -> Change:
         """Return what there is to tell when the alert starts or ends, which is now."""
+        statistic = "mean" if self.quantile is None else f"p{float(self.quantile * 100):g}"
         return {
             "alert": self.text,
             "state": state,
             "template": self.template,
             "metric": self.metric,
-            "statistic": self.statistic,
+            "statistic": None if self.metric == NO_LINES else statistic,
             "value": value,
             "bound": self.bound,
             "window": window_facts(window),
@@ -90,14 +81,15 @@ def parse_alert(text: str) -> Alert:
 
     A template's name may hold colons and spaces.
     """
-    if words := _NO_LINES.fullmatch(text):
-        seconds = parse_duration(words["time"])
-        return Alert(
-            text=text.strip(), template=None, metric=NO_LINES, operator=">=", bound=seconds, window=None
-        )
+    if silence := _NO_LINES.fullmatch(text):
+        return Alert(text.strip(), None, NO_LINES, ">=", parse_duration(silence[1]), None)
     parts = text.rsplit(maxsplit=2)
     has_window = parts[1:2] == ["over"]
-    condition, quantile = _without_quantile(parts[0] if has_window else text)
+    condition, quantile = parts[0] if has_window else text, None
+    if match := _QUANTILE.fullmatch(condition):
+        condition, quantile = match[1] + match[3], Fraction(match[2]) / 100
+        if not 0 < quantile < 1:
+            raise ValueError(f"{text!r}: p{match[2]} is not between p0 and p100, such as p95")
     try:
         parsed = parse_condition(condition)
     except UsageError:  # Of the right form.
@@ -106,19 +98,7 @@ def parse_alert(text: str) -> Alert:
         raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
     if quantile is not None and parsed.metric == ERROR_RATE:
         raise ValueError(f"{text!r}: {ERROR_RATE} has no quantiles")
-    window = parse_window(parts[2]) if has_window else None
-    return Alert(text=text.strip(), **parsed._asdict(), window=window, quantile=quantile)
-
-
-def _without_quantile(text: str) -> tuple[str, Fraction | None]:
-    """A condition without the ``pNN`` before its metric, and what that stands for."""
-    match = _QUANTILE.fullmatch(text)
-    if match is None:
-        return text, None
-    percent = Fraction(match["percent"])
-    if not 0 < percent < 100:
-        raise ValueError(f"{text!r}: p{match['percent']} is not between p0 and p100, such as p95")
-    return match["template"] + match["rest"], percent / 100
+    return Alert(text.strip(), *parsed, parse_window(parts[2]) if has_window else None, quantile)
 
 
 def check_known(
@@ -130,8 +110,7 @@ def check_known(
 ) -> None:
     """Raise a `UsageError` that begins with `option` if no result can have this template or metric.
 
-    `outputs` are the metrics of custom evaluations; if they are not known, only a metric whose name is nearly
-    that of a built-in one is an error.
+    Without the `outputs` of custom evaluations, only a metric nearly named as a built-in one is an error.
     """
     if template is not None and templates and template not in templates:
         hint = did_you_mean(template, templates)
@@ -144,6 +123,7 @@ def check_known(
 
 
 def summary(change: Change) -> str:
+    """A change in one line."""
     value = "no values" if change["value"] is None else f"{change['value']:.4g}"
     return f"alert {change['state']}: {change['alert']}: {value}"
 

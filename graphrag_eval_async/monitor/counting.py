@@ -222,10 +222,9 @@ class Counting:
 
     def restore(self, result: Mapping[str, Any]) -> None:
         """Count the next result in a journal, but not in windows of time: nobody knows when it came."""
-        if (seen := self._count(result, restored=True)) is not None:
-            if isinstance(self.window, Last):
-                self._add_recent(seen)
-            self.alerts.restore(seen)
+        seen = self._count(result, restored=True)
+        if seen is not None and isinstance(self.window, Last):
+            self._add_recent(seen)
 
     def _add_recent(self, seen: Evaluation) -> None:
         if self._is_short:

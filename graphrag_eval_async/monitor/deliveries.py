@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,42 +31,37 @@ class Deliveries:
     ) -> None:
         """`deliver` returns what went wrong, if anything, and `say` is told; `finish` waits for `seconds`."""
         self._name, self._deliver, self._say, self._seconds = name, deliver, say, seconds
-        self._queues: dict[str, asyncio.Queue[Change]] = {}
-        self._workers: list[asyncio.Task[None]] = []
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waiting: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, change: Change) -> None:
         """Deliver a change soon; must be called on the event loop."""
-        queue = self._queues.get(change["alert"])
-        if queue is None:
-            queue = self._queues[change["alert"]] = asyncio.Queue(MAX_WAITING)
-            self._workers.append(asyncio.create_task(self._work_off(queue)))
-        try:
-            queue.put_nowait(change)
-        except asyncio.QueueFull:
+        if self._waiting[change["alert"]] > MAX_WAITING:  # One of these is being delivered.
             self._complain(change, f"is skipped, since {MAX_WAITING} are waiting")
+            return
+        self._waiting[change["alert"]] += 1
+        task = asyncio.create_task(self._work_off(change))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def finish(self) -> None:
-        """Wait for the deliveries, for no longer than one may take."""
-        try:
-            async with asyncio.timeout(self._seconds):
-                for queue in self._queues.values():
-                    await queue.join()
-        except TimeoutError:
-            self._say(f"{self._name}: not all were finished at the end")
-
-    async def aclose(self) -> None:
-        for worker in self._workers:
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
-
-    async def _work_off(self, queue: asyncio.Queue[Change]) -> None:
-        while True:
-            change = await queue.get()
+    async def _work_off(self, change: Change) -> None:
+        async with self._turns[change["alert"]]:  # In the order in which they came.
             try:
                 if (problem := await self._deliver(change)) is not None:
                     self._complain(change, problem)
             finally:
-                queue.task_done()
+                self._waiting[change["alert"]] -= 1
+
+    async def finish(self) -> None:
+        """Wait for the deliveries, for no longer than one may take."""
+        if self._tasks and (await asyncio.wait(self._tasks, timeout=self._seconds))[1]:
+            self._say(f"{self._name}: not all were finished at the end")
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _complain(self, change: Change, what: str) -> None:
         self._say(f"{self._name} {what}: {change['alert']}, {change['state']}")

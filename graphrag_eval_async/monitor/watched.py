@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Alert, Change
     from graphrag_eval_async.records.evaluation import Evaluation
 
-LOGGED = 50
-"""How many changes of alerts are kept."""
+LOGGED = 50  # changes that are kept
 
 
 class Watched:
@@ -36,10 +35,9 @@ class Watched:
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
-        self.alert = alert
+        self.alert, self.window = alert, window
         self.started: Change | None = None
-        self.window = window
-        # In the unit of positions.
+        # In the unit of positions: values or seconds.
         self._size = window.count if isinstance(window, Last) else window.seconds
         self._values: deque[tuple[float, object, float]] = deque()
         self._questions: dict[object, Several] = {}
@@ -55,9 +53,7 @@ class Watched:
         if alert.template not in (None, seen.template_id):
             return []
         values = [(ERROR_RATE, int(seen.failed))] if alert.metric == ERROR_RATE else seen.values
-        changes = [
-            self.add(value, now, seen.question_id) for metric, value in values if metric == alert.metric
-        ]
+        changes = [self.add(value, now, seen.question_id) for name, value in values if name == alert.metric]
         return [change for change in changes if change is not None]
 
     def add(self, value: float, now: float, question: object = None) -> Change | None:
@@ -66,19 +62,22 @@ class Watched:
         self._added += 1
         question = question or self._added  # One of its own, if the result does not name it.
         self._values.append((self._position(now), question, value))
-        if self.alert.quantile is None:
-            self._move(question, to_units(value), 1)
-        else:
-            insort(self._sorted, float(value))
+        self._move(question, value, 1)
         return self.look(now)
 
-    def _move(self, question: object, units: int, count: int) -> None:
+    def _move(self, question: object, value: float, count: int) -> None:
         """Add a value of a question, or with a `count` of -1 remove it."""
-        known = self._questions.pop(question, (0, 0))
-        new = known[0] + units, known[1] + count
-        self._units -= to_units(mean_of(known)[0]) if known[1] else 0
-        if new[1]:
-            self._questions[question] = new
+        if self.alert.quantile is not None:
+            if count > 0:
+                insort(self._sorted, float(value))
+            else:
+                del self._sorted[bisect_left(self._sorted, float(value))]
+            return
+        units, known = self._questions.pop(question, (0, 0))
+        if known:
+            self._units -= to_units(mean_of((units, known))[0])
+        if known + count:
+            self._questions[question] = new = units + count * to_units(value), known + count
             self._units += to_units(mean_of(new)[0])
 
     def look(self, now: float, _: object = None) -> Change | None:
@@ -86,10 +85,7 @@ class Watched:
         position = self._position(now)
         while self._values and self._values[0][0] <= position - self._size:
             _, question, gone = self._values.popleft()
-            if self.alert.quantile is None:
-                self._move(question, -to_units(gone), -1)
-            else:
-                del self._sorted[bisect_left(self._sorted, float(gone))]
+            self._move(question, gone, -1)
         value, alert = self._value(), self.alert
         is_full = position - self._begin >= self._size
         if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
@@ -98,24 +94,16 @@ class Watched:
                 self.started = self.change("started")
                 return self.started
         elif self.started is not None and position - self._held >= self._size:
-            self.started = None
-            self._begin = position
+            self.started, self._begin = None, position
             return self.change("ended")
         return None
 
-    def resume(self, kept: Change | None, now: float) -> Change | None:
-        """Restore the alert, None if it was off; return what has changed since.
+    def resume(self, started: Change, now: float) -> None:
+        """Go on with an alert that was on when an earlier run ended, and an empty window.
 
-        A window of seconds is empty: an alert that was on ends if it does not hold again within that time.
+        It ends if its condition does not hold again within a window, for the values that are there.
         """
-        is_on, self.started = self.started, kept
-        if isinstance(self.window, Seconds):
-            if kept is not None:
-                self._begin, self._held = -inf, now
-        elif (is_on is None) != (kept is None):
-            self.started = None if is_on is None else self.change("started")
-            return self.started or self.change("ended")
-        return None
+        self.started, self._begin, self._held = started, -inf, self._position(now)
 
     def change(self, state: Literal["started", "ended"]) -> Change:
         samples = len(self._values)
@@ -131,7 +119,6 @@ class Watched:
         return quantile(self._sorted.__getitem__, len(self._sorted), share.numerator, share.denominator)
 
     def _position(self, now: float) -> float:
-        """Return the position in units of the window: values or seconds."""
         return self._added if isinstance(self.window, Last) else now
 
 
@@ -141,29 +128,28 @@ class Silence:
     def __init__(self, alert: Alert) -> None:
         self.alert = alert
         self.started: Change | None = None
-        self._since: float | None = None
-        self._now = 0.0
+        self._since = self._now = -inf
         self._lines: object = None
 
-    def resume(self, kept: Change | None, _now: float) -> None:
-        """Restore the alert: it stays on until a line comes."""
-        self.started = kept
+    def resume(self, started: Change, _now: float) -> None:
+        """Go on with an alert that was on: it stays on until a line comes."""
+        self.started = started
 
     def look(self, now: float, lines: object) -> Change | None:
         """What changed, if anything; `lines` is another value than before if lines were read."""
-        is_first, self._now = self._since is None, now
+        is_first, self._now = self._since == -inf, now
         if is_first or lines != self._lines:
             self._since, self._lines = now, lines
             if not is_first and self.started is not None:
                 self.started = None
                 return self.change("ended")
-        elif self.started is None and now - (self._since or 0.0) >= self.alert.bound:
+        elif self.started is None and now - self._since >= self.alert.bound:
             self.started = self.change("started")
             return self.started
         return None
 
     def change(self, state: Literal["started", "ended"]) -> Change:
-        silent = 0.0 if self._since is None else self._now - self._since
+        silent = 0.0 if self._since == -inf else self._now - self._since
         return self.alert.change(state, value=silent, window=Seconds(self.alert.bound))
 
 
@@ -183,32 +169,27 @@ class Alerts:
         silences = [Silence(each) for each in alerts if each.metric == NO_LINES]
         self._all: list[Watched | Silence] = [*self._watched, *silences]
 
-    def _changed(self, change: Change | None) -> None:
-        if change is not None:
-            self.log.appendleft(change)
-            self.on_change(change)
-
-    def restore(self, seen: Evaluation) -> None:
-        """Count one result of an earlier run in windows of results."""
-        for watched in self._watched:
-            if isinstance(watched.window, Last):
-                watched.count(seen, 0.0)
-
     def resume(self, kept: Mapping[str, Change], now: float) -> None:
-        """Restore the alerts that were on at the end of an earlier run, after its results are restored."""
-        for watched in self._all:
-            self._changed(watched.resume(kept.get(watched.alert.text), now))
+        """Go on with the alerts that were on at the end of an earlier run, by their texts."""
+        for each in self._all:
+            if (started := kept.get(each.alert.text)) is not None:
+                each.resume(started, now)
 
     def add(self, seen: Evaluation, now: float) -> None:
         """Count one result."""
         for watched in self._watched:
             for change in watched.count(seen, now):
-                self._changed(change)
+                self._tell(change)
 
     def look(self, now: float, lines: object = None) -> None:
         """Update what time alone changes; `lines` differs from before if lines were read."""
-        for watched in self._all:
-            self._changed(watched.look(now, lines))
+        for each in self._all:
+            if (change := each.look(now, lines)) is not None:
+                self._tell(change)
+
+    def _tell(self, change: Change) -> None:
+        self.log.appendleft(change)
+        self.on_change(change)
 
     def facts(self) -> list[Change]:
         """The alerts that have started and not ended: as they are now, with the time of their start."""

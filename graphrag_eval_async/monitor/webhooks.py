@@ -28,15 +28,9 @@ SECRET = "GRAPHRAG_EVAL_WEBHOOK_SECRET"  # noqa: S105
 """Environment variable of the secret that signs."""
 
 ATTEMPTS = 5
-BACKOFF_SECONDS = 0.5
-"""Pause after the first failure; each later one is twice as long."""
-
-ATTEMPT_SECONDS = 10.0
-TOTAL_SECONDS = 25.0
-"""How long one attempt, and all attempts with their pauses, may take."""
-
-PASSING = frozenset({408, 425, 429})
-"""Statuses that another attempt may change, besides those of 500 and more."""
+BACKOFF_SECONDS = 0.5  # pause after the first failure; each later one is twice as long
+ATTEMPT_SECONDS, TOTAL_SECONDS = 10.0, 25.0  # of one attempt, and of all with their pauses
+PASSING = frozenset({408, 425, 429})  # statuses that another attempt may change, besides 500 and more
 
 
 class Address(NamedTuple):
@@ -74,21 +68,9 @@ def parse_address(text: str) -> Address:
     if not (is_usable and text.isascii() and text.isprintable() and " " not in text):
         raise ValueError("expected a URL in ASCII that begins with https:// or http://")
     login, _, host = url.netloc.rpartition("@")
-    headers = {}
-    if login:
-        token = base64.b64encode(unquote(login).encode()).decode()
-        headers["Authorization"] = f"Basic {token}"
+    token = base64.b64encode(unquote(login).encode()).decode()
+    headers = {"Authorization": f"Basic {token}"} if login else {}
     return Address(host, url._replace(netloc=host, fragment="").geturl(), headers)
-
-
-def body_of(change: Change) -> bytes:
-    """Return the facts of a change as JSON, with a `text` for Slack, escaped as Slack wants it."""
-    return json.dumps({"text": html.escape(summary(change), quote=False), **change}).encode()
-
-
-def signature(body: bytes, secret: bytes) -> str:
-    """Return the value of the header `SIGNATURE`."""
-    return f"sha256={hmac.new(secret, body, hashlib.sha256).hexdigest()}"
 
 
 class Webhook:
@@ -103,7 +85,8 @@ class Webhook:
 
     async def __call__(self, change: Change) -> str | None:
         """Post a change; return what went wrong, if anything."""
-        body, problem, attempt = body_of(change), "was not answered", 0
+        text = html.escape(summary(change), quote=False)  # As Slack wants it.
+        body, problem, attempt = json.dumps({"text": text, **change}).encode(), "was not answered", 0
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
                 for attempt in range(1, ATTEMPTS + 1):
@@ -134,7 +117,7 @@ class Webhook:
 
     def _post(self, body: bytes) -> int:
         """Return the status of the reply."""
-        from http.client import HTTPException
+        from http.client import HTTPException  # These take long to import.
         from urllib.error import HTTPError
         from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -144,10 +127,9 @@ class Webhook:
 
         headers = {"Content-Type": "application/json", "User-Agent": f"graphrag-eval-async/{version()}"}
         if self._secret is not None:
-            headers[SIGNATURE] = signature(body, self._secret)
-        request = Request(  # noqa: S310  (checked)
-            self._address.url, body, {**self._address.headers, **headers}, method="POST"
-        )
+            headers[SIGNATURE] = f"sha256={hmac.new(self._secret, body, hashlib.sha256).hexdigest()}"
+        url, headers = self._address.url, {**self._address.headers, **headers}
+        request = Request(url, body, headers, method="POST")  # noqa: S310  (checked)
         try:
             with build_opener(NoRedirects).open(request, timeout=ATTEMPT_SECONDS) as reply:
                 return int(reply.status)

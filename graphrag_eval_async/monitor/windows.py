@@ -6,13 +6,12 @@ import math
 import re
 from collections import defaultdict, deque
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates import Last, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Mapping
 
 POINTS_PER_WINDOW = 8
 POINTS = 64
@@ -56,30 +55,21 @@ class Trends:
     """The history of each value of a window: a point per eighth of a window, over eight windows."""
 
     def __init__(self, window: Last | Seconds) -> None:
-        self._window = window
-        self._points: dict[Hashable, deque[float | None]] = defaultdict(partial(deque, maxlen=POINTS))
+        self._size = window.count if isinstance(window, Last) else window.seconds
+        self._counts = isinstance(window, Last)
+        self._points: defaultdict[Any, deque[float | None]] = defaultdict(lambda: deque(maxlen=POINTS))
         self._due = 0.0
 
     def add_to(self, facts: Mapping[str, Any]) -> None:
         """Give each value in `facts` its `trend`, from the oldest to the present one."""
-        if isinstance(self._window, Last):
-            now, step = facts["overall"]["samples"]["total"], self._window.count / POINTS_PER_WINDOW
-        else:
-            now, step = facts["elapsed_sec"], self._window.seconds / POINTS_PER_WINDOW
-        is_due = now >= self._due
-        if is_due:
-            self._due = now + step
-        for key, value in _values(facts):
-            points = self._points[key]
-            if is_due:
-                points.append(value["window"])
-            value["trend"] = [*points] if is_due else [*points, value["window"]]
-
-
-def _values(facts: Mapping[str, Any]) -> Iterator[tuple[Hashable, dict[str, Any]]]:
-    for template, group in [(None, facts["overall"]), *facts["templates"].items()]:
-        for name in ("samples", "errors", "cost"):
-            if name in group:
-                yield (template, name), group[name]
-        for metric, value in group["metrics"].items():
-            yield (template, "metrics", metric), value
+        now = facts["overall"]["samples"]["total"] if self._counts else facts["elapsed_sec"]
+        if is_due := now >= self._due:
+            self._due = now + self._size / POINTS_PER_WINDOW
+        for template, group in [(None, facts["overall"]), *facts["templates"].items()]:
+            totals = {name: group[name] for name in ("samples", "errors", "cost") if name in group}
+            metrics = {("metric", name): value for name, value in group["metrics"].items()}
+            for key, value in (*totals.items(), *metrics.items()):
+                points = self._points[template, key]
+                if is_due:
+                    points.append(value["window"])
+                value["trend"] = [*points] if is_due else [*points, value["window"]]

@@ -185,63 +185,35 @@ def test_silence() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=40),
+    st.booleans(),
     st.integers(1, 5),
-    st.integers(0, 40),
-    st.integers(0, 5),
+    st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=20),
+    st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=20),
 )
-def test_a_kill_changes_nothing_of_an_alert_on_values(
-    values: list[float], size: int, kill: int, untold: int
+def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(
+    timed: bool, size: int, before: list[float], values: list[float]
 ) -> None:
-    """Whatever was told before it, the next run tells what has changed since, once."""
-
-    def told(alerts: Alerts, values: Sequence[float]) -> list[tuple[str, float | None]]:
-        changes: list[Change] = []
-        alerts.on_change = changes.append
-        for value in values:
-            alerts.add(seen("t", [("x", value)], failed=False), 0.0)
-        return [(change["state"], change["value"]) for change in changes]
-
-    def alerts() -> Alerts:
-        return Alerts([parse_alert(f"x < 0.5 over {size}")], Last(3))
-
-    whole = told(alerts(), values)
-    first, second = alerts(), alerts()
-    before = told(first, values[:kill])
+    """Such an alert ends if its condition does not hold again within a window; others are as in a new run."""
+    unit = "s" if timed else ""
+    text = f"x < 0.5 over {size}{unit}"
+    first, second, new = (Alerts([parse_alert(text)], Last(3)) for _ in range(3))
+    for now, value in enumerate(before):
+        first.add(seen("t", [("x", value)], failed=False), float(now))
     kept = {change["alert"]: change for change in first.facts()}
-    # The journal may have results of which nothing was told.
-    for value in values[: kill + untold]:
-        second.restore(seen("t", [("x", value)], failed=False))
     changes: list[Change] = []
     second.on_change = changes.append
     second.resume(kept, 0.0)
-    assert len(changes) <= 1
-    since = [change["state"] for change in changes]
-    after = told(second, values[kill + untold :])
-    states = [state for state, _ in before] + since + [state for state, _ in after]
-    assert states == ["started", "ended"] * (len(states) // 2) + ["started"] * (len(states) % 2)
-    assert len(states) <= len(whole)
-    assert (len(whole) - len(states)) % 2 == 0
-    if not untold:
-        assert before + after == whole
-
-
-def test_an_alert_on_seconds_that_was_on_ends_only_if_it_does_not_hold_again() -> None:
-    def resumed() -> tuple[Watched, Change]:
-        watched = Watched(parse_alert("x < 0.5 over 10s"), Seconds(10))
-        kept: Change = {"alert": "x < 0.5 over 10s", "time": "then"}
-        assert watched.resume(kept, 100.0) is None
-        return watched, kept
-
-    holding, kept = resumed()
-    assert not any(holding.add(0.0, now) for now in (105.0, 109.0, 114.0, 120.0))
-    assert holding.started is kept
-    recovered, _ = resumed()
-    assert recovered.add(1.0, 101.0) is None
-    assert recovered.look(109.9) is None
-    ended = recovered.look(110.0)
-    assert ended is not None
-    assert ended["state"] == "ended"
-    silent, _ = resumed()
-    assert silent.look(109.0) is None
-    assert silent.look(110.0) is not None
+    assert [each | {"value": None, "samples": 0} for each in kept.values()] == second.facts()
+    assert not changes
+    quiet = 0  # values, each after a second, for which the condition has not held
+    for count, value in enumerate(values, 1):
+        for alerts in (second, new):
+            alerts.add(seen("t", [("x", value)], failed=False), float(count))
+        if kept and not changes:
+            quiet = 0 if fmean(values[max(0, count - size) : count]) < 0.5 else quiet + 1
+            assert second.facts()
+        elif not kept:
+            assert second.states() == new.states()
+        elif quiet + 1 == size:
+            assert changes[0]["state"] == "ended"
+            assert changes[0]["samples"] == min(count, size)
