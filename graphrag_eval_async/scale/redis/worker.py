@@ -55,7 +55,7 @@ LOOK_SECONDS = 3.0
 COMMIT_ENTRIES = 256
 """Maximum number of entries in one commit."""
 
-PART_BYTES = 1 << 15
+PART_BYTES = 1 << 13
 """Size from which a part of the aggregates is full, and another begins. Each commit sends the last."""
 
 FAN = 16
