@@ -76,6 +76,13 @@ def test_long_integers_of_graphs_agree_by_value() -> None:
     assert score(triple(long), triple(f"{long[:-1]}3"), "text/turtle") == 0
 
 
+def test_long_integers_of_json_keep_their_digits() -> None:
+    assert score("head\n123456789012345678901\n", '[{"head": 123456789012345678901}]', "text/csv") == 1
+    long = results(("12345678901234567890", "integer"))
+    assert score(long, '[{"head": "a", "x": 12345678901234567890}]') == 1
+    assert score(long, '[{"head": "a", "x": 12345678901234567891}]') == 0
+
+
 def test_a_byte_order_mark_before_a_reference() -> None:
     assert score(f"\ufeff{results('x')}", results("x")) == 1
 
@@ -92,4 +99,7 @@ def test_xml_with_more_than_one_value_for_a_variable_or_the_text_of_a_document_t
     assert score(results("x"), xml(binding("wrong") + binding("x"))) == 0
     assert score(results("x"), xml(binding("x"), "urn:other")) == 0
     assert score(results("<!DOCTYPE x>"), xml(binding("<![CDATA[<!DOCTYPE x>]]>"))) == 1
-    assert score(results("x"), f"<!DOCTYPE sparql>{xml(binding('x'))}") == 0
+    declared = '<!DOCTYPE sparql [<!ENTITY e "x">]>'
+    for before in ("", " \n", "<!-- <a> -->", "<?p <a ?>", '<?xml version="1.0"?>\n<!----> <?p?>'):
+        assert score(results("x"), f"{before}{xml(binding('x'))}") == 1
+        assert score(results("x"), f"{before}{declared}{xml(binding('&e;'))}") == 0

@@ -142,7 +142,8 @@ def _decoded(text: str) -> Any:
         return text
     try:
         # In SPARQL results, numbers are texts; elsewhere, integers keep all their digits.
-        return orjson.loads(text) if '"head"' in text[:200] else msgspec.json.decode(text)
+        is_results = text[0] == "{" and '"head"' in text[:200]
+        return orjson.loads(text) if is_results else msgspec.json.decode(text)
     except RecursionError:
         raise MalformedStep("not JSON: nested too deep") from None
     except ValueError as error:

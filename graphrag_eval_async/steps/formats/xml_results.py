@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _SPARQL = "http://www.w3.org/2005/sparql-results#"
-_BEGUN = re.compile(r"<!DOCTYPE|<[^\W\d]")
-"""A document type, or the first element: after it, there can be none."""
+_SKIPPED = re.compile(r"\s*<(\?|!--)")
+"""The start of an instruction or a comment, which may stand before a document type."""
 _REPEATED = {"variable", "link", "result", "uri", "bnode", "literal", "triple"}
 MAX_DEPTH = 40
 MAX_TAGS = 4_000_000
@@ -44,12 +44,17 @@ def read_xml(text: str) -> dict[str, Any]:
 
 def _root(text: str) -> Element:
     """The root of an XML document whose names have lost their namespaces."""
-    if (begun := _BEGUN.search(text)) is not None and begun[0] == "<!DOCTYPE":
+    place, text = 0, text.strip()
+    while (begun := _SKIPPED.match(text, place)) is not None:
+        mark = "?>" if begun[1] == "?" else "-->"
+        end = text.find(mark, begun.end())
+        place = len(text) if end < 0 else end + len(mark)
+    if text[place:].lstrip().startswith("<!DOCTYPE"):
         raise _malformed("declares a document type")
     if text.count("<") > MAX_TAGS:
         raise _malformed(f"more than {MAX_TAGS:,} tags")
     try:
-        root = ElementTree.fromstring(text.strip())  # noqa: S314  (without a document type, nothing expands)
+        root = ElementTree.fromstring(text)  # noqa: S314  (without a document type, nothing expands)
     except (ElementTree.ParseError, UnicodeEncodeError) as error:
         raise _malformed(str(error)) from None
     namespace = root.tag.rpartition("}")[0].removeprefix("{")

@@ -14,7 +14,7 @@ from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.tsv import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
 from graphrag_eval_async.steps.graphs.reading import import_pyoxigraph, read_graph
-from graphrag_eval_async.steps.tables.columns import Column, classes_of, values_of
+from graphrag_eval_async.steps.tables.columns import INTEGERS, Column, classes_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -131,8 +131,8 @@ def _by_value(
     values = values_of([text for text, _ in literals], [XSD + name for _, name in literals])
     known = {
         f'"{text}"^^<{XSD}{name}>': value
-        for (text, name), value in zip(literals, values, strict=True)
-        if not isinstance(value, str)
+        for (text, name), read in zip(literals, values, strict=True)
+        if (value := _number(read, name)) is not None
     }
     [classes], _ = next(classes_of([Column("", [*known], [*known.values()])], [], budget))
     first: dict[Value, str] = {}
@@ -144,3 +144,15 @@ def _by_value(
         return _TYPED.sub(lambda found: spelling.get(found[0], found[0]), line) if XSD in line else line
 
     return [*map(spelled, left)], [*map(spelled, right)]
+
+
+def _number(value: Value, name: str) -> Value:
+    """A number or boolean; of an integer that is too long for one, its digits. None for other texts."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    digits = text[text[:1] in ("+", "-") :].lstrip("0") or "0"
+    if name not in INTEGERS or not (digits.isdecimal() and digits.isascii()):
+        return None
+    digits = "-" * (text[0] == "-") + digits
+    return int(digits) if len(digits) < 19 else digits

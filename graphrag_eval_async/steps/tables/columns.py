@@ -18,19 +18,19 @@ Value: TypeAlias = "int | float | tuple[bool] | str | None"
 """A number, a boolean as one of `_BOOLEANS`, or a text for everything else; None for an unbound cell."""
 
 _INTEGER, _DECIMAL, _DOUBLE, _BOOLEAN = "integer", "decimal", "double", "boolean"
-_INTEGERS = (
+INTEGERS = (
     "integer long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
     "unsignedLong unsignedInt unsignedShort unsignedByte"
-)
+).split()
 _KINDS: Mapping[str | None, str] = {
     f"http://www.w3.org/2001/XMLSchema#{name}": kind
     for kind, names in (
-        (_INTEGER, _INTEGERS),
-        (_DECIMAL, "decimal"),
-        (_DOUBLE, "double float"),
-        (_BOOLEAN, "boolean"),
+        (_INTEGER, INTEGERS),
+        (_DECIMAL, ["decimal"]),
+        (_DOUBLE, ["double", "float"]),
+        (_BOOLEAN, ["boolean"]),
     )
-    for name in names.split()
+    for name in names
 }
 
 _LONG: Mapping[str, float] = {_INTEGER: 19, _DECIMAL: 300, _DOUBLE: math.inf}
