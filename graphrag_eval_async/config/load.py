@@ -263,8 +263,3 @@ def wrong_with_url(text: str) -> str | None:
     if "@" in parts.netloc or "?" in text or "#" in text:  # Transports log them, and paths are appended.
         return "may hold no user, password, query or fragment; a key belongs in api_key"
     return None
-
-
-def is_key(text: str) -> bool:
-    """Whether it can be sent in an HTTP header."""
-    return re.fullmatch("[!-~]+", text) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import zlib
 from base64 import b64encode
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from graphrag_eval_async.config.load import is_key, wrong_with_url
+from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.errors import ConfigError, JudgeError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Endpoint(NamedTuple):
         variable = "AZURE_OPENAI_API_KEY" if azure else "OPENAI_API_KEY"
         if not self.api_key:
             yield f"{key}.api_key: missing: set it here or in the environment variable {variable}"
-        elif not is_key(self.api_key):
+        elif not re.fullmatch("[!-~]+", self.api_key):
             yield f"{key}.api_key: expected ASCII characters without white space, here or in {variable}"
 
 

@@ -142,13 +142,16 @@ class Response(NamedTuple):
         return self.scrub(self.body.decode(errors="replace"), EXCERPT)
 
     @property
+    def message(self) -> str:
+        """The message of the error; if there is none, the body."""
+        message = self.details.get("message")
+        return message if isinstance(message, str) else self.body.decode(errors="replace")
+
+    @property
     def text(self) -> str:
         """What a response without success status says."""
-        message = self.details.get("message")
-        if self.status < 400:
-            message = f"redirected to {self.headers.get('location', 'nowhere')}"
-        elif not isinstance(message, str):
-            message = self.body.decode(errors="replace")
+        is_error, place = self.status >= 400, self.headers.get("location", "nowhere")
+        message = self.message if is_error else f"redirected to {place}"
         return self.scrub(f"HTTP {self.status}: {message}{self.reasons}")
 
     @property
@@ -173,13 +176,9 @@ class Response(NamedTuple):
 
     def mentions(self, parameter: str, *, anywhere: bool = True) -> bool:
         """Whether the error is about a parameter; unless `anywhere`, a plain word must follow `AFTER`."""
-        details = self.details
-        if details.get("param") == parameter:
-            return True
-        message = details.get("message")
-        text = message if isinstance(message, str) else self.body.decode(errors="replace")
         start = r"(?<!\w)" if anywhere or "_" in parameter else AFTER
-        return re.search(rf"{start}{re.escape(parameter)}(?!\w)", text) is not None
+        is_named = re.search(rf"{start}{re.escape(parameter)}(?!\w)", self.message) is not None
+        return is_named or self.details.get("param") == parameter
 
     @property
     def unmasked(self) -> Response:

@@ -19,8 +19,6 @@ STEPS = 20_000_000  # Budget for all comparisons of one response: two to five se
 QUICK_STEPS = 20_000  # The same on an event loop: a few milliseconds.
 STEPS_PER_COMPARISON = 100  # Cost of each comparison of a pair of steps, besides its own.
 
-_EXHAUSTED = "not compared: the comparison budget of this response is exhausted"
-
 
 class Budget:
     """Steps that successive comparisons may spend. Another thread may stop them at any time."""
@@ -38,7 +36,9 @@ class Budget:
         self.left -= steps
         if self.left < 0:
             self.left = 0
-            raise ComparisonBudgetExceeded(_EXHAUSTED)
+            raise ComparisonBudgetExceeded(
+                "not compared: the comparison budget of this response is exhausted"
+            )
         if self.stopped:
             raise ComparisonBudgetExceeded("stopped")
 
