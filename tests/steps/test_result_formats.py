@@ -158,12 +158,12 @@ CELL = cell("a")
         (CSV, [], "output: expected the text of text/csv, got list"),
         (SPARQL_RESULTS, "Error: timeout", "output: not SPARQL JSON: it is no JSON object"),
         (SPARQL_RESULTS, '{"head": "', "output: not JSON: .*line 1"),
-        (SPARQL_RESULTS, {"head": {}, "boolean": 1}, "JSON: boolean: expected true or false, got a number"),
+        (SPARQL_RESULTS, {"head": {}, "boolean": 1}, "JSON: boolean: expected bool, got int"),
         (SPARQL_RESULTS, {**select(), "boolean": True}, "not SPARQL JSON: both boolean and results"),
         (SPARQL_RESULTS, {"head": {"vars": []}}, "not SPARQL JSON: results is missing; write it as {"),
         (SPARQL_RESULTS, select(names=["x", "x"]), "not SPARQL JSON: head.vars: 'x' is listed twice"),
         (SPARQL_RESULTS, select({"y": CELL}), "not SPARQL JSON: .*'y' is bound but not among head.vars"),
-        (SPARQL_RESULTS, select({}, {"x": None}), r"bindings\[1\].x: expected an object, got null; write"),
+        (SPARQL_RESULTS, select({}, {"x": None}), r"bindings\[1\].x: expected object, got null; write"),
     ],
 )
 def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:

@@ -159,14 +159,6 @@ def _checked(document: dict[str, Any], kind: type[S]) -> S:
         raise _malformed(_explained(document, error)) from None
 
 
-_WORDS = {"str": "a text", "str | object": "a text", "str | null": "a text", "int": "a number"} | {
-    "float": "a number",
-    "bool": "true or false",
-    "object": "an object",
-    "array": "a list",
-}
-
-
 def _explained(document: dict[str, Any], error: Exception) -> str:
     """What msgspec found wrong, where, and what is right."""
     problem, _, path = str(error).rstrip("`").partition(" - at `$.")
@@ -178,8 +170,7 @@ def _explained(document: dict[str, Any], error: Exception) -> str:
     example = "" if "boolean" in document else f"; write it as {_EXAMPLE}"
     if missing := re.fullmatch("Object missing required field `([a-z]+)`?", problem):
         return f"{f'{path}.{missing[1]}'.lstrip('.')} is missing{example}"
-    problem = re.sub("`([^`]*)`?", lambda found: _WORDS.get(found[1], found[1]), problem)
-    return f"{path}: {problem.lower()}{example}" if path else problem
+    return f"{path}: {problem.lower().replace('`', '')}{example}" if path else problem
 
 
 def _is_term(value: Any) -> bool:
