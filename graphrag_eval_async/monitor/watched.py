@@ -47,15 +47,6 @@ class Watched:
         self._begin = inf  # of the window, as it fills
         self._held = -inf
 
-    def count(self, seen: Evaluation, now: float) -> list[Change]:
-        """Count the values of a result that the alert is about, and return what changed."""
-        alert = self.alert
-        if alert.template not in (None, seen.template_id):
-            return []
-        values = [(ERROR_RATE, int(seen.failed))] if alert.metric == ERROR_RATE else seen.values
-        changes = [self.add(value, now, seen.question_id) for name, value in values if name == alert.metric]
-        return [change for change in changes if change is not None]
-
     def add(self, value: float, now: float, question: object = None) -> Change | None:
         """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
         self._begin = min(self._begin, self._position(now))
@@ -177,9 +168,13 @@ class Alerts:
 
     def add(self, seen: Evaluation, now: float) -> None:
         """Count one result."""
+        values, failed = seen.values, [(ERROR_RATE, int(seen.failed))]
         for watched in self._watched:
-            for change in watched.count(seen, now):
-                self._tell(change)
+            template, metric = watched.alert.template, watched.alert.metric
+            if template is None or template == seen.template_id:
+                for name, value in failed if metric == ERROR_RATE else values:
+                    if name == metric and (change := watched.add(value, now, seen.question_id)) is not None:
+                        self._tell(change)
 
     def look(self, now: float, lines: object = None) -> None:
         """Update what time alone changes; `lines` differs from before if lines were read."""
