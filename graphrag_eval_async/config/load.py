@@ -35,8 +35,7 @@ from graphrag_eval_async.records.metrics import (
 )
 from graphrag_eval_async.records.shapes import did_you_mean
 
-GATES = ("error_rate", "missing_rate")
-"""Rates that the command line knows, besides metrics."""
+GATES = ("error_rate", "missing_rate")  # Rates that the command line knows, besides metrics.
 
 IN_ALL = ("answer_correctness", "answer_relevance", "retrieval_answer", "retrieval_context")
 """Metrics that ``metrics: all`` turns on, if their models are configured."""

@@ -38,8 +38,7 @@ PROBE, PROBE_SECONDS = "ASK {}", 5.0  # A query that takes no time, and how long
 SUSPECT = frozenset({408, 502, 503, 504})
 """Status codes of an overloaded endpoint, and of one that gives up on the query; 429 is of the first only."""
 
-OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
-"""Status codes that mean that the query cannot be run."""
+OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})  # Status codes that mean that the query cannot be run.
 
 MAX_REDIRECTS = 3
 MAX_CONNECT_SECONDS = 10.0

@@ -41,8 +41,7 @@ class Setup(msgspec.Struct, frozen=True):
     max_memory_bytes: int  # Besides the graph.
 
 
-Request: TypeAlias = tuple[str, dict[str, str]]
-"""A query, and prefixes that it need not declare."""
+Request: TypeAlias = tuple[str, dict[str, str]]  # A query, and prefixes that it need not declare.
 
 Reply: TypeAlias = tuple[str | None, str]
 """How a query failed, and the message; or None, and what the query returned."""

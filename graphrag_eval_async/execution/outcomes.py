@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 MAX_QUERIES = 50  # Maximum queries of one response that are run or parsed: the last ones.
 MAX_MESSAGE = 500  # Maximum characters kept of an error's text, which may quote the query.
 
-GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})
-"""The forms of queries that return graphs."""
+GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})  # The forms of queries that return graphs.
 
 Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavailable"]
 """How a query failed: "invalid", it does not parse; "refused", it could fetch or change things; "failed", it
 took too long or returned too much; "truncated", only a part came; "unavailable", which is not its fault."""
 
-Place: TypeAlias = tuple[int, int]
-"""The indices of the group of a reference step, and of the step in it."""
+Place: TypeAlias = tuple[int, int]  # The indices of the group of a reference step, and of the step in it.
 
 
 class Answer(NamedTuple):

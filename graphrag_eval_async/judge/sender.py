@@ -42,8 +42,7 @@ ADVICE = {
 
 METHODS = {"completion": "complete", "embedding": "embed"}
 
-ALIVE = frozenset({"refused", "budget"})
-"""Failures that do not mean that the judge does not work."""
+ALIVE = frozenset({"refused", "budget"})  # Failures that do not mean that the judge does not work.
 
 BACKOFF_SECONDS = 0.5  # Maximum wait after the first failure; doubles with each further failure.
 

@@ -36,8 +36,7 @@ FORMATS = {
 
 LADDER = [*FORMATS]
 
-RENAMED = {"max_tokens": "max_completion_tokens"}
-"""Newer names of parameters."""
+RENAMED = {"max_tokens": "max_completion_tokens"}  # Newer names of parameters.
 
 MAX_TOKENS = 4096  # Default limit of one reply, in tokens.
 VARIED_TEMPERATURE = 0.3  # Temperature of requests for several replies, as in ragas.

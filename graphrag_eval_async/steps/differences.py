@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Difference: TypeAlias = dict[str, Any]
-"""A JSON object; its `kind` is one of `KINDS`."""
+Difference: TypeAlias = dict[str, Any]  # A JSON object; its `kind` is one of `KINDS`.
 
 KINDS = ("missing_column", "missing_row", "extra_row", "wrong_value", "missing_triple", "extra_triple")
 

@@ -46,8 +46,7 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
 _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
-FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})
-"""The forms of queries that only read."""
+FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})  # The forms of queries that only read.
 
 UPDATES = frozenset(
     {"INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH", "USING"}

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     Problem = Callable[[str], None]
 
-CALLS = ("tool", "retrieval", "rerank")
-"""Kinds of spans that are calls."""
+CALLS = ("tool", "retrieval", "rerank")  # Kinds of spans that are calls.
 
 
 def calls_of(

@@ -35,16 +35,12 @@ Failed = Callable[[str, str], bool] | Sequence[str]
 
 
 class TraceOptions(TypedDict, total=False):
-    """The options of all adapters.
+    """The options of all adapters; `failed`, `step_names` and `turn` are those of `TraceFormat`.
 
     Attributes:
         question_id: id of the question that the trace answers. Without it, `questions` is searched.
         questions: a reference set, or its questions. The question with the text of the user's last message
             is taken; if only case, blanks or punctuation differ, `trace_problems` says so.
-        failed: which results are errors if the trace does not say: a list of texts that such results begin
-            with (default `FAILURES`), or a function of the step's name and the result's text.
-        step_names: name of the step by name of the tool: ``{"run_sparql": "sparql_query"}``.
-        turn: "last" takes the steps since the user's last message, "all" the steps of all turns.
     """
 
     question_id: str | None
@@ -110,9 +106,7 @@ class Trace:
     turns: int = 0  # How often the user spoke.
     repeated: list[Call] = field(default_factory=list)  # Results of calls that have one.
     early: dict[Hashable, Call] = field(default_factory=dict)  # Results before calls, by id and number.
-    _came: Counter[Hashable] = field(
-        default_factory=Counter
-    )  # By id, how many of these came, and were taken.
+    _came: Counter[Hashable] = field(default_factory=Counter)  # By id, how many of these came.
     _taken: Counter[Hashable] = field(default_factory=Counter)  # And for how many the call came.
     _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)
 

@@ -15,8 +15,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _OUTSIDE = r"""<>"{}|^`\\\x00-\x20"""
 _IRI = rf"<([^:{_OUTSIDE}]*+:[^{_OUTSIDE}]*+)>"
-is_iri = re.compile(_IRI).fullmatch
-"""Whether text is an absolute IRI in angle brackets."""
+is_iri = re.compile(_IRI).fullmatch  # Whether text is an absolute IRI in angle brackets.
 # Alternatives begin differently, so the patterns never backtrack for long.
 _find_escapes = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.?))", re.DOTALL).sub
 _literal = re.compile(

@@ -39,8 +39,7 @@ _VOTES = 4  # Each vote may align the neighbours of nodes that the last one alig
 _TRIED, _TRIED_NODES = 1 << 17, 8
 """All ways to pair up to so many nodes are tried if their number times that of statements is at most this."""
 
-_Statement: TypeAlias = tuple[str, tuple[str, ...]]
-"""A statement without its blank nodes, and these."""
+_Statement: TypeAlias = tuple[str, tuple[str, ...]]  # A statement without its blank nodes, and these.
 
 
 class BlankNodes:
