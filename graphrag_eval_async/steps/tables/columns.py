@@ -18,7 +18,7 @@ Value: TypeAlias = "int | float | tuple[bool] | str | None"
 """A number, a boolean as one of `_BOOLEANS`, or a text for everything else; None for an unbound cell."""
 
 _INTEGER, _DECIMAL, _DOUBLE, _BOOLEAN = "integer", "decimal", "double", "boolean"
-INTEGERS = (
+INTEGERS = (  # noqa: SIM905  (longer as a list)
     "integer long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
     "unsignedLong unsignedInt unsignedShort unsignedByte"
 ).split()
