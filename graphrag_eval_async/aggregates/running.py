@@ -167,7 +167,7 @@ class Aggregates:
         """
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
-        return self._snapshot(per_template, self._total().snapshot(None, self._groups.values()), self._micro)
+        return self._with_micro(per_template)
 
     def question_scores(self, metric: str, template: str | None = None) -> Iterator[QuestionScore]:
         """Yield the mean of a score for each question, of one template or of all, if any has a value.
@@ -208,11 +208,11 @@ class Aggregates:
         """Return the same as `overall` for each template, or some. Do not change it: it is cached."""
         self._flush()
         groups = self._groups_of(self._detail(None), templates)
-        return {name: group.detailed(own) for name, (group, own) in groups.items()}
+        return {name: group.detailed(own) for name, group, own in groups}
 
     def prepare(self, templates: Container[str] | None = None) -> Iterator[None]:
         """Do the slow part of `per_template` in steps; results may be added between steps."""
-        for group, own in self._groups_of(self._detail(None), templates).values():
+        for _, group, own in self._groups_of(self._detail(None), templates):
             self._flush()
             group.detailed(own)
             yield
@@ -221,15 +221,15 @@ class Aggregates:
         """Return a detailed snapshot; see `DetailOptions` for `intervals`."""
         self._flush()
         detail = self._detail(intervals)
-        per_template = {name: group.snapshot(own) for name, (group, own) in self._groups_of(detail).items()}
-        micro = self._total().snapshot(detail, self._groups.values())
-        return self._snapshot(per_template, micro, detail.metrics)
+        per_template = {name: group.snapshot(own) for name, group, own in self._groups_of(detail)}
+        return self._with_micro(per_template, detail)
 
-    def _snapshot(
-        self, per_template: dict[str, Any], micro: dict[str, Any], metrics: Container[str]
+    def _with_micro(
+        self, per_template: dict[str, Any], detail: DetailOptions | None = None
     ) -> dict[str, Any]:
-        macro = {metric: macro_of(metric, per_template) for metric in micro if metric in metrics}
-        macro = {metric: shown for metric, shown in macro.items() if shown}
+        micro = self._total().snapshot(detail, self._groups.values())
+        metrics = self._micro if detail is None else detail.metrics
+        macro = {name: shown for name in micro if name in metrics and (shown := macro_of(name, per_template))}
         names = sorted(self._agreement, key=metric_position)
         agreement = {"agreement": {name: self._agreement[name].snapshot() for name in names}} if names else {}
         return {"per_template": per_template, "micro": micro, "macro": macro, **agreement}
@@ -251,14 +251,13 @@ class Aggregates:
 
     def _groups_of(
         self, detail: DetailOptions, templates: Container[str] | None = None
-    ) -> dict[str, tuple[Group, DetailOptions]]:
-        """Return the templates in order, even if all their results are pending, with options for details."""
+    ) -> Iterator[tuple[str, Group, DetailOptions]]:
+        """Yield the templates in order, even if all their results are pending, with options for details."""
         pending = self._pending.by_template()
-        groups = {name: Group() for name in pending} | self._groups
-        if templates is not None:
-            groups = {name: group for name, group in groups.items() if name in templates}
-        details = {name: detail._replace(pending=pending.get(name, {})) for name in groups}
-        return {name: (groups[name], details[name]) for name in self._in_order(groups)}
+        for name in self._in_order(self._groups.keys() | pending):
+            if templates is None or name in templates:
+                own = detail._replace(pending=pending.get(name, {}))
+                yield name, self._groups.get(name) or Group(), own
 
     def _demote(self, template: str, metrics: Sequence[str], numbers: Sequence[float]) -> None:
         """Count a first sample as a later one, since an earlier one became known."""

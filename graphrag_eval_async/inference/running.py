@@ -36,29 +36,22 @@ class RunningAggregates(Aggregates):
         double.
 
         Args:
-            detail: adds more to each metric, and shows each metric that applies even without a value:
+            detail: adds counts by reason of `failure`, templates whose results are all `pending`, metrics
+                that apply even without a value, and to each metric:
 
                 - `coverage`: the number of samples (or retrieval steps) that the metric is `applied` to, and
                   how many of these have `values`, `failed` (by kind), or are `pending`;
                 - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
                   (`low`) or 1 (`high`); also in macro;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
-                - `interval`, for scores: the confidence interval from `low` to `high` for the `mean` that it
-                  has, its `kind`, and the number of `questions` that it knows. "one_look" is for one look at
-                  a finished run; it is about `mean_of_questions`. "anytime", for metrics from 0 to 1 by
-                  definition, is the confidence sequence below. Absent for a single question;
-                - `se`, for scores: the standard error of `mean_of_questions`. Absent for a single question,
-                  or if results do not name theirs. Like `interval`, it takes time proportional to the number
-                  of questions;
-                - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence from `low` to
-                  `high`. With a probability of `level`, it contains the true mean at all times, however often
-                  one looks, provided that questions arrive with a constant mean. Of each question, only the
-                  first sample counts; `mean` is over these. Results that are quick to judge may have a
-                  different mean, so for a look at an unfinished stream, make it `ordered`. Over a window, it
-                  is valid only at any single time. Each takes about half a millisecond.
-
-                Also adds `failure`: counts by reason of failure. Shows templates even if all their results
-                are `pending`.
+                - `interval`, for scores of two questions or more: the confidence interval for the `mean` that
+                  it has. "one_look" is about `mean_of_questions`, "anytime" is the sequence below;
+                - `se`, for scores of two questions or more: the standard error of `mean_of_questions`. Like
+                  `interval`, it takes time proportional to the number of questions;
+                - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence. With a
+                  probability of `level`, it contains the true mean at all times, however often one looks, if
+                  questions arrive with a constant mean, as in an `ordered` stream. Only the first sample of
+                  each question counts; `mean` is over these. Over a window, it is valid at a single time.
             level: confidence level, between 0 and 1.
             interval: kind of `interval`: "one_look" or "anytime". Default: "one_look" after `finish` and over
                 a window, otherwise "anytime".
@@ -78,19 +71,11 @@ class RunningAggregates(Aggregates):
     def to_rows(
         self, *, detail: bool = False, level: float = 0.95, interval: Interval | None = None
     ) -> list[dict[str, Any]]:
-        """Return a flat row for each number of a snapshot.
+        """Return a flat row for each number of a snapshot with these options.
 
         The keys are `scope` ("template", "micro" or "macro"), `template` (None unless the scope is
         "template"), `metric`, `statistic` (such as "mean", or with `detail` "quantiles.p95"; "count" for
         numbers of samples) and `value`.
-
-        Args:
-            detail: whether to add rows of quantiles, coverage, bounds and intervals.
-            level: confidence level, between 0 and 1.
-            interval: kind of intervals, as for `snapshot`.
-
-        Raises:
-            UsageError: `level` is not between 0 and 1, or `interval` is unknown.
         """
         return statistics_of(self.snapshot(detail=detail, level=level, interval=interval))
 
