@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra
@@ -25,7 +25,7 @@ from graphrag_eval_async.threads import run_abandonable
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.monitor.dashboard import Dashboard
@@ -40,6 +40,9 @@ GAUGES = {
     "error_rate": "Share of results that are errors, from 0 to 1: the mean over questions.",
 }
 """Gauges after the prefix ``graphrag_eval.``."""
+
+Gauge: TypeAlias = tuple[str, float, dict[str, str]]
+"""The name of one of these, its value, and its attributes."""
 
 
 class OtelExport:
@@ -92,8 +95,9 @@ class OtelExport:
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
         def observe(name: str, _: Any) -> list[Any]:
-            found = self._read(aggregates).get(name, ())
-            return [Observation(value, attributes) for attributes, value in found]
+            return [
+                Observation(value, about) for each, value, about in self._read(aggregates) if each == name
+            ]
 
         reader = PeriodicExportingMetricReader(OTLPMetricExporter())
         provider = MeterProvider([reader], resource, shutdown_on_exit=False)
@@ -102,22 +106,22 @@ class OtelExport:
             meter.create_observable_gauge(f"graphrag_eval.{name}", [partial(observe, name)], description=text)
         self._closers.append(provider.shutdown)
 
-    def _read(self, aggregates: RunningAggregates) -> Mapping[str, Any]:
+    def _read(self, aggregates: RunningAggregates) -> list[Gauge]:
         """The values of all gauges, read on the event loop of the run; none if it is busy for long."""
 
-        async def read() -> Mapping[str, Any]:
-            return gauges(aggregates)
+        async def read() -> list[Gauge]:
+            return [*gauges(aggregates)]
 
         if self._loop is None:
-            return {}
+            return []
         if not self._loop.is_running():
-            return gauges(aggregates)
+            return [*gauges(aggregates)]
         reading = asyncio.run_coroutine_threadsafe(read(), self._loop)
         try:
             return reading.result(READ_SECONDS)
         except TimeoutError:
             reading.cancel()
-            return {}
+            return []
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Queue the records of a result; pending results have none."""
@@ -159,22 +163,20 @@ class OtelExport:
             )
 
 
-def gauges(aggregates: RunningAggregates) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """The values of the gauges with their attributes; those without a template are of all results."""
+def gauges(aggregates: RunningAggregates) -> Iterator[Gauge]:
+    """The values of the gauges; those without a template are of all results."""
     snapshot = aggregates.snapshot()
     templates = [*snapshot["per_template"].items()][:MAX_TEMPLATES]
     groups: list[tuple[dict[str, str], Any]] = [({}, snapshot["micro"])]
     groups += [({"graphrag_eval.template_id": name}, group) for name, group in templates]
-    found: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in GAUGES}
     for about, group in groups:
         samples, errors = counts_of(group)
-        for status, count in (("success", samples - errors), ("error", errors)):
-            found["results"].append((about | {"graphrag_eval.status": status}, count))
+        yield "results", samples - errors, about | {"graphrag_eval.status": "success"}
+        yield "results", errors, about | {"graphrag_eval.status": "error"}
         if samples:
-            found["error_rate"].append((about, group[ERROR_RATE]))
+            yield "error_rate", group[ERROR_RATE], about
         for metric, stats in means_of(group).items():
-            found["mean"].append((about | {"gen_ai.evaluation.name": metric}, mean_of_questions(stats)))
-    return found
+            yield "mean", mean_of_questions(stats), about | {"gen_ai.evaluation.name": metric}
 
 
 def _context(trace_id: str, span_id: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream
-from tests.cli.support import REFERENCE, failed, response
+from tests.cli.support import REFERENCE, Folder, failed, response, run
 from tests.deadlines import WAIT_SECONDS
 from tests.monitor.hooks import Post, hook
 from tests.monitor.test_otlp import NAME, SPAN, TRACE, VALUE, attributes_of
@@ -73,6 +73,17 @@ async def test_scores_arrive_with_their_spans(posts: list[Post]) -> None:
     assert found["graphrag_eval.results", "success"] == 3
     assert found["graphrag_eval.error_rate",] == 0.5 / 3  # Of q3, one of two.
     assert found["graphrag_eval.mean", "colours", "steps_score"] == 0.5
+
+
+def test_the_command_sends_what_it_is_asked_for(folder: Folder, posts: list[Post]) -> None:
+    files = [folder.reference, folder.lines(*RESPONSES), "-o", folder.file("out.jsonl")]
+    assert run("evaluate", *files, "--otel", "--otel-metric", "steps_score") == 0
+    assert {post.path for post in posts} == {"/v1/logs"}
+    assert sorted(attributes_of(record).get(VALUE, -1) for record in logs(posts)) == [-1, 0, 1, 1]
+    posts.clear()
+    assert run("evaluate", *files, "--otlp-metrics") == 0
+    assert {post.path for post in posts} == {"/v1/metrics"}
+    assert gauges(posts)["graphrag_eval.results", "success"] == 3
 
 
 @pytest.mark.parametrize("name", ["OTEL_SDK_DISABLED=true", "OTEL_LOGS_EXPORTER=none"])

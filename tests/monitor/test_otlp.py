@@ -17,6 +17,8 @@ from tests.monitor import hostile
 if TYPE_CHECKING:
     from tests.cli.support import Folder
 
+pytest.importorskip("opentelemetry.proto")
+
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 NAME, VALUE, LABEL, EXPLANATION = (
     f"gen_ai.evaluation.{key}" for key in ("name", "score.value", "score.label", "explanation")
@@ -46,7 +48,6 @@ RESULT = {
 
 def parsed(line: bytes) -> Any:
     """The records of a line, by the protobuf messages: their ids are in base64, those of OTLP hexadecimal."""
-    pytest.importorskip("opentelemetry.proto")
     from google.protobuf.json_format import Parse
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
@@ -73,23 +74,25 @@ def written(path: Path, *results: dict[str, Any], metrics: tuple[str, ...] = ())
 def test_no_records_of_scores_that_nobody_asked_for(tmp_path: Path) -> None:
     """An error response could lack any judged score: it has records of those that other results had."""
     error: dict[str, Any] = {"template_id": "t", "question_id": "q", "status": "error", "error": "E"}
-    error |= {"reference_answer": "A", "reference_steps": [[]]}
-    judged = {"template_id": "t", "question_id": "q", "status": "success", "answer_relevance": 0.5}
+    error |= {"reference_answer": "A", "reference_steps": [[]], "response_id": "error"}
+    judged = {"template_id": "t", "question_id": "q", "answer_relevance": 0.5}
     unjudged = judged | {"answer_relevance": None, "answer_eval_error": "x: y"}
-    for name, results, expected in (
-        ("a", [error], {"steps_score"}),
-        ("b", [judged, error], {"answer_relevance", "steps_score"}),
-        ("c", [judged, unjudged, error], {*ANSWERS, "answer_relevance", "steps_score"}),
-    ):
-        before = len(written(tmp_path / f"{name}0", *results[:-1]))
-        assert {each[NAME] for each in written(tmp_path / name, *results)[before:]} == expected
+    found: list[set[str]] = [set()]
+    for record in written(tmp_path / "file", error, judged, error, unjudged, error):
+        if record.get("gen_ai.response.id") == "error":
+            found[-1].add(record[NAME])
+        elif found[-1]:
+            found.append(set())
+    assert found == [
+        {"steps_score"},
+        {"steps_score", "answer_relevance"},
+        {"steps_score", "answer_relevance", *ANSWERS},
+    ]
 
 
 def test_each_score_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "true")
-    before = RESULT | {"answer_relevance": 0.5}
-    records = written(tmp_path / "file", before, RESULT)[len(written(tmp_path / "before", before)) :]
-    found = {each[NAME]: each for each in records}
+    found = {each[NAME]: each for each in written(tmp_path / "file", RESULT)}
     assert {*found} == {"steps_score", *ANSWERS, "answer_relevance", "retrieval_answer_recall"}
     assert found["steps_score"] == {
         NAME: "steps_score",
