@@ -22,6 +22,7 @@ from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
+from graphrag_eval_async.judge.call import Way
 from graphrag_eval_async.judge.endpoint import Client, Endpoint
 from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INSTRUCTIONS, REPLY, AnswerClaims
@@ -86,7 +87,7 @@ async def create(client: Any, request: dict[str, Any]) -> None:
 
 async def post(client: Client, request: dict[str, Any]) -> None:
     """As we call it."""
-    _, _, body = await client.post("/chat/completions", orjson.dumps(request))
+    _, _, body = await client.post("/chat/completions", orjson.dumps(request), Way())
     orjson.loads(orjson.loads(body)["choices"][0]["message"]["content"])
 
 

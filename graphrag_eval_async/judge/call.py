@@ -35,6 +35,7 @@ class Way:
     is_guess: bool = False  # It did not say that it refuses the formats before.
     errors: int = 0  # How often it answered this format with an internal error.
     is_repaired: bool = False  # Other text was removed from the reply.
+    is_anew: bool = False  # It is sent on a new connection.
 
 
 @dataclass(eq=False, slots=True)

@@ -7,17 +7,23 @@ import re
 import ssl
 import zlib
 from base64 import b64encode
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+from urllib.request import proxy_bypass_environment as is_excluded  # type: ignore[attr-defined]
 
 from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.judge.call import Rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from urllib.parse import SplitResult
 
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
+    from graphrag_eval_async.judge.call import Way
 
 INSTALL = "pip install 'graphrag-eval-async[llm]'"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -123,62 +129,97 @@ class Client:
         self._base, self._query = endpoint.base_url.rstrip("/"), ""
         headers = {"Authorization": f"Bearer {endpoint.api_key}"}
         if endpoint.provider == "azure":
-            self._base, self._query = f"{self._base}/openai", f"?api-version={endpoint.api_version}"
+            version = quote(endpoint.api_version, safe="")
+            self._base, self._query = f"{self._base}/openai", f"?api-version={version}"
             if not endpoint.is_token:  # It takes keys in a header of its own.
                 headers = {"api-key": endpoint.api_key}
         for name, variable in ACCOUNT_HEADERS.items():
             headers |= {name: value} if (value := os.environ.get(variable)) else {}
         self._is_tls = self._base.startswith("https:")
         try:
-            self._proxy, credentials = _proxy(self._base)
+            self._proxy, credentials = proxy_of(self._base)
         except ValueError as error:
             raise ConfigError([f"llm: the proxy of the environment: {error}"]) from None
         self._proxy_headers = credentials if self._is_tls else {}
         # Those of the session would be sent to the proxy, too.
         self._headers = aiohttp.typedefs.CIMultiDict(FIXED_HEADERS | headers)
         self._headers.update(dict(endpoint.extra_headers) | ({} if self._is_tls else credentials))
-        self._session: Any = None
+        self._tls = _certificates() if self._is_tls else True
+        closed = aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError
+        self._closed: tuple[Any, ...] = closed if limits.max_attempts > 1 else ()
+        self._sessions: dict[bool, Any] = {}
 
-    def _open(self) -> Any:
-        """Return a session, which belongs to the event loop."""
-        aiohttp = self._aiohttp
-        tls: ssl.SSLContext | bool = True
-        if self._is_tls:
-            import certifi  # Not each system has certificates.
+    def _session(self, is_anew: bool) -> Any:
+        """Return the session, which belongs to the event loop, or one that reuses no connection."""
+        if (opened := self._sessions.get(is_anew)) is not None:
+            return opened
+        aiohttp, trace = self._aiohttp, self._aiohttp.TraceConfig()
 
-            tls = context = ssl.create_default_context()
-            context.load_verify_locations(certifi.where())
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, ssl=tls),
+        async def reused(_: Any, context: Any, __: Any) -> None:
+            context.trace_request_ctx.append(True)
+
+        trace.on_connection_reuseconn.append(reused)
+        keeping = {"force_close": True} if is_anew else {"keepalive_timeout": IDLE_SECONDS}
+        session = self._sessions[is_anew] = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._tls, **keeping),
+            trace_configs=[trace],
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),
             auto_decompress=False,
         )
+        return session
 
-    async def post(self, path: str, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """Return the status, headers and body of the reply; `JudgeError` if that is too long or corrupt."""
-        if self._session is None:
-            self._session = self._open()
-        async with self._session.post(
-            f"{self._base}{path}{self._query}",
-            data=body,
-            headers=self._headers,
-            allow_redirects=False,
-            proxy=self._proxy,
-            proxy_headers=self._proxy_headers,
-        ) as response:
-            return response.status, response.headers, await _body(response, self._max_bytes)
+    async def post(self, path: str, body: bytes, way: Way) -> tuple[int, Mapping[str, str], bytes]:
+        """Return the status, headers and body of the reply; `JudgeError` if that is too long or corrupt.
+
+        Raises `Rewritten` if the server closed an idle connection just as the request was sent on it.
+        """
+        reuses: list[bool] = []
+        try:
+            async with self._session(way.is_anew).post(
+                f"{self._base}{path}{self._query}",
+                data=body,
+                headers=self._headers,
+                allow_redirects=False,
+                proxy=self._proxy,
+                proxy_headers=self._proxy_headers,
+                trace_request_ctx=reuses,
+            ) as response:
+                reuses.clear()
+                return response.status, response.headers, await _body(response, self._max_bytes)
+        except self._closed as error:
+            if not reuses:
+                raise
+            way.is_anew = True
+            raise Rewritten("unavailable", str(error)) from None
 
     async def aclose(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
 
-def _proxy(url: str) -> tuple[str | None, dict[str, str]]:
+def _certificates() -> ssl.SSLContext:
+    """Return the certificates to trust: those of the environment, or those of the system and of certifi."""
+    file, directory = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file or directory:
+        try:
+            return ssl.create_default_context(cafile=file or None, capath=directory or None)
+        except OSError as error:
+            raise ConfigError([f"llm: SSL_CERT_FILE: {file}: {error}"]) from None
+    import certifi  # Not each system has certificates.
+
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
+
+def proxy_of(url: str) -> tuple[str | None, dict[str, str]]:
     """Return the proxy of the environment for a URL, without its password, and the header that holds it."""
     parts = urlsplit(url)
-    proxies = {} if proxy_bypass(parts.netloc) else getproxies()
+    proxies = getproxies()
+    if proxy_bypass(parts.netloc) or _is_direct(parts, proxies.get("no", "")):
+        return None, {}
     text = proxies.get(parts.scheme) or proxies.get("all")
     if not text:
         return None, {}
@@ -188,6 +229,17 @@ def _proxy(url: str) -> tuple[str | None, dict[str, str]]:
         return place, {}
     credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
     return place, {"Proxy-Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
+
+
+def _is_direct(url: SplitResult, excluded: str) -> bool:
+    """Whether NO_PROXY names a host in a form that the standard library does not know."""
+    names = [entry.strip().rpartition("://")[2].rstrip("/") for entry in excluded.split(",")]
+    for name in names:
+        with suppress(ValueError):  # Of names that are no addresses.
+            if ip_address(url.hostname or "") in ip_network(name.strip("[]"), strict=False):
+                return True
+    suffixes = ",".join(name.removeprefix("*.") for name in names)
+    return "*" in names or bool(is_excluded(url.netloc, {"no": suffixes}))
 
 
 async def _body(response: Any, max_bytes: int) -> bytes:

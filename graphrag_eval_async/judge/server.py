@@ -151,7 +151,8 @@ class Server:
             text = self._scrub(f"the request cannot be encoded: {error}")
             raise JudgeError("invalid_request", text) from None
         try:
-            response = Response(*await self._client.post(self._path[method], data), self._scrub).unmasked
+            found = await self._client.post(self._path[method], data, way)
+            response = Response(*found, self._scrub).unmasked
         except self._client.errors as error:
             raise self._no_reply(error) from None
         if response.is_success:

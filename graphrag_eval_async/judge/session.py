@@ -35,8 +35,8 @@ T = TypeVar("T")
 STARTS = 2  # Results to start judging per iteration of the event loop; each takes a millisecond.
 CALLS = 8  # Calls to prepare per iteration; each takes a fraction of a millisecond.
 
-CONNECTION = ("base_url", "api_key", "api_version", "extra_headers", "pricing")
-"""Settings that do not affect a model's replies."""
+REPLY_SETTINGS = ("provider", "model", "temperature", "max_tokens", "parameters")
+"""Settings that affect a model's replies. Their order is part of the hash `judge.prompts`."""
 
 
 def judge_setup(
@@ -80,9 +80,10 @@ def check(llm: LLMConfig, name: str = GENERATION) -> None:
 
 def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
     fields = {} if model is None else msgspec.to_builtins(model, enc_hook=str)
+    identity = {name: fields[name] for name in REPLY_SETTINGS if name in fields}
     if isinstance(model, GenerationConfig):
-        fields.setdefault("max_tokens", MAX_TOKENS)
-    return {name: value for name, value in fields.items() if name not in CONNECTION}
+        identity.setdefault("max_tokens", MAX_TOKENS)
+    return identity
 
 
 class JudgeSession:

@@ -10,8 +10,8 @@ import pytest
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
-from graphrag_eval_async.judge.endpoint import endpoint_of
-from graphrag_eval_async.judge.session import check
+from graphrag_eval_async.judge.endpoint import Client, endpoint_of, proxy_of
+from graphrag_eval_async.judge.session import check, judge_setup
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.cases import each
 from tests.conftest import leaving_nothing
@@ -19,6 +19,8 @@ from tests.judge.support import Opened
 from tests.judge_server import FAULTS, JudgeServer, Reply, completion, reply_to
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.judge_server import Request
 
 KEY = "sk-secret-0123456789"
@@ -107,7 +109,7 @@ async def test_azure() -> None:
     async with JudgeServer() as server, leaving_nothing():
         llm = LLMConfig(
             generation=generation(
-                provider="azure", model="my-gpt", base_url=server.origin, api_version="2024-10-21"
+                provider="azure", model="my-gpt", base_url=server.origin, api_version="2024 &x=1"
             ),
             embedding=embedding(provider="azure", model="my-ada", parameters={"dimensions": 16}),
         )
@@ -123,7 +125,7 @@ async def test_azure() -> None:
     sent = {"model": "my-ada", "input": ["a", "b", "a"], "encoding_format": "float", "dimensions": 16}
     assert second.body == sent
     for request in (first, second):
-        assert request.query == "api-version=2024-10-21"
+        assert request.query == "api-version=2024%20%26x%3D1"
         assert request.headers["api-key"] == KEY
         assert "authorization" not in request.headers
 
@@ -174,6 +176,50 @@ async def test_a_proxy_of_the_environment(name: str, monkeypatch: pytest.MonkeyP
         await judge.aclose()
         assert proxy.requests[0].path == "http://judge.invalid/v1/chat/completions"
         assert proxy.requests[0].headers["proxy-authorization"] == "Basic dXNlcjpAd29yZA=="
+
+
+@each(
+    ("url", "excluded", "is_direct"),
+    [
+        (url, excluded, is_direct)
+        for url, direct, proxied in [
+            (
+                "http://127.0.0.1:80/v1",
+                "127.0.0.1, 127.0.0.0/8, http://127.0.0.1, 127.0.0.1:80, x,*, *, http://127.0.0.1:80/",
+                "127.0.0.1:8, 127.0.0.2, 128.0.0.0/8, ::1, ::/0, localhost, /8",
+            ),
+            ("http://[::1]:80/v1", "::1, [::1], [::1]:80, ::/64, 0:0:0:0:0:0:0:1", "::2, [::1]:8, 0.0.0.0/0"),
+            (
+                "https://Api.ex.test/v1",
+                "api.ex.test, API.EX.TEST, ex.test, .ex.test, *.ex.test, .test, https://*.ex.test",
+                "x.test, pi.ex.test, *.api, 0.0.0.0/0, ::/0, ",
+            ),
+        ]
+        for names, is_direct in [(direct, True), (proxied, False)]
+        for excluded in [*names.split(", "), f" 1.2.3.4/5 ,b.test,{names.split(', ')[0]}"]
+    ],
+)
+def test_hosts_without_a_proxy(
+    url: str, excluded: str, is_direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://proxy:1")
+    monkeypatch.setenv("NO_PROXY", excluded)
+    assert proxy_of(url)[0] == (None if is_direct else "http://proxy:1")
+
+
+def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "junk").write_text("junk")
+    endpoint = endpoint_of(LLMConfig(), generation(base_url="https://judge.invalid/v1"))
+    for name in ("junk", "missing"):
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / name))
+        with pytest.raises(ConfigError, match=f"SSL_CERT_FILE: .*{name}: "):
+            Client(endpoint, LimitsConfig())
+
+
+def test_the_order_of_settings_that_the_hash_of_prompts_covers() -> None:
+    llm = LLMConfig(generation=generation(max_tokens=9, temperature=0.2, parameters={"b": 1, "a": 2}))
+    found = judge_setup(llm, "generation", None, lambda: None, embeds=False).identities["complete"]
+    assert [*found] == ["provider", "model", "temperature", "max_tokens", "parameters"]
 
 
 async def test_neither_a_proxy_nor_an_error_shows_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

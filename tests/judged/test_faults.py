@@ -113,9 +113,10 @@ async def check(name: str, target: Call, times: float, whole: Any) -> None:
             wanted[victim] = {key: value for key, value in whole[victim].items() if key not in lost}
             assert found[victim].pop(error_key).startswith(f"{fault.kind}: ")
         assert found == wanted
-        assert requests_of(server, target) == requests
+        reopened = requests_of(server, target) - requests  # A reset may meet a reused connection.
+        assert reopened in range(1 + (name == "reset"))
         assert stream.usage.errors == ({fault.kind: 1} if fails else {})
-        assert sum(stream.usage.retries.values()) == requests - 1
+        assert sum(stream.usage.retries.values()) == requests + reopened - 1
         check_accounts(stream, server)
 
 
