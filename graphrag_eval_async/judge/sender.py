@@ -223,7 +223,7 @@ class Sender:
 
     async def _attempt(self, call: Call, tokens: int, sent_in: int) -> Any:
         """Send a request once; count and price the reply."""
-        failure, cause, more, reply = None, None, 0, None
+        failure, cause, more, pause, reply = None, None, 0, 0.0, None
         try:
             reply, used = await self._request(call)
             self._limiter.succeeded(sent_in)
@@ -236,15 +236,16 @@ class Sender:
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
                 more = self._account(call, tokens, failure.usage, failure.reply)
+            pause = self._pause_of(failure)
+            failure = self._failed(failure, is_attempt=True)  # If the run ends, no other is admitted.
         finally:
             self._limiter.release()
         if self._shared is not None:
-            await self._shared.report(more, self._pause_of(failure))
+            await self._shared.report(more, pause)
         if failure is None:
             # Many replies arrive at once: send the next requests before processing these.
             await asyncio.sleep(0)
             return reply
-        failure = self._failed(failure, is_attempt=True)
         raise failure from (cause if failure is not cause else failure.__cause__)
 
     async def _request(self, call: Call) -> Any:

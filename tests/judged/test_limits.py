@@ -23,6 +23,7 @@ from tests.judged.support import (
     costs_of,
     dollars,
     response,
+    sensible,
     serving,
     steps_only,
     stream_of,
@@ -124,6 +125,36 @@ async def test_a_fatal_error_is_told_though_the_judge_is_paused() -> None:
                 assert stream.usage.errors == {"unavailable": 32}
             assert now() - start < 10
             assert server.counts.requests == 2
+
+
+@without_waiting
+async def test_no_request_follows_the_one_that_ends_the_run() -> None:
+    async with serving(FAULTS["429 long"]) as server:
+        with pytest.raises(JudgeUnavailable, match="the server asks to wait 300 s"):
+            await collect(claims_of(server, 3, limits={"max_concurrency": 1, "max_pause_sec": 5}))
+        assert server.counts.requests == 1
+
+
+@pytest.mark.parametrize("max_attempts", [1, 2])
+@without_waiting
+async def test_idle_connections_that_the_server_closes(max_attempts: int) -> None:
+    """A request on one that is lost before the reply is sent again on a new one."""
+
+    def script(request: Request) -> Reply:
+        return FAULTS["reset"](request) if request.number % 5 == 4 else sensible(request)
+
+    async with serving(script) as server:
+        limits = {"max_concurrency": 1, "max_attempts": max_attempts}
+        async with claims_of(server, 20, limits=limits) as stream:
+            await collect(stream)
+        usage, lost = stream.usage, server.counts.requests // 5
+        assert usage.attempts == server.counts.requests
+        if max_attempts == 1:
+            assert usage.outcomes == {"ok": 20 - lost, "unavailable": lost, "skipped": 0}
+            assert usage.timed_out_dollars > 0
+        else:
+            assert usage.outcomes == {"ok": 20, "skipped": 0}
+            assert (usage.retries, usage.timed_out_dollars) == ({"unavailable": lost}, 0)
 
 
 @pytest.mark.ragas
