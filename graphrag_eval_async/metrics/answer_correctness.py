@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -45,17 +46,20 @@ class AnswerClaims(Struct, frozen=True):
     matches: Annotated[list[Match], Meta(description="Pairs of matching claims.")]
 
     def __post_init__(self) -> None:
-        if not self.reference_claims:
-            raise ValueError("reference_claims is empty, but the reference answer makes at least one claim")
+        empty = "reference_claims is empty, but the reference answer makes at least one claim"
+        problems = [] if self.reference_claims else [empty]
         for side in ("reference", "actual"):
             claims: list[str] = getattr(self, f"{side}_claims")
-            matched = [getattr(pair, side) for pair in self.matches]
-            if not all(map(has_text, claims)):
-                raise ValueError(f"{side}_claims has a blank claim")
-            if not {*matched} <= {*range(len(claims))}:
-                raise ValueError(f"matches: {side} is out of range: {len(claims)} {side}_claims, from 0")
-            if len({*matched}) < len(matched):
-                raise ValueError(f"matches: {side} repeats a position, but a claim matches at most one")
+            blank = [position for position, claim in enumerate(claims) if not has_text(claim)]
+            problems += [f"claim {position} of {side}_claims is blank" for position in blank]
+            for position, times in Counter(getattr(pair, side) for pair in self.matches).items():
+                found = f"matches: {side} {position}"
+                if not 0 <= position < len(claims):
+                    problems.append(f"{found} is out of range: {len(claims)} {side}_claims, counted from 0")
+                elif times > 1:
+                    problems.append(f"{found} occurs in {times} pairs, but a claim matches at most one")
+        if problems:
+            raise ValueError("; ".join(problems))
 
 
 def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:

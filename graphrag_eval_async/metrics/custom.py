@@ -87,11 +87,12 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str
     def read(reply: Any) -> dict[str, Any]:
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
+        problems = [f"{name!r}: missing" for name in outputs if name not in reply]
         for name, output in outputs.items():
-            if name not in reply:
-                raise ValueError(f"{name!r}: missing")
-            if not output.allows(reply[name]):
-                raise ValueError(f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}")
+            if name in reply and not output.allows(reply[name]):
+                problems.append(f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}")
+        if problems:
+            raise ValueError("; ".join(problems))
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}

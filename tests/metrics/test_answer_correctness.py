@@ -68,6 +68,18 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
     assert (counts, scores["answer_correctness_reason"]) == ([reference, actual, len(pairs)], "because")
 
 
+async def test_the_judge_is_told_of_each_mistake() -> None:
+    wrong = reply(["r", " "], ["a", "b"], (0, 0), (2, 0), (0, 1))
+    asking = ScriptedMetricJudge(wrong, reply())
+    await evaluate(METRIC, asking)
+    assert asking.corrections[0].split("; ") == [
+        "claim 1 of reference_claims is blank",
+        "matches: reference 0 occurs in 2 pairs, but a claim matches at most one",
+        "matches: reference 2 is out of range: 2 reference_claims, counted from 0",
+        "matches: actual 0 occurs in 2 pairs, but a claim matches at most one",
+    ]
+
+
 @pytest.mark.parametrize("prompt", [None, 'Is {actual_answer} like {reference_answer}? {"a": 1}'])
 async def test_what_the_judge_is_told(prompt: str | None) -> None:
     metric = METRIC if prompt is None else answer_correctness(AnswerCorrectnessConfig(prompt=prompt))

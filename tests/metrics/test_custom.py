@@ -103,6 +103,12 @@ async def test_an_output_is_what_it_must_be(output: Any, allowed: list[Any]) -> 
                 await evaluate(metric, asking)
 
 
+async def test_the_judge_is_told_of_each_mistake() -> None:
+    asking = ScriptedMetricJudge({"b": 2}, {"a": "x", "b": 0.5, "c": "z"})
+    await evaluate(custom(outputs={"a": "why", "b": "fraction 0-1: share", "c": "why"}), asking)
+    assert asking.corrections == ["'a': missing; 'c': missing; 'b': must be a number from 0 to 1, not 2"]
+
+
 async def test_inputs_come_in_the_configured_order_and_steps_as_compact_json() -> None:
     inputs = ("actual_steps", "actual_answer", "reference_steps", "reference_answer", "question")
     blocks = await sent(custom(inputs))
