@@ -43,7 +43,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     Attributes:
         provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its protocol.
         model: name of the model; for azure, of the deployment.
-        base_url: address of the server. Default: that of the SDK. `api_base` in a file means the same.
+        base_url: address of the server. Default: the environment variable OPENAI_BASE_URL, or else
+            https://api.openai.com/v1; for azure, AZURE_OPENAI_ENDPOINT. `api_base` in a file means the same.
         api_key: default: the environment variable OPENAI_API_KEY, or AZURE_OPENAI_API_KEY.
         api_version: for azure. Default: the environment variable OPENAI_API_VERSION.
         extra_headers: HTTP headers to add to each request.
