@@ -284,8 +284,6 @@ Advanced
     How often to look for new lines.
 """
 
-HIDDEN = "(hidden)"
-
 _ENTRY = re.compile(
     r"(?P<names>(?:-\w, )?--?[\w/-]+|\w+)(?: (?P<metavar>[^\s/=:]\S*?)(?P<repeated>\.\.\.)?(?P<mark>[?!])?)?"
     r"(?: /(?P<variant>\w+))?(?: = (?P<default>\S+))?(?: : (?P<parses>\S+))?"

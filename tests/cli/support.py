@@ -121,7 +121,6 @@ def start(
     stderr: int | BinaryIO = subprocess.PIPE,
     closed: int | None = None,
     cwd: Path | None = None,
-    term: str = "xterm",
     module: str = "graphrag_eval_async",
 ) -> subprocess.Popen[bytes]:
     """The command line, or another `module`, in a process of its own, in which any warning is an error.
@@ -149,7 +148,7 @@ def start(
             module,
             *arguments,
         ],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": term},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
         preexec_fn=prepare,
         stdin=stdin,
         stdout=stdout,

@@ -71,13 +71,12 @@ class View:
 def open_view(
     source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts, *, reads_stdin: bool
 ) -> View:
-    """The view on the terminal behind standard output or, without a terminal, as lines of JSON.
+    """The view on the terminal behind standard output; without one, or on a dumb one, lines of JSON.
 
     Keys are read from standard input if that is a terminal, and not what `reads_stdin`.
     """
-    terminal = None if sys.stdout is None or not sys.stdout.isatty() else Terminal(sys.stdout)
-    if terminal is None or terminal.is_dumb:
-        return Lines(source, interval, open_lines("-", interrupts), terminal)
+    if sys.stdout is None or not sys.stdout.isatty() or (terminal := Terminal(sys.stdout)).is_dumb:
+        return Lines(source, interval, open_lines("-", interrupts))
     screen = Screen(source, terminal, window)
     if not reads_stdin and sys.stdin is not None and sys.stdin.isatty():
         screen.keys = Keys(sys.stdin.fileno(), interrupts, screen.press)
@@ -204,13 +203,11 @@ class _Said(StringIO):
 
 
 class Lines(View):
-    """Prints facts on stdout at an interval, as text if that is a dumb terminal, and messages on stderr."""
+    """Prints facts as JSON on stdout at an interval, and messages on stderr."""
 
-    def __init__(
-        self, source: Facts, interval: float, stdout: LineFile, terminal: Terminal | None = None
-    ) -> None:
+    def __init__(self, source: Facts, interval: float, stdout: LineFile) -> None:
         super().__init__(source, self._print_facts, self._print_messages)
-        self._interval, self._stdout, self._terminal = interval, stdout, terminal
+        self._interval, self._stdout = interval, stdout
 
     def finish(self, *, shown: bool) -> None:
         self._tell()
@@ -220,8 +217,6 @@ class Lines(View):
 
     def _bytes_of(self, facts: dict[str, Any]) -> bytes:
         complete(facts)
-        if self._terminal is not None:
-            return "".join(f"{line.plain}\n" for line in render(facts, *self._terminal.size())).encode()
         facts["results"] = facts["results"][:PRINTED_RESULTS]
         # Not by orjson: names may hold lone surrogates.
         return json.dumps(facts).encode() + b"\n"

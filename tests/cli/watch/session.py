@@ -37,7 +37,6 @@ class Session:
         columns: int = 80,
         rows: int = 24,
         cwd: Path | None = None,
-        term: str = "xterm",
         types: bool = False,
         module: str = "graphrag_eval_async",
     ) -> None:
@@ -55,7 +54,6 @@ class Session:
             stdout=self._slave,
             stderr=self._slave,
             cwd=cwd,
-            term=term,
             module=module,
         )
 

@@ -111,19 +111,3 @@ def test_a_stopped_terminal_delays_nothing(folder: Folder) -> None:
         session.until(lambda screen: has_row(screen, "overall", "1001") and is_one_view(session))
         session.process.send_signal(signal.SIGINT)
         assert session.finish() == 130
-
-
-def test_a_dumb_terminal_gets_plain_lines(folder: Folder) -> None:
-    """The view as text, without a sequence that moves the cursor or colours."""
-    log = folder.lines(response("q1"), response("q2", False))
-    options = ["--every", "50ms", "--alert", "steps_score < 1 over 1"]
-    with Session("watch", folder.reference, log, *options, term="dumb") as session:
-        session.until(lambda _: session.written.count("watching ") > 1)
-        session.process.send_signal(signal.SIGINT)
-        assert session.finish() == 130
-    assert "\x1b" not in session.written
-    views = session.written.split("watching ")[1:]
-    assert len(views) >= 2
-    assert all("overall " in view and "{" not in view for view in views)
-    assert "alert started: steps_score < 1 over 1" in session.written
-    assert "results: 2" in session.written
