@@ -78,7 +78,7 @@ COMMANDS = {
     "compare": Command(
         "compare:run",
         "compare baseline.jsonl candidate.jsonl --fail-on-regression",
-        f"baseline/argument candidate output/comparison rejects detail/comparison worst {REGRESSIONS} "
+        f"baseline/argument candidate output/comparison rejects worst {REGRESSIONS} "
         f"{REPORTED} config/primary max_line_bytes/results",
         """Compare the results of two runs, question by question.
 
@@ -175,7 +175,7 @@ COMMANDS = {
         "scale:run",
         "scale ray reference.yaml responses.jsonl --results results --concurrency 2",
         f"reference/needed responses/files results/folder aggregates rejects detail resume/folder config "
-        f"llm gate {REPORTED} concurrency batch_size steps_groups max_in_flight/worker max_line_bytes",
+        f"llm gate {REPORTED} concurrency batch_size steps_groups max_in_flight max_line_bytes",
         """Evaluate responses on a Ray cluster.
 
         Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All hosts need the

@@ -53,15 +53,13 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         failures, held = failed_and_held(check_regressions(given, comparison, snapshot))
         if given.output is not None:
             ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
-        page = render_comparison(snapshot, worst=given.worst, candidate=given.candidate, detail=given.detail)
+        page = render_comparison(snapshot, worst=given.worst, candidate=given.candidate)
         told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
         ending = ending.attempt(partial(tell, page_stream(given), told))
     return end(ending, rejects, failures)
 
 
-def render_comparison(
-    snapshot: Mapping[str, Any], *, worst: int, candidate: str, detail: bool = False
-) -> str:
+def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
     """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
     results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
     shared = plural(snapshot["questions"], "question")
@@ -70,8 +68,7 @@ def render_comparison(
         folded([f"compared: {shared} that both sides have; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
-        _detail(snapshot) if detail else [],
-        _templates(snapshot["per_template"], every=detail),
+        _templates(snapshot["per_template"]),
         worst_table(snapshot["worse"], worst, candidate),
         folded(one_sided(snapshot)),
     ]
@@ -92,23 +89,13 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     return lines + folded([f"Lower is better: {', '.join(lower)}. {validity(rows, level)}"])
 
 
-def _detail(snapshot: Mapping[str, Any]) -> list[str]:
-    """A table of the questions that changed, overall."""
-    rows = []
-    for metric, row in snapshot["overall"].items():
-        counts = [str(row[count]) for count in ("pairs", "wins", "losses", "ties")]
-        rows.append([name_cell(metric), *counts, short_p(row.get("p"))])
-    headings = ["overall", "questions", "better", "worse", "equal", "p alone"]
-    return _table(headings, rows) if rows else []
-
-
-def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], *, every: bool) -> list[str]:
-    """A table of the templates and scores, of those that are decided unless `every`."""
+def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """A table of the templates and scores that are decided."""
     rows = [
         [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], short_p(row["p_adjusted"])]
         for template, group in groups.items()
         for metric, row in group.items()
-        if "verdict" in row and (every or row["verdict"] != UNDECIDED)
+        if row.get("verdict", UNDECIDED) != UNDECIDED
     ]
     headings = ["template", "metric", "baseline", "candidate", "change", "verdict", "p"]
     return _table(headings, rows, names=2) if rows else []

@@ -148,8 +148,6 @@ Output
     Write rejected lines here, as JSONL.
   --detail
     Print all means, missing values, intervals of templates, and quantiles, too.
-  --detail /comparison
-    Print wins, losses, ties and all templates, too.
   --worst N = 10 : cli.parsing:parse_natural
     How many of the questions that got worse, or are worst, to list.
   --ordered
@@ -269,9 +267,7 @@ Advanced
     Number of worker processes; 0 means one per core. Standard input, pipes, addresses, compressed files,
     Parquet, JSON arrays and judges use one.
   --max-in-flight N = 64 : cli.parsing:parse_count
-    Responses in progress at once, at most.
-  --max-in-flight N /worker = 64 : cli.parsing:parse_count
-    Responses that a worker judges at once.
+    Responses in progress at once, at most; with Ray, in each worker.
   --concurrency N = 1 : cli.parsing:parse_count
     Number of workers, which are Ray actors.
   --batch-size N : cli.parsing:parse_count

@@ -95,7 +95,7 @@ def test_results(folder: Folder, check: Callable[..., str]) -> None:
     )
     assert "owned" in check("aggregate", "results", "--detail", "--gate", f"x{EVIL} > 1")
     check("aggregate", "results", "--detail")
-    check("compare", "better", "results", "--detail", "--fail-on-regression")
+    check("compare", "better", "results", "--fail-on-regression")
     check("report", "results", "--baseline", "better", "--github")
     check("plan", "--detect", "0.1", "results")
 
