@@ -168,11 +168,7 @@ def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
         return
     from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
 
-    cache = config.llm.cache
-    # The repr has a path as the configuration has it, not what ${NAME} held.
-    most = (
-        "" if cache is None else f" at most (what is in the cache {one_line(repr(cache))} costs nothing), and"
-    )
+    most = " at most (what the cache has costs nothing), and" if config.llm.cache is not None else ""
     completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
     yield f"{evaluating} would take,{most} if no call has to be repeated:"
     yield f"  {completions} completions of {model}"
