@@ -52,26 +52,19 @@ class Page:
     def __init__(self, render: Callable[[], Awaitable[str]]) -> None:
         self._render = render
         self._lock = asyncio.Lock()
-        self._rendered = (-inf, "")
-        self._event: tuple[str, bytes] = ("", b"")
+        self._rendered = (-inf, "", b"")
         self.pause = UPDATE_SECONDS
 
-    async def content(self) -> str:
-        """The content as it was at most `pause` seconds ago."""
+    async def content(self) -> tuple[str, bytes]:
+        """The content as it was at most `pause` seconds ago, and the same as one line of JSON."""
         async with self._lock:
             if (start := monotonic()) - self._rendered[0] >= self.pause:
                 html = await self._render()
-                self._rendered = monotonic(), html
+                # A lone surrogate becomes an escape, which JSON allows.
+                line = json.dumps(html, ensure_ascii=False).encode("utf-8", "backslashreplace")
+                self._rendered = monotonic(), html, line
                 self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
-            return self._rendered[1]
-
-    def event(self, content: str) -> bytes:
-        """Content as one line of JSON, encoded once for all clients."""
-        if self._event[0] is not content:
-            # A lone surrogate becomes an escape, which JSON allows.
-            line = json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
-            self._event = content, line
-        return self._event[1]
+            return self._rendered[1:]
 
 
 class Board:
@@ -93,7 +86,9 @@ class Board:
         return self._templates.setdefault(name, Page(partial(self._questions, name)))
 
     async def _questions(self, template: str) -> str:
-        questions = explained(self.kept.reasons, await questions_in_slices(self._facts.aggregates, template))
+        questions = explained(
+            self.kept.reasons, await questions_in_slices(self._facts.stream.aggregates, template)
+        )
         note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
         empty = f"No question of template {template} has a score or an error yet."
         return await asyncio.to_thread(list_of, note if questions else empty, (), questions, self.base)
@@ -109,11 +104,11 @@ class Board:
         return await asyncio.to_thread(list_of, note if rows else "None yet.", rows, (), self.base)
 
     async def _overview(self) -> str:
-        if not self._facts.is_restored:
+        if not self._facts.stream.is_restored:
             return render("_restoring.html", count=self.kept.count)
         await self._facts.prepare()
         facts, reasons = self._facts.collect(), self.kept.reasons
-        worst = explained(reasons, await questions_in_slices(self._facts.aggregates))
+        worst = explained(reasons, await questions_in_slices(self._facts.stream.aggregates))
         latest, courses = [each.row for each in self.kept.latest], self._history.courses()
         names = {
             "base": self.base,

@@ -136,7 +136,7 @@ class DashboardServer:
     async def _live(self, page: Page, title: str, /, **query: str) -> Response:
         """A page that updates itself by the events that this query asks for; the overview has none."""
         events = f"{self._base}/events{'?' if query else ''}{urlencode(query, errors='surrogatepass')}"
-        return self._page(title, await page.content(), events)
+        return self._page(title, (await page.content())[0], events)
 
     async def _named(self, request: Request) -> Response:
         from starlette.responses import Response
@@ -179,12 +179,12 @@ class DashboardServer:
 
     async def _snapshots(self, page: Page) -> AsyncIterator[bytes]:
         """Whole snapshots, each the newest: one that a slow client did not fetch in time is left out."""
-        sent, last = "", monotonic()
+        sent, last = b"", monotonic()
         while not self._closing.is_set():
-            content = await page.content()
-            if content != sent:
-                sent, last = content, monotonic()
-                yield b"data: %b\n\n" % page.event(content)
+            _, line = await page.content()
+            if line != sent:
+                sent, last = line, monotonic()
+                yield b"data: %b\n\n" % line
             elif monotonic() - last > PING_SECONDS:
                 last = monotonic()
                 yield b": nothing new\n\n"

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.monitor.counting import Counting
     from graphrag_eval_async.scale.redis.results import Run
@@ -68,26 +67,16 @@ class Facts:
         paths: Sequence[str] = (),
         level: float = 0.95,
     ) -> None:
-        self._stream, self._source, self._counting, self._config = stream, source, counting, config
+        self.stream, self._source, self._counting, self._config = stream, source, counting, config
         self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
-
-    @property
-    def aggregates(self) -> RunningAggregates:
-        """Aggregates of all results."""
-        return self._stream.aggregates
-
-    @property
-    def is_restored(self) -> bool:
-        """Whether the results of earlier runs are counted."""
-        return self._stream.is_restored
 
     async def prepare(self) -> None:
         """Do the slow part of `collect` in slices, so that others can run."""
         comparison = self._counting.comparison
         steps = [] if comparison is None else [comparison.prepare()]
-        await work_in_slices(chain(self._stream.aggregates.prepare(), *steps))
+        await work_in_slices(chain(self.stream.aggregates.prepare(), *steps))
 
     def collect(self, detailed: float = inf) -> dict[str, Any]:
         """The state as it is now, without what `complete` adds; the caller owns the dict.
@@ -95,7 +84,7 @@ class Facts:
         Templates have details, as all results have, if there are at most `detailed` of them.
         """
         now = monotonic()
-        stream, comparison = self._stream, self._counting.comparison
+        stream, comparison = self.stream, self._counting.comparison
         # Nobody knows how much more standard input or an exporter will send.
         lag, not_found = None, []
         if not isinstance(self._source, JsonlFiles | OtlpReceiver | RedisStream | None):
@@ -125,7 +114,7 @@ class Facts:
         }
 
     def _groups(self, detailed: float) -> dict[str, Any]:
-        aggregates = self._stream.aggregates
+        aggregates = self.stream.aggregates
         total, recent = aggregates.snapshot(), self._counting.recent.snapshot()
         overall = group_facts(total["micro"], recent["micro"])
         groups = total["per_template"]
@@ -142,9 +131,9 @@ class Facts:
         return found | ({"agreement": total["agreement"]} if "agreement" in total else {})
 
     def _judge(self, now: float) -> dict[str, Any] | None:
-        state = judge_state(self._stream.usage, self._config)
+        state = judge_state(self.stream.usage, self._config)
         # Requests that were sent, not calls that wait to be.
-        return state and {"calls_per_sec": self._calls.at(now, self._stream.usage.attempts), **state}
+        return state and {"calls_per_sec": self._calls.at(now, self.stream.usage.attempts), **state}
 
 
 def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | None:
