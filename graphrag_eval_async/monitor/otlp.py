@@ -53,10 +53,10 @@ class Recording:
     of the judged scores that results before it had.
     """
 
-    def __init__(self, metrics: Collection[str] = (), *, content: bool | None = None) -> None:
-        """Record these metrics or all scores; what judges said by default if the environment allows it."""
-        allowed = os.environ.get(CAPTURE, "").strip().lower() in {"true", "span_and_event", "event_only"}
-        self._content = allowed if content is None else content
+    def __init__(self, metrics: Collection[str] = ()) -> None:
+        """Record these metrics or all scores; what judges said if the environment allows it."""
+        allowed = {"true", "span_and_event", "event_only"}
+        self._content = os.environ.get(CAPTURE, "").strip().lower() in allowed
         self._metrics = frozenset(metrics)
         self._met = {"steps_score"}
 

@@ -11,6 +11,7 @@ from math import floor, log10
 from typing import Any
 from urllib.parse import quote
 
+from graphrag_eval_async.monitor.wording import signed
 from graphrag_eval_async.text import dollars, escape, interval_cell, number, percent, plural
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -86,7 +87,3 @@ def ago(time: str) -> str:
     count, unit = (minutes, "minute") if minutes < 120 else (minutes // 60, "hour")
     told = f"{plural(count, unit)} ago" if count > 0 else "less than a minute ago"
     return f"{when:%Y-%m-%d %H:%M:%S} UTC, {told}"
-
-
-def signed(value: float) -> str:
-    return f"{value:+.0f}" if abs(value) >= 1000 else f"{value:+.3g}"

@@ -110,7 +110,6 @@ def html_report(
     """
     from markupsafe import Markup
 
-    check_extra("a report", "web", "jinja2")
     facts: dict[str, Any] = {
         "window": None,
         "level": level,
