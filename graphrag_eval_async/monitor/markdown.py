@@ -19,7 +19,7 @@ from graphrag_eval_async.monitor.wording import (
     unscored,
     validity,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score, mean_of_questions
+from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import NAME_CHARACTERS, counts, number, one_line, percent, plural
 
@@ -127,8 +127,6 @@ def _verdict(summary: Summary, most: int) -> str:
         head += ["", f"**Compared with the baseline:** {headline(comparison, name=code)}"]
         rows += [f"- warning: {_sentence(warning)}" for warning in comparison["warnings"]]
         rows += [f"- {_sentence(told)}" for told in one_sided(comparison)]
-    elif not gates:
-        head += _state(summary)
     return "\n".join([*head, *([""] if rows else []), *_cut(rows, most), ""])
 
 
@@ -144,18 +142,6 @@ def _counts(summary: Summary) -> str:
 
 def _scores_of(groups: Mapping[str, Any]) -> list[str]:
     return [name for name, stats in groups.items() if is_score(name) and "mean" in stats]
-
-
-def _state(summary: Summary) -> list[str]:
-    """The mean of the first score, and the template in which it is lowest."""
-    scores = _scores_of(summary.snapshot["macro"])
-    if not scores:
-        return []
-    groups = [(name, group.get(scores[0], {})) for name, group in summary.snapshot["per_template"].items()]
-    means = {name: mean_of_questions(stats) for name, stats in groups if "mean" in stats}
-    lowest = min(means, key=means.__getitem__)
-    told = f"; lowest in template {code(lowest)}: {number(means[lowest])}" if len(means) > 1 else ""
-    return ["", f"**Mean of {code(scores[0])}:** {mean_cell(summary.snapshot['micro'][scores[0]])}{told}."]
 
 
 def _scores(summary: Summary, most: int) -> Iterator[str]:
