@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from functools import partial
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -156,13 +155,13 @@ class Connection:
             async with self._client.pipeline(transaction=True) as pipeline:
                 for command in commands:
                     pipeline.execute_command(*command)
-                return list(await pipeline.execute(raise_on_error=False))
+                answers = await pipeline.execute(raise_on_error=False)
+            for answer in answers:
+                if isinstance(answer, Exception) and not str(answer).startswith(UNKNOWN):
+                    raise answer
+            return [None if isinstance(answer, Exception) else answer for answer in answers]
 
-        answers = await self._try(send)
-        for answer in answers:
-            if isinstance(answer, Exception) and not str(answer).startswith(UNKNOWN):
-                await self._try(partial(_fail, answer))
-        return [None if isinstance(answer, Exception) else answer for answer in answers]
+        return await self._try(send)
 
     async def _try(self, send: Callable[[], Awaitable[R]]) -> R:
         from redis.exceptions import ClusterCrossSlotError, RedisError
@@ -210,10 +209,6 @@ class NoGroup(Exception):  # noqa: N818
 
 class GroupExists(Exception):  # noqa: N818
     """The group is there already."""
-
-
-async def _fail(error: Exception) -> None:
-    raise error
 
 
 def merge(parts: Iterable[bytes]) -> RunningAggregates:

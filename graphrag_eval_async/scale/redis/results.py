@@ -144,10 +144,6 @@ class RedisRun:
     def __str__(self) -> str:
         return f"{self._settings}?group={self._keys.group}"
 
-    def __repr__(self) -> str:
-        results, errors = self.aggregates._counts()
-        return f"<RedisRun: {self._settings}, {results} results, {errors} of them errors>"
-
     def stop(self) -> None:
         """Stop reading results; the workers continue."""
         self._is_stopped = True

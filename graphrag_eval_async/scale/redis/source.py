@@ -38,9 +38,6 @@ class RedisStream:
     def __str__(self) -> str:
         return str(self.settings)
 
-    def __repr__(self) -> str:
-        return f"<RedisStream: {self}, group {self.settings.keys.group!r}>"
-
     def begin(
         self, evaluator: Evaluator, options: StreamOptions, *, include_errors: bool, result_timeout_sec: float
     ) -> RedisWorker:
