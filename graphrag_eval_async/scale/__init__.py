@@ -4,10 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.scale.file_evaluation import EvaluatedFile, evaluate_file
-    from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation, evaluate_dataset
-    from graphrag_eval_async.scale.redis.results import redis_results, watch_redis
-    from graphrag_eval_async.scale.redis.source import redis_stream
+    from graphrag_eval_async.scale.file_evaluation import EvaluatedFile as EvaluatedFile
+    from graphrag_eval_async.scale.file_evaluation import evaluate_file as evaluate_file
+    from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation as DatasetEvaluation
+    from graphrag_eval_async.scale.ray.evaluation import evaluate_dataset as evaluate_dataset
+    from graphrag_eval_async.scale.redis.results import redis_results as redis_results
+    from graphrag_eval_async.scale.redis.results import watch_redis as watch_redis
+    from graphrag_eval_async.scale.redis.source import redis_stream as redis_stream
 
 _MODULES = {
     "DatasetEvaluation": "ray.evaluation",
@@ -18,15 +21,7 @@ _MODULES = {
     "redis_stream": "redis.source",
     "watch_redis": "redis.results",
 }
-__all__ = [
-    "DatasetEvaluation",
-    "EvaluatedFile",
-    "evaluate_dataset",
-    "evaluate_file",
-    "redis_results",
-    "redis_stream",
-    "watch_redis",
-]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:
