@@ -142,13 +142,6 @@ UNJUDGED = JUDGED[:12] + [
     [
         (JUDGED, FAILING, "steps_score=0.3", 1, "1 -> 0.6, -0.4: may get worse by at most 0.3; errors count"),
         (JUDGED, FAILING, "steps_score=0.4", 0, "as 0, 0 in the baseline and 8 in the candidate"),
-        (
-            FAILING,
-            FAILING,
-            "steps_score=0",
-            0,
-            "0.6 -> 0.6, 0: may get worse by at most 0; errors count as 0",
-        ),
         (JUDGED, FAILING, "elapsed_sec=0", 0, "2 -> 2, 0: may get worse by at most 0; errors are left"),
         (JUDGED, UNJUDGED, "answer_f1=0", 1, "8 of 20 results lack answer_f1, in the baseline 0 of 20"),
         (UNJUDGED, UNJUDGED, "answer_f1=0", 0, "answer_f1 1 -> 1, 0: may get worse by at most 0"),

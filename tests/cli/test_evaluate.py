@@ -145,17 +145,6 @@ def test_wrong_usage_is_found_before_any_work(
     assert (folder.path / "responses.jsonl").read_bytes() == before
 
 
-def test_an_unforeseen_error_is_one_line(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def break_down(*_args: object, **_options: object) -> None:
-        raise RuntimeError("worn\nout")
-
-    monkeypatch.setattr("graphrag_eval_async.cli.run.evaluate_stream", break_down)
-    assert run("evaluate", folder.reference, folder.lines()) == 4
-    assert capfd.readouterr().err == "Error: RuntimeError: worn out\n"
-
-
 def test_aggregates_that_cannot_be_written_cost_nothing_else(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,19 +48,13 @@ def evaluate(folder: Folder, paths: list[str], jobs: int, *more: str) -> tuple[i
 
 @pytest.mark.parametrize("jobs", [2, 0])
 @pytest.mark.parametrize("more", [[], ["--include-errors"], ["--max-line-bytes", "100"]])
-def test_the_same_files(folder: Folder, paths: list[str], jobs: int, more: list[str]) -> None:
-    one, several = (evaluate(folder, paths, number, *more) for number in (1, jobs))
-    assert one[0] == 3
+def test_the_same_files_and_table(
+    folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str], jobs: int, more: list[str]
+) -> None:
+    one, several = ((evaluate(folder, paths, number, *more), capfd.readouterr()) for number in (1, jobs))
+    assert one[0][0] == 3
+    assert "rejected lines: " in one[1].out
     assert one == several
-
-
-def test_the_same_table(folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    shown = []
-    for jobs in ("1", "2"):
-        code = run("evaluate", *paths, "-o", folder.file("results"), "--jobs", jobs)
-        shown.append((code, *capfd.readouterr()))
-    assert shown[0] == shown[1]
-    assert "results: 160, rejected lines: 80, questions without a response: 1 of 3" in shown[0][1]
 
 
 def test_aggregates_of_files(folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str]) -> None:

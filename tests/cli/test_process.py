@@ -98,16 +98,6 @@ def test_ctrl_c_writes_computed_results(folder: Folder, trickle: subprocess.Pope
     assert len(folder.read("rejects")) == 1
 
 
-def test_ctrl_c_while_waiting_for_input(folder: Folder) -> None:
-    process = start("validate", folder.reference, "-", stdin=PIPE)
-    send(process, b"x")
-    assert b"invalid_json" in next_line(process, "a reject")
-    process.send_signal(signal.SIGINT)
-    code, _, err = finish(process)
-    assert code == 130
-    assert "Traceback" not in err
-
-
 def test_ctrl_c_that_comes_twice_is_one(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
     send(trickle, response("q1"))
     receive(trickle)

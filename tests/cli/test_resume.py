@@ -12,12 +12,6 @@ from tests.cli.support import REFERENCE, Folder, finish, from_jsonl, response, r
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
 
 
 @pytest.fixture

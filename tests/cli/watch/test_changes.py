@@ -52,15 +52,6 @@ async def test_it_gets_the_facts_of_each_change_in_their_order(tmp_path: Path) -
     assert not said
 
 
-async def test_a_command_that_fails_without_reading_is_told() -> None:
-    async with running("exit 3") as (commands, said):
-        commands.add(change(HIGH, "ended"))
-        commands.add(change("x" * 100_000))
-        await commands.finish()
-    assert min(said) == "--on-alert ended with exit code 3: a b: x > 2, ended"
-    assert len(said) == 2
-
-
 async def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     async with running(f"sleep 1000 > {tmp_path}/pipe & wait", seconds=0.5) as (commands, said):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import threading
 from io import StringIO
@@ -58,16 +57,6 @@ class Emulated(Terminal):
         """What the terminal shows then."""
         self.draw(lambda _width, _height: [Text.assemble(line) for line in lines], above)
         return self.emulator.screen
-
-
-def test_messages_stay_above_the_view() -> None:
-    terminal = Emulated(20, 4)
-    terminal.show("view")
-    for message in ("first", "second", "third " + "long " * 4):
-        terminal.show("view", "more", above=[message])
-    assert [*terminal.emulator.gone, *terminal.emulator.screen] == [
-        *("first", "second", "third long long long", " long", "view", "more"),
-    ]
 
 
 SIZES = st.tuples(st.integers(2, 40), st.integers(3, 12))
@@ -174,18 +163,6 @@ class Printed:
 
     def write(self, line: bytes) -> None:
         self.lines.put_nowait(line)
-
-
-async def test_lines_have_all_facts_and_ten_results() -> None:
-    stdout: Any = Printed()
-    view = Lines(Shown(), 0.001, stdout)  # type: ignore[arg-type]
-    async with leaving_nothing():
-        task = asyncio.create_task(view.loops[0]())
-        line = json.loads(await stdout.lines.get())
-        task.cancel()
-        await asyncio.wait([task])
-    assert len(line.pop("results")) == 10
-    assert line.items() <= facts().items()
 
 
 async def test_messages_are_told_once_whenever_it_ends(capfd: pytest.CaptureFixture[str]) -> None:
