@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 
 class Found:
-    """What is found in results, from whatever they are read.
-
-    Attributes:
-        rejects: lines that are no results.
-        answered: ids of the questions that have results.
-        names: names of steps, which may be none of the reference set.
-    """
+    """What is found in results, from whatever they are read."""
 
     def __init__(self, given: Given) -> None:
         self.reference = load_reference(given.reference) if given.reference is not None else None
@@ -39,7 +33,7 @@ class Found:
             self.aggregates.order_templates(self.reference.templates)
             self.aggregates.expect_steps(self.reference.step_names)
         self.rejects = Rejects()
-        self.answered: set[str] = set()
+        self.answered: set[str] = set()  # ids of questions
         self.names = StepNames()
 
     def add(self, result: dict[str, Any]) -> None:

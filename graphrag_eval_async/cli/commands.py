@@ -6,22 +6,13 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command: what runs it, what help texts say, and the keys of its arguments and options."""
 
-    Attributes:
-        runs: MODULE:FUNCTION in this package; takes what was given and how to be interrupted, and returns
-            the exit code.
-        example: its arguments in a typical call.
-        shown: the arguments and options that `--help` shows, as `options` names them.
-        more: those that only `--help-all` shows.
-        help: the first line is for the list of commands.
-    """
-
-    runs: str
+    runs: str  # MODULE:FUNCTION in this package, which returns the exit code
     example: str
-    shown: str
+    shown: str  # by `--help`
     help: str
-    more: str = ""
+    more: str = ""  # shown by `--help-all` only
 
 
 TRACES = "select question_id failed step_name"

@@ -55,16 +55,10 @@ def report(
     decision: Decision | None = None,
     page: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Exit:
-    """Write the aggregates; show rejects, tables, `notes`, failed gates and the error of `ending`.
+    """Write the aggregates and the `page`; show rejects, tables, `notes`, failed gates, and the error.
 
-    Args:
-        reference: the reference set, if its questions should be counted.
-        table: where the tables go; by default, as `page_stream` says.
-        interval: the kind of intervals, by default that of the options; None if how the run ended decides.
-        kept: the file that has all rejects, if some are also listed.
-        lines_known: whether this process read the lines, so that the number of rejects is known.
-        decision: what --until decided.
-        page: writes a report of the aggregates.
+    The questions of a `reference` are counted. `table` and `interval` replace what the options say. `kept` is
+    the file with all rejects; if another process read the lines, their number is not known.
     """
     interval, table = interval or getattr(given, "interval", None), table or page_stream(given)
     snapshot = found.aggregates.snapshot(detail=True, level=given.level, interval=interval)

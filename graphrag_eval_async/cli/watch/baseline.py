@@ -11,18 +11,16 @@ from graphrag_eval_async.cli.compare import worst_table
 from graphrag_eval_async.cli.table import folded
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.wording import ends, missing, one_sided, sentences, signed
 from graphrag_eval_async.records.metrics import ERROR_RATE
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.inference.verdicts import Rows
 
 SHOWN = (ERROR_RATE, *SCORES)
 
@@ -48,14 +46,8 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[Text]:
     notes = [f"{strange} question{'s are' if strange > 1 else ' is'} not in it"] * (strange > 0)
     if noted := "; ".join([*notes, *(f"warning: {one_line(warning)}" for warning in warnings)]):
         lines.append(Text(noted, "red" if warnings else "dim"))
-    found = {
-        one_line(template): [
-            one_line(metric) for metric, row in group.items() if row.get("verdict") == "worse"
-        ]
-        for template, group in comparison["per_template"].items()
-    }
-    if worse := [f"{template} ({', '.join(metrics)})" for template, metrics in found.items() if metrics]:
-        lines.append(Text(f"worse in {', '.join(worse)}", STYLES["worse"]))
+    if worse := _templates(comparison, "worse"):
+        lines.append(Text(worse, STYLES["worse"]))
     rows = {metric: row for metric, row in comparison["overall"].items() if metric in SHOWN}
     for metric, row in rows.items():
         interval = f" ({ends(row['confidence'])})" if "confidence" in row else ""
@@ -72,20 +64,21 @@ def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     live, found = comparison.live_rows(level=level), comparison.facts_of_questions()
     rows = live["overall"]
     lacking = filter(None, [missing(found)])
+    templates = filter(None, [_templates(live, verdict) for verdict in STYLES])
     warnings = folded([*lacking, *(f"warning: {warning}" for warning in found["warnings"])])
-    told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *_templates(live)])]
+    told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *templates])]
     if not rows:
         told = ["compared with the baseline: no question in common", *warnings]
     return [*told, *worst_table(found["worse"], WORST, ""), *folded(one_sided(found))]
 
 
-def _templates(live: Rows) -> Iterator[str]:
-    """What is decided in templates, by metric."""
-    for metric in live["overall"]:
-        groups = {name: group[metric] for name, group in live["per_template"].items() if metric in group}
-        verdicts = {name: row.get("verdict", UNDECIDED) for name, row in groups.items()}
-        told = [f"{one_line(name)} is {each}" for name, each in verdicts.items() if each != UNDECIDED]
-        if told:
-            level = 100 * max(row["confidence"]["level"] for row in groups.values() if "confidence" in row)
-            together = f"(intervals at {level:g} %, which all hold together)"
-            yield f"{metric} by template: {', '.join(told)} {together}"
+def _templates(rows: Mapping[str, Any], verdict: str) -> str:
+    """The templates with a verdict, and by which metrics; empty if there are none."""
+    found = {
+        one_line(template): [
+            one_line(metric) for metric, row in group.items() if row.get("verdict") == verdict
+        ]
+        for template, group in rows["per_template"].items()
+    }
+    told = [f"{template} ({', '.join(metrics)})" for template, metrics in found.items() if metrics]
+    return f"{verdict} in {', '.join(told)}" if told else ""

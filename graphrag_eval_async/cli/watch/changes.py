@@ -61,15 +61,11 @@ class ShellCommand:
 
 
 class Kept:
-    """The alerts that are on, and the latest changes, in a file beside the journal.
-
-    Attributes:
-        changed: to be set when an alert starts or ends.
-    """
+    """The alerts that are on, and the latest changes, in a file beside the journal."""
 
     def __init__(self, journal: str | None, alerts: Alerts, has_begun: Callable[[], bool]) -> None:
         """Read the file, if there is a journal; `has_begun` says whether its results are restored."""
-        self.changed = asyncio.Event()
+        self.changed = asyncio.Event()  # Set when an alert starts or ends.
         self._path = None if journal is None else Path(f"{journal}.watch")
         self._alerts, self._has_begun = alerts, has_begun
         self._earlier: dict[str, Change] | None = {}

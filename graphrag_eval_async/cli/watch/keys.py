@@ -20,9 +20,6 @@ class Keys:
     """Reads each key at once, unseen; Ctrl-C and Ctrl-Z are signals as ever.
 
     A process in the background leaves the terminal alone, since the shell has it.
-
-    Attributes:
-        are_read: whether keys are read now.
     """
 
     def __init__(self, descriptor: int, interrupts: Interrupts, press: Callable[[str], object]) -> None:

@@ -43,11 +43,7 @@ TEMPLATE_LINES = 6  # of a template with its intervals
 
 
 class View:
-    """Shows a run.
-
-    Attributes:
-        loops: coroutines to run meanwhile; they raise `OSError` if something cannot be written.
-    """
+    """Shows a run, whose `loops` run meanwhile; they raise `OSError` if something cannot be written."""
 
     def __init__(self, source: Facts, *loops: Callable[[], Coroutine[Any, Any, NoReturn]]) -> None:
         self.loops = loops
