@@ -238,7 +238,7 @@ class MetricCalls:
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        """Return the parsed reply; `repeat` distinguishes equal calls, which are else made only once."""
+        """Return the parsed reply; `repeat` distinguishes equal calls, of which a result else makes one."""
         result, sender = self._result, self._sender
         await result.session.throttle.turn()
         asked = prompt()
