@@ -37,10 +37,7 @@ EXIT_CODES = (
 COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
-REMOVED = {
-    "--fail-under": "--gate 'METRIC >= VALUE'",
-    "--fail-over": "--gate 'METRIC <= VALUE'",
-}
+REMOVED = {"--fail-under": "--gate 'METRIC >= VALUE'", "--fail-over": "--gate 'METRIC <= VALUE'"}
 """Options of earlier versions, and what to write instead."""
 
 

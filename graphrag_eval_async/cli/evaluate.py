@@ -192,10 +192,7 @@ def _evaluate(
         collected = ReportResults()
     add = [] if collected is None else [collected.add]
     with (
-        open_stream(given, reference, source, config, interrupts, on_restored=add, **more) as (
-            stream,
-            lines,
-        ),
+        open_stream(given, reference, source, config, interrupts, on_restored=add, **more) as (stream, lines),
         exporting(given, stream, lines, *add) as send,
     ):
         usage = stream.usage if judge_of(config) else None

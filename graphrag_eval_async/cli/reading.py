@@ -36,10 +36,7 @@ def read_to_end(
 ) -> tuple[Rejects, Ending]:
     """Read paths in order, each with the function that takes its results."""
     opened = [read_jsonl(path) for path, _ in sources if not is_redis(path)]
-    with (
-        collecting(given, interrupts) as (rejects, on_reject),
-        progress(*opened) as advance,
-    ):
+    with collecting(given, interrupts) as (rejects, on_reject), progress(*opened) as advance:
 
         async def read() -> None:
             files = iter(opened)

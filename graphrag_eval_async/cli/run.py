@@ -173,10 +173,7 @@ def open_stream(
 
 @contextmanager
 def exporting(
-    given: Given,
-    stream: Run,
-    lines: LineFile | None,
-    *takers: Callable[[Mapping[str, Any]], object],
+    given: Given, stream: Run, lines: LineFile | None, *takers: Callable[[Mapping[str, Any]], object]
 ) -> Iterator[Send]:
     """What sends each result to `lines`, `takers` and OpenTelemetry; at the end, delivers the rest."""
     taking = [*takers]

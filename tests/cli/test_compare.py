@@ -100,11 +100,7 @@ def test_gates(
 
 TWENTY = scored("t", [1.0] * 20)
 LACKING = "8 of 20 questions of the baseline are missing from the candidate: t-12, t-13, t-14, t-15, t-16,"
-REGRESSION_GATES = [
-    ["--max-drop", "steps_score=0.05"],
-    ["--max-regressions", "0"],
-    ["--fail-on-regression"],
-]
+REGRESSION_GATES = [["--max-drop", "steps_score=0.05"], ["--max-regressions", "0"], ["--fail-on-regression"]]
 
 
 @pytest.mark.parametrize("pending", [False, True])

@@ -100,8 +100,7 @@ def test_a_run_makes_as_many_calls(
     cost = number(r"cost: about \$([\d.]+)\n", shown)
     prices = PRICES.values()
     assert cost == pytest.approx(
-        sum(n * price for n, price in zip((sent, tokens_out, embedded), prices, strict=True)) / 1e6,
-        rel=1e-3,
+        sum(n * price for n, price in zip((sent, tokens_out, embedded), prices, strict=True)) / 1e6, rel=1e-3
     )
     parts = dict(re.findall(r"^    (\w+): \$([\d.]+)$", shown, re.MULTILINE))
     assert {*parts} == {*metrics}

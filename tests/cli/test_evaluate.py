@@ -126,10 +126,7 @@ USAGE = [
 
 @pytest.mark.parametrize("arguments", USAGE, ids=" ".join)
 def test_wrong_usage_is_found_before_any_work(
-    folder: Folder,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    arguments: list[str],
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     monkeypatch.chdir(folder.path)
     responses = folder.lines(response("q1"))

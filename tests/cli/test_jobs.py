@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.cli.exits import SAME_SECONDS
-from tests.cli.support import (
-    Folder,
-    failed,
-    finish,
-    response,
-    run,
-    start,
-    to_jsonl,
-    until,
-)
+from tests.cli.support import Folder, failed, finish, response, run, start, to_jsonl, until
 
 if TYPE_CHECKING:
     import subprocess

@@ -11,14 +11,7 @@ import orjson
 import pytest
 
 from tests.cli.judged import KEY, MODEL, config, failing, honest, serving
-from tests.cli.support import (
-    finish,
-    question,
-    run,
-    start,
-    step,
-    until,
-)
+from tests.cli.support import finish, question, run, start, step, until
 from tests.judge_server import FAULTS
 
 if TYPE_CHECKING:

@@ -39,9 +39,7 @@ def without_confidence(facts: Any) -> Any:
 
 
 def test_evaluate_aggregate_and_watch(
-    server: RedisServer,
-    folder: Folder,
-    capfd: pytest.CaptureFixture[str],
+    server: RedisServer, folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fill(server, [*responses(60), b"{"])
     stream = f"{server.url}/responses?group=eval"

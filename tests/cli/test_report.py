@@ -48,14 +48,7 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
         assert run("evaluate", folder.reference, folder.lines(line), "-o", folder.file(name)) == 0
     capfd.readouterr()
     files = [folder.file("a.jsonl"), folder.file("b.jsonl")]
-    gate = [
-        "--reference",
-        folder.reference,
-        "--gate",
-        "missing_rate <= 0.5",
-        "--junit",
-        folder.file("j.xml"),
-    ]
+    gate = ["--reference", folder.reference, "--gate", "missing_rate <= 0.5", "--junit", folder.file("j.xml")]
     assert run("report", *files, "--markdown", "-", *gate) == 0
     out, _ = capfd.readouterr()
     assert out.startswith(

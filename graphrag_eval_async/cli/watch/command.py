@@ -223,12 +223,7 @@ def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
 
 
 async def _watch(
-    stream: Run,
-    send: Send,
-    counting: Counting,
-    view: View,
-    kept: Kept,
-    deliveries: Sequence[Deliveries],
+    stream: Run, send: Send, counting: Counting, view: View, kept: Kept, deliveries: Sequence[Deliveries]
 ) -> None:
     def tell(change: Change) -> None:
         view.say(message(change))

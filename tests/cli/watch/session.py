@@ -49,12 +49,7 @@ class Session:
         self.modes_before = self.modes
         stdin = self._slave if types else subprocess.DEVNULL
         self.process = start(
-            *arguments,
-            stdin=stdin,
-            stdout=self._slave,
-            stderr=self._slave,
-            cwd=cwd,
-            module=module,
+            *arguments, stdin=stdin, stdout=self._slave, stderr=self._slave, cwd=cwd, module=module
         )
 
     def __enter__(self) -> Self:

@@ -85,10 +85,7 @@ def test_comparison_warnings_are_printed(folder: Folder, capfd: pytest.CaptureFi
     last = facts(out)[-1]["comparison"]
     assert [*last.pop("overall")] == ["error_rate", "steps_score", "elapsed_sec"]
     assert [*last.pop("per_template")] == [COLOURS]
-    warnings = [
-        "the baseline was judged by several models: m, n",
-        "the reference sets differ in 1 question",
-    ]
+    warnings = ["the baseline was judged by several models: m, n", "the reference sets differ in 1 question"]
     assert last == {"warnings": warnings, "only_in_baseline": 2, "only_in_candidate": 1}
     told = err[err.index("compared with the baseline:") :]
     for expected in [

@@ -90,10 +90,7 @@ def test_the_last_view_stays_and_the_report_comes_below(
     assert sum(line.startswith("watching ") for line in screen) == 1
     assert has_row(screen, "overall", "3", "0", "1.000")
     assert not session.emulator.coloured
-    assert screen[-2:] == [
-        SUMMARY.format(3, 1, 2),
-        "gate failed: steps_score > 1: the mean is 1",
-    ]
+    assert screen[-2:] == [SUMMARY.format(3, 1, 2), "gate failed: steps_score > 1: the mean is 1"]
     assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
 
 

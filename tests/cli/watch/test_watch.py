@@ -190,13 +190,7 @@ def test_alerts_run_a_command_and_outlive_a_kill(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        b"[1]",
-        b'{"log": []}',
-        b'{"alerts": [], "log": [{}]}',
-        b'{"alerts": [], "log": 5}',
-    ],
+    "text", [b"[1]", b'{"log": []}', b'{"alerts": [], "log": [{}]}', b'{"alerts": [], "log": 5}']
 )
 def test_a_file_that_watch_did_not_keep(
     folder: Folder, capfd: pytest.CaptureFixture[str], text: bytes
