@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.options import Option
 
 PROGRAM = "graphrag-eval-async"
+WEB = "127.0.0.1:8080"
+"""The address of ``--web`` without a value."""
 
 EXIT_CODES = (
     "Exit codes, the first that applies: 2 wrong usage or a broken reference set, 4 the run itself failed, 3 "
@@ -94,12 +96,8 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(sorted(records, key=lambda record: ", " not in record[0]))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give options whose value may be left out their usual value: options of click need one."""
-        if "web" in (fields := {option.field: option for option in self._options}):
-            from graphrag_eval_async.cli.parsing import with_address
-
-            args = with_address(args)
-        if "resume" in fields and not fields["resume"].is_flag:
+        """Give `--resume` its usual value: with options of click, a file after it would be the value."""
+        if any(option.field == "resume" and not option.is_flag for option in self._options):
             args = ["--resume=yes" if argument == "--resume" else argument for argument in args]
         return super().parse_args(ctx, args)
 
@@ -141,6 +139,8 @@ def _parameter(option: Option) -> click.Parameter:
         return click.Argument(
             [option.field], nargs=-1 if option.is_repeated else 1, metavar=option.usage, **more
         )
+    if option.field == "web":
+        more |= {"is_flag": False, "flag_value": WEB}
     if option.is_flag:
         return click.Option([*option.names], is_flag=True, default=option.default is not None)
     return click.Option([*option.names], multiple=option.is_repeated, metavar=option.metavar, **more)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records.conditions import to_float
-from graphrag_eval_async.redis_client import is_redis
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LOOPBACK = "127.0.0.1"
-WEB = f"{LOOPBACK}:8080"
-"""The address of ``--web`` without a value."""
 
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:/\[\]]+|\[[^\s\]]+\])?:)?(?P<port>\d{1,5})", re.ASCII)
 
@@ -32,25 +24,7 @@ def parse_web(text: str) -> tuple[str, int]:
     try:
         return parse_address(text)
     except ValueError as error:
-        raise ValueError(f"{error}; name logs that do not exist yet before --web") from None
-
-
-def with_address(arguments: Iterable[str]) -> list[str]:
-    """The arguments, with the address after each ``--web`` that has none: options of click need one."""
-    filled: list[str] = []
-    for argument in arguments:
-        if filled[-1:] == ["--web"] and _is_no_address(argument):
-            filled.append(WEB)
-        filled.append(argument)
-    return [*filled, WEB] if filled[-1:] == ["--web"] else filled
-
-
-def _is_no_address(text: str) -> bool:
-    """Whether this is an option or a log: it exists, or nothing but a path has such characters."""
-    if _ADDRESS.fullmatch(text):
-        return False
-    looks_like_path = ":" not in text and not {*"/*?["}.isdisjoint(text)
-    return text.startswith("-") or looks_like_path or is_redis(text) or os.path.exists(text)
+        raise ValueError(f"{error}; name logs before --web") from None
 
 
 def parse_natural(text: str, least: int = 0) -> int:

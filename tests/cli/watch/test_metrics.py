@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphrag_eval_async.cli.parsing import WEB, parse_address, with_address
+from graphrag_eval_async.cli.parsing import parse_address
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, finish, response, run, start, told
 from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, next_facts, samples, watch
@@ -80,9 +80,7 @@ def test_addresses(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("", "host", "host:", "host:65536", "host:٣"):
         with pytest.raises(ValueError, match="expected HOST:PORT"):
             parse_address(text)
-    for first in (WEB, "8081", ":0", "host:x", "nonsense", "http://localhost:80/"):
-        assert with_address(["--web", first, "logs/"]) == ["--web", first, "logs/"]
-    for first in ("logs/", "--resume", "*.jsonl", "pyproject.toml", "-", "redis://host/responses"):
-        assert with_address(["--web", first]) == ["--web", WEB, first]
-    assert run("watch", folder.reference, folder.file("log.jsonl"), "--web", "later.jsonl") == 2
-    assert "'later.jsonl': expected HOST:PORT, such as 127.0.0.1:8080" in capsys.readouterr().err
+    assert run("watch", folder.reference, "--web", folder.file("log.jsonl")) == 2
+    assert "such as 127.0.0.1:8080; name logs before --web" in " ".join(capsys.readouterr().err.split())
+    assert run("watch", folder.reference, "--web", "--format", "nonsense") == 2
+    assert "Invalid value for '--format'" in capsys.readouterr().err
