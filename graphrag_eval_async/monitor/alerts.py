@@ -32,25 +32,15 @@ _NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(\S+)\s*")
 
 
 class Alert(NamedTuple):
-    """A condition on the mean or a quantile of the last values of one metric, of all results or a template's.
+    """A condition on the mean or a quantile of the last values of a metric, of all results or a template."""
 
-    Attributes:
-        text: as it was given.
-        template: None for all results.
-        metric: its name, or ``error_rate``, or `NO_LINES`.
-        operator: one of `OPERATORS`.
-        bound: what the mean or quantile is compared with.
-        window: which values count; None for the window of the view.
-        quantile: between 0 and 1; None for the mean.
-    """
-
-    text: str
-    template: str | None
-    metric: str
-    operator: str
-    bound: float
-    window: Last | Seconds | None
-    quantile: Fraction | None = None
+    text: str  # as it was given
+    template: str | None  # None for all results
+    metric: str  # or ``error_rate``, or `NO_LINES`
+    operator: str  # one of `OPERATORS`
+    bound: float  # what the mean or quantile is compared with
+    window: Last | Seconds | None  # of the values that count; None for the window of the view
+    quantile: Fraction | None = None  # between 0 and 1; None for the mean
 
     def change(
         self,

@@ -56,10 +56,9 @@ HEADERS = {
 
 
 class DashboardServer:
-    """Serves the pages of a board on the event loop of the run, read-only.
+    """Serves the pages of a board on the event loop of the run, read-only; `url` is the address to open.
 
-    Attributes:
-        url: the address to open; it has a secret token unless only this machine can reach it.
+    It has a secret token unless only this machine can reach it.
     """
 
     def __init__(self, host: str, port: int) -> None:

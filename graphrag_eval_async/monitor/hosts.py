@@ -16,16 +16,12 @@ class HostCheck:
     """Refuses requests from other pages and, on a loopback address, under names that are not this machine's.
 
     Otherwise a page of any site could read the answers, once its name resolves to this address.
-
-    Attributes:
-        is_local: whether only this machine can connect.
-        name: the host, as in an address.
     """
 
     def __init__(self, host: str) -> None:
         """Check requests to a server that listens on this host."""
-        self.name = f"[{host}]" if ":" in host else host
-        self.is_local = _is_loopback(host)
+        self.name = f"[{host}]" if ":" in host else host  # As in an address.
+        self.is_local = _is_loopback(host)  # Whether only this machine can connect.
         self._names = {"localhost", "127.0.0.1", "[::1]", self.name.lower()}
 
     def refuses(self, host: str, origin: str | None) -> bool:

@@ -36,18 +36,13 @@ SHOWN_METRICS = 6
 
 
 class ReportResults:
-    """Collects the results of a run for `html_report`: all in short, and the worst whole.
-
-    Attributes:
-        count: the number of results.
-        reasons: why questions failed.
-        shorts: results in short by their rank, the worst of which are listed.
-    """
+    """Collects the results of a run for `html_report`: all in short, and the worst whole."""
 
     def __init__(self) -> None:
         check_extra("a report", "web", "jinja2")
         self.count = 0
         self.reasons = Reasons()
+        # By their rank; the worst are listed.
         self.shorts: list[tuple[float, int, dict[str, Any]]] = []
         self._worst: list[tuple[float, int, Mapping[str, Any]]] = []
 

@@ -145,16 +145,11 @@ class Silence:
 
 
 class Alerts:
-    """All alerts of a run; `window` is for those without one.
-
-    Attributes:
-        on_change: is called with each change.
-        log: the latest changes, the newest first.
-    """
+    """All alerts of a run; `window` is for those without one, and `on_change` is called with each change."""
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
         self.on_change: Callable[[Change], object] = lambda _: None
-        self.log: deque[Change] = deque(maxlen=LOGGED)
+        self.log: deque[Change] = deque(maxlen=LOGGED)  # The newest first.
         alerts = [*alerts]
         self._watched = [Watched(each, each.window or window) for each in alerts if each.metric != NO_LINES]
         silences = [Silence(each) for each in alerts if each.metric == NO_LINES]

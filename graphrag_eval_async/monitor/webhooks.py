@@ -34,17 +34,11 @@ PASSING = frozenset({408, 425, 429})  # statuses that another attempt may change
 
 
 class Address(NamedTuple):
-    """Where to post. Everything but `host` may be secret: Slack's hooks have their secret in the path.
+    """Where to post. Everything but `host` may be secret: Slack's hooks have their secret in the path."""
 
-    Attributes:
-        host: with its port, for messages.
-        url: without user and password.
-        headers: authorises by user and password, if there are any.
-    """
-
-    host: str
-    url: str
-    headers: Mapping[str, str]
+    host: str  # with its port, for messages
+    url: str  # without user and password
+    headers: Mapping[str, str]  # authorises by these, if there are any
 
     def __repr__(self) -> str:
         return f"<Address: {self.host}>"

@@ -149,13 +149,7 @@ def _check_apart(results: str | os.PathLike[str] | None, files: Sequence[str]) -
 
 
 class FileEvaluation:
-    """Evaluates files of responses in worker processes.
-
-    Attributes:
-        aggregates: of all results so far.
-        rejects: what could not be evaluated so far, and why.
-        merging: says how far it is.
-    """
+    """Evaluates files of responses in worker processes; `merging` says how far it is."""
 
     def __init__(
         self,

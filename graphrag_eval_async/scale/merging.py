@@ -50,15 +50,7 @@ GUARD = '; each worker imports the script that starts it, so put the call under 
 
 
 class Merging:
-    """Has worker processes read files, piece by piece.
-
-    Attributes:
-        aggregates: of all results so far.
-        samples: ids of the questions so far, each with the number of its results that were written.
-        names: of the reference steps of results that were aggregated.
-        size: how many bytes the files have.
-        consumed: how many of these are done.
-    """
+    """Has worker processes read files, piece by piece."""
 
     def __init__(
         self,
@@ -71,20 +63,15 @@ class Merging:
         threaded: bool = False,
         is_part: bool = False,
     ) -> None:
-        """Prepare to work; nothing is read yet.
+        """Prepare to work on `windows` of regular files; nothing is read yet.
 
-        Args:
-            work: what is done with each piece.
-            windows: what to read of regular files.
-            jobs: how many processes there may be.
-            aggregates: take those of each piece.
-            on_reject: is called with each reject, in the order of the input.
-            threaded: whether to call `on_reject` in a thread.
-            is_part: whether the numbers of lines are not known, since others read the rest of the files.
+        `on_reject` is called with each reject in the order of the input, in a thread if `threaded`; its line
+        has no number if this `is_part` of a run, since others read the rest of the files.
         """
         self.aggregates = aggregates
-        self.samples: dict[str, int] = {}
-        self.names = StepNames()
+        self.samples: dict[str, int] = {}  # by the id of a question, how many of its results were written
+        self.names = StepNames()  # of the reference steps of results that were aggregated
+        # In bytes, and how many of them are done.
         self.size = sum(_size(path) - start if end is None else end - start for path, start, end in windows)
         self.consumed = 0
         self._on_reject, self._threaded, self._is_part = on_reject, threaded, is_part

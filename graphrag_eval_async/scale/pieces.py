@@ -63,15 +63,11 @@ First: TypeAlias = "tuple[str, Sequence[str], Sequence[float]]"
 
 
 class Piece(NamedTuple):
-    """Whole lines of a file, from byte `start` to byte `end`.
+    """Whole lines of a file, from byte `start` to byte `end`."""
 
-    `path` names the file in errors, a worker opens it as `file`, and `place`, its device and inode number,
-    tells whether it is still the same.
-    """
-
-    path: str
-    file: str
-    place: tuple[int, int]
+    path: str  # as errors name it
+    file: str  # as a worker opens it
+    place: tuple[int, int]  # device and inode number, which tell whether it is still the same
     start: int
     end: int
 
@@ -131,59 +127,37 @@ def piece_bytes(total: int, jobs: int) -> int:
 
 @dataclass(slots=True)
 class Reply:
-    """The outcome of a piece, or of its beginning.
+    """The outcome of a piece, or of its beginning."""
 
-    Attributes:
-        end: bytes of the file before what is left of the piece.
-        lines: how many lines there are before that in the piece, blank ones too.
-        results: how many results there are.
-        aggregates: of the results, as bytes.
-        questions: by the id of each question that they are of, template, metrics and values of its first
-            result in the piece, if later results may turn out to be others.
-        names: of the reference steps of results that were aggregated.
-        rejects: their lines are numbered from 1 in the piece.
-        text: results as lines of JSON. A random token, which no text of an agent can know, stands for the
-            number of a sample, which only the parent knows.
-        places: where in `text` these tokens are.
-        owners: for each of them, the index of its question in `questions`.
-        size: about how many bytes the reply has.
-    """
-
-    end: int
-    lines: int = 0
-    results: int = 0
+    end: int  # bytes of the file before what is left of the piece
+    lines: int = 0  # before that in the piece, blank ones too
+    results: int = 0  # how many there are
     aggregates: bytes = b""
+    # By the id of each question of these results, template, metrics and values of its first result in the
+    # piece, if later results may turn out to be others.
     questions: dict[str, First | None] = field(default_factory=dict)
-    names: StepNames = field(default_factory=StepNames)
-    rejects: list[Reject] = field(default_factory=list)
+    names: StepNames = field(default_factory=StepNames)  # of reference steps, if results are aggregated
+    rejects: list[Reject] = field(default_factory=list)  # with lines that are numbered from 1 in the piece
+    # Results as lines of JSON. A random token, which no text of an agent can know, stands for the number of a
+    # sample, which only the parent knows.
     text: bytes = b""
-    places: array[int] = field(default_factory=lambda: array("Q"))
-    owners: array[int] = field(default_factory=lambda: array("I"))
-    size: int = 0
+    places: array[int] = field(default_factory=lambda: array("Q"))  # where in `text` these tokens are
+    owners: array[int] = field(default_factory=lambda: array("I"))  # the place of each one's question
+    size: int = 0  # about how many bytes the reply has
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Evaluates the responses of a piece or, without an `evaluator`, aggregates its results.
-
-    Attributes:
-        max_line_bytes: longer lines are rejected.
-        include_errors: whether the metrics of error responses count.
-        steps: the names of steps that are always counted by name.
-        writes: whether the results are wanted, and not their aggregates alone.
-        numbers: whether results have the number of their sample.
-        content: whether rejects carry their lines.
-        stops_at_reject: whether the reply ends with the first reject.
-    """
+    """Evaluates the responses of a piece or, without an `evaluator`, aggregates its results."""
 
     evaluator: Evaluator | None = None
     max_line_bytes: int
     include_errors: bool = False
-    steps: Collection[str] = ()
-    writes: bool = True
-    numbers: bool = True
-    content: bool = False
-    stops_at_reject: bool = False
+    steps: Collection[str] = ()  # that are always counted by name
+    writes: bool = True  # whether the results are wanted, and not their aggregates alone
+    numbers: bool = True  # whether results have the number of their sample
+    content: bool = False  # whether rejects carry their lines
+    stops_at_reject: bool = False  # whether the reply ends with the first reject
 
     def __call__(self, piece: Piece) -> Reply:
         """Do the work up to the end of the piece, or until the reply is large."""

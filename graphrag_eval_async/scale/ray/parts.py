@@ -110,20 +110,14 @@ def read_summary(path: str) -> Summary | None:
 
 
 class Folder:
-    """The directory of results of one run; closing it lets others use it.
-
-    Attributes:
-        path: its absolute path.
-        summaries: of each batch that earlier runs have done.
-        ids: the ids of all responses that are done, sorted.
-    """
+    """The directory of results of one run; closing it lets others use it."""
 
     def __init__(
         self, path: str | os.PathLike[str], run: str, terms: Mapping[str, str], *, resume: bool
     ) -> None:
         """Make the directory, lock it, and read what earlier runs left."""
         self.path = os.path.abspath(path)
-        self.summaries: list[Summary] = []
+        self.summaries: list[Summary] = []  # of each batch that earlier runs have done
         try:
             for name in (RESULTS, REJECTS):
                 os.makedirs(os.path.join(self.path, name), exist_ok=True)
@@ -185,6 +179,7 @@ class Folder:
                         self.summaries.append(summary)
                         done.add(part)
                     ids += (bytes.fromhex(row["id"])[:ID_BYTES] for row in _rows(path, ["id"]))
+        # Of all responses that are done, sorted.
         self.ids = numpy.array(ids, dtype=f"S{ID_BYTES}")
         self.ids.sort()
 

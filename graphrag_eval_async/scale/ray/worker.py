@@ -47,19 +47,7 @@ Row = tuple[bytes, "Record"]
 
 
 class Task(NamedTuple):
-    """The settings of each actor.
-
-    Attributes:
-        reference: the reference set.
-        options: of the evaluator.
-        include_errors: whether the metrics of error responses count.
-        max_line_bytes: longer responses are rejected.
-        max_in_flight: how many responses are judged at once.
-        batch_size: responses in a file of results.
-        files: absolute paths of the responses, which are read in `shards` parts; None for rows of a dataset.
-        folder: the directory of results; None if results are returned as rows.
-        run: name of this run.
-    """
+    """The settings of each actor; see `evaluate_dataset`."""
 
     reference: Reference
     options: EvaluatorOptions
@@ -67,10 +55,10 @@ class Task(NamedTuple):
     max_line_bytes: int
     max_in_flight: int
     batch_size: int
-    files: list[str] | None
-    shards: int
-    folder: str | None
-    run: str
+    files: list[str] | None  # absolute paths; None for rows of a dataset
+    shards: int  # in which the files are read
+    folder: str | None  # of results; None if these are returned as rows
+    run: str  # its name
 
 
 class EvaluateBatches:

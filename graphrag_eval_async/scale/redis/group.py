@@ -50,25 +50,15 @@ OPTIONS = (*NUMBERS, *FLAGS, "consumer", "group", "results")
 
 
 class Keys(NamedTuple):
-    """The keys of a group on the server; a common hash tag keeps all on one node of a cluster.
+    """The keys of a group on the server; a common hash tag keeps all on one node of a cluster."""
 
-    Attributes:
-        stream: the stream of responses.
-        group: name of the group.
-        results: the stream of results.
-        rejects: the stream of rejects.
-        counts: a hash with the number of results, of rejects by reason, and of lost entries.
-        answered: the set of the ids of answered questions.
-        parts: a hash with the aggregates, in parts of workers.
-    """
-
-    stream: str
+    stream: str  # of responses
     group: str
-    results: str
-    rejects: str
-    counts: str
-    answered: str
-    parts: str
+    results: str  # a stream
+    rejects: str  # a stream
+    counts: str  # a hash with the number of results, of rejects by reason, and of lost entries
+    answered: str  # the set of the ids of answered questions
+    parts: str  # a hash with the aggregates, in parts of workers
 
 
 @dataclass(kw_only=True)
@@ -115,15 +105,11 @@ def server_address(url: str) -> RedisAddress:
 
 
 class Connection:
-    """Sends commands to a server; retries while the server is away.
-
-    Attributes:
-        outages: how often it was away.
-    """
+    """Sends commands to a server; retries while the server is away."""
 
     def __init__(self, address: RedisAddress, max_outage_sec: float | None) -> None:
         self.address = address
-        self.outages = 0
+        self.outages = 0  # how often the server was away
         self._longest = max_outage_sec
         self._client: Any = None
 

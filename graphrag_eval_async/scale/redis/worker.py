@@ -80,18 +80,11 @@ LONG_IDLE = 1000 * 3600 * 24 * 365
 
 
 class Finished(NamedTuple):
-    """An entry to acknowledge, with the line to store.
-
-    Attributes:
-        entry: its id.
-        question: the id of its question; empty without a reference set, and for rejects.
-        reason: why it was rejected; empty if it has a result.
-        line: the result or the reject, as JSON.
-    """
+    """An entry to acknowledge, by its id, with the line to store: the result or the reject as JSON."""
 
     entry: str
-    question: str
-    reason: str
+    question: str  # its id; empty without a reference set, and for rejects
+    reason: str  # why it was rejected; empty if it has a result
     line: bytes
 
 
