@@ -5,15 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.posix import require_posix
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["answer_correctness", "main"]
 
-USAGE = 2
 INTERRUPTED = 130
 
 
@@ -27,11 +23,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(0)
     code = INTERRUPTED
     try:
-        try:
-            require_posix("the command line")
-        except UsageError as error:
-            sys.stderr.write(f"graphrag-eval-async: {error}\n")
-            sys.exit(USAGE)
         # Imports take a while, in which Ctrl-C may come.
         from graphrag_eval_async.cli.exits import Interrupts
 

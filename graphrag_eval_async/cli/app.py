@@ -18,6 +18,7 @@ from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.options import Given, options
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
+from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.text import describe, one_line, tell
 from graphrag_eval_async.version import version
 
@@ -186,6 +187,7 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
     logging.lastResort.setFormatter(_Escaped())
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
+        require_posix("the command line")
         found = _read(sys.argv[1:] if arguments is None else arguments)
         if isinstance(found, int):
             sys.exit(found)
