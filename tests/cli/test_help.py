@@ -17,27 +17,7 @@ from tests.cli.support import run
 HELP = Path(__file__).parent / "help"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "",
-        "init",
-        "schema",
-        "evaluate",
-        "watch",
-        "aggregate",
-        "compare",
-        "report",
-        "sample-for-labels",
-        "calibrate",
-        "validate",
-        "convert",
-        "grafana",
-        "answer-correctness",
-        "scale",
-        "scale ray",
-    ],
-)
+@pytest.mark.parametrize("command", ["", "scale", *COMMANDS])
 def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(*command.split(), "--help") == 0
