@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates
 from graphrag_eval_async.cli.gates import needs_reference, on_missing
-from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.reading import collecting, processes_for, read_to_end
+from graphrag_eval_async.cli.reading import collecting, processes_for, progress, read_to_end
 from graphrag_eval_async.cli.report import report
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates

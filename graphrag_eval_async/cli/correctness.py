@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_page
 from graphrag_eval_async.cli.judges import judge_config, judging, keep_answer_correctness, nothing_judged
-from graphrag_eval_async.cli.progress import progress
+from graphrag_eval_async.cli.reading import progress
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
@@ -25,7 +25,7 @@ from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate
 from graphrag_eval_async.text import counts, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.config import Config
@@ -89,8 +89,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if not stream.is_restored:  # The journal could not be resumed.
         return end(ending)
     done = [cells[number] for number in sorted(cells)]
-    table = _tsv([OUT, *([*map(escape_formula, row)] if given.escape_formulas else row for row in done)])
-    ending = ending.attempt(partial(write_page, given.output, table))
+    text = StringIO(newline="")
+    table = csv.writer(text, "excel-tab", lineterminator="\n")
+    table.writerows([OUT, *([*map(escape_formula, row)] if given.escape_formulas else row for row in done)])
+    written = text.getvalue().encode(errors="backslashreplace").decode()
+    ending = ending.attempt(partial(write_page, given.output, written))
     before = f", {stream.skipped} of them from before" if stream.skipped else ""
     errors = Counter(row[-1].partition(":")[0] for row in done if row[-1])
     without = f"; not judged: {counts(errors)}" if errors else ""
@@ -170,10 +173,3 @@ def _cells(row: Sequence[str], result: Mapping[str, Any]) -> list[str]:
     if "answer_eval_error" in result:
         return ["", "", "", "", result["answer_eval_error"]]
     return [*(str(result[key]) for key in COUNTS), result["answer_correctness_reason"], ""]
-
-
-def _tsv(rows: Iterable[Iterable[str]]) -> str:
-    """Return a table with plain newlines."""
-    text = StringIO(newline="")
-    csv.writer(text, "excel-tab", lineterminator="\n").writerows(rows)
-    return text.getvalue().encode(errors="backslashreplace").decode()

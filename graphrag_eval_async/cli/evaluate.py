@@ -14,8 +14,7 @@ from graphrag_eval_async.cli.files import open_lines, write_page
 from graphrag_eval_async.cli.gates import check_gates, on_missing
 from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
 from graphrag_eval_async.cli.options import refuse
-from graphrag_eval_async.cli.progress import progress
-from graphrag_eval_async.cli.reading import processes_for
+from graphrag_eval_async.cli.reading import processes_for, progress
 from graphrag_eval_async.cli.report import end, list_rejects, report
 from graphrag_eval_async.cli.run import (
     check_files,

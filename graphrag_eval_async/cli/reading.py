@@ -1,4 +1,4 @@
-"""Reads results that are on disk, for ``aggregate``, ``compare``, ``report``, ``plan`` and others."""
+"""Reads results that are on disk, and shows how far a command is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import orjson
 from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.cli.exits import Ending, run_to_end
 from graphrag_eval_async.cli.files import open_lines
-from graphrag_eval_async.cli.progress import progress
 from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import is_redis
@@ -25,8 +24,11 @@ from graphrag_eval_async.text import one_line, tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from graphrag_eval_async.cli.bar import Source
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.records import Reject
     from graphrag_eval_async.traces import TraceFormat
 
@@ -71,6 +73,27 @@ def collecting(given: Given, interrupts: Interrupts) -> Iterator[tuple[Rejects, 
     with open_lines(path, interrupts) as file:
         writer = RejectWriter(file, max_bytes=given.max_reject_bytes)
         yield rejects, write
+
+
+@contextmanager
+def progress(
+    *sources: Source,
+    shown: bool = True,
+    usage: JudgeUsage | None = None,
+    aggregates: RunningAggregates | None = None,
+) -> Iterator[Callable[[], None]]:
+    """Show a bar on stderr while the context is open; call the yielded function for each result.
+
+    With the usage of a judge whose prices are known, the bar shows the dollars spent, and with aggregates
+    the mean so far of the first score that has values.
+    """
+    if not shown or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from graphrag_eval_async.cli.bar import Bar
+
+    with Bar(sources, usage, aggregates) as bar:
+        yield bar.count
 
 
 def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -101,16 +101,10 @@ def check_files(
                 f"overwrite it, delete {given.output}.run"
             )
     cache = config.llm.cache if config is not None and config.llm is not None else None
-    written = [*readable_outputs(given), *pages]
-    if not given.resume:
-        written += [path for path in (given.output, given.rejects) if path == "-"]
-    check_distinct([given.reference, given.config, cache, *read], written, beside)
-
-
-def readable_outputs(given: Given) -> list[str]:
-    """The files that would be read if they were among the sources; those of a journal would not."""
+    # Files of a journal among the sources would not be read.
     lines = [] if given.resume else [given.output, given.rejects]
-    return [path for path in (given.aggregates, given.otlp_json, *lines) if path not in (None, "-")]
+    written = [given.aggregates, given.otlp_json, *lines, *pages]
+    check_distinct([given.reference, given.config, cache, *read], written, beside)
 
 
 def _journal(given: Given) -> Journal:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async import RunningAggregates
-from graphrag_eval_async.cli.progress import progress
+from graphrag_eval_async.cli.reading import progress
 from graphrag_eval_async.sources import read_jsonl
 
 if TYPE_CHECKING:
