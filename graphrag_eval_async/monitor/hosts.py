@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import ip_address
 
 REFUSAL = (
@@ -21,19 +22,12 @@ class HostCheck:
     def __init__(self, host: str) -> None:
         """Check requests to a server that listens on this host."""
         self.name = f"[{host}]" if ":" in host else host  # As in an address.
-        self.is_local = _is_loopback(host)  # Whether only this machine can connect.
+        self.is_local = host == "localhost"  # Whether only this machine can connect.
+        with suppress(ValueError):
+            self.is_local = self.is_local or ip_address(host).is_loopback
         self._names = {"localhost", "127.0.0.1", "[::1]", self.name.lower()}
 
     def refuses(self, host: str, origin: str | None) -> bool:
         """Whether to refuse a request with these headers; any port is fine, such as that of a tunnel."""
         is_strange = self.is_local and _PORT.sub("", host).lower() not in self._names
         return is_strange or (origin is not None and origin.lower() != f"http://{host}".lower())
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -96,7 +96,6 @@ class PrometheusCollector:
         self._about = (version(), reference, judge_model, f"{level:g}")
         self._labels: dict[str, str] = {}  # of the templates that have one
         self._results, self._last_result = 0, single(None)
-        self._final: State | None = None
         self._bounds: dict[tuple[str, str], tuple[float, float]] = {}
         self._bounds_due = -inf
 
@@ -119,9 +118,6 @@ class PrometheusCollector:
         return [*families(samples, histograms)]
 
     def _read_anywhere(self) -> State:
-        if self._loop.is_closed():  # Nothing changes any more.
-            self._final = self._final or self._read()
-            return self._final
         try:
             is_own_loop = asyncio.get_running_loop() is self._loop
         except RuntimeError:
