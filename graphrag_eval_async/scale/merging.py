@@ -11,7 +11,7 @@ import tempfile
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -72,7 +72,9 @@ class Merging:
         self.samples: dict[str, int] = {}  # by the id of a question, how many of its results were written
         self.names = StepNames()  # of the reference steps of results that were aggregated
         # In bytes, and how many of them are done.
-        self.size = sum(_size(path) - start if end is None else end - start for path, start, end in windows)
+        self.size = sum(
+            (os.path.getsize(path) if end is None else end) - start for path, start, end in windows
+        )
         self.consumed = 0
         self._on_reject, self._threaded, self._is_part = on_reject, threaded, is_part
         self._work = pickle.dumps(work)
@@ -214,9 +216,3 @@ def _submit(executor: ProcessPoolExecutor, piece: Piece) -> Future[str]:
         return broken
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _size(path: str) -> int:
-    with suppress(OSError):
-        return os.stat(path).st_size
-    return 0

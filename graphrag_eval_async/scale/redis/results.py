@@ -49,7 +49,7 @@ LOOK_SECONDS = 1.0
 """Seconds between two requests for the state of the group."""
 
 
-async def redis_results(url: str, results: str) -> AsyncGenerator[dict[str, Any]]:
+def redis_results(url: str, results: str) -> AsyncGenerator[dict[str, Any]]:
     """Yield the results in a stream of a Redis server, in the order in which they were committed.
 
     `compute_aggregates`, given all of them, equals the aggregates of all workers.
@@ -64,8 +64,7 @@ async def redis_results(url: str, results: str) -> AsyncGenerator[dict[str, Any]
     """
     address = server_address(url)
     check_redis()
-    async for result in results_on(address, results):
-        yield result
+    return results_on(address, results)
 
 
 async def results_on(address: RedisAddress, results: str) -> AsyncGenerator[dict[str, Any]]:

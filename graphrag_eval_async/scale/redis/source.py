@@ -101,8 +101,7 @@ def stream_at(text: str, results: str | None = None) -> RedisStream:
         given = dict(address.options)
         if not address.name or not given.get("group"):
             raise ValueError(f"expected {SHAPE}")
-        read = dict.fromkeys(FLAGS, _flag) | dict.fromkeys(NUMBERS, _number)
-        more = {name: read[name](name, given.pop(name)) for name in read if name in given}
+        more = {name: _read(name, given[name]) for name in (*FLAGS, *NUMBERS) if name in given}
     except ValueError as error:
         raise UsageError(f"{_shown(text)}: {error}") from None
     name = given.get("results") if results is None else _name_on(address, results)
@@ -142,32 +141,28 @@ def _stream(address: RedisAddress, stream: Any, group: Any, results: Any, **more
             raise UsageError(f"{name}: expected a name, got {text!r}")
     for name in FLAGS:
         check_boolean(name, more.get(name, False))
-    check_integer("max_deliveries", more.get("max_deliveries", MAX_DELIVERIES))
-    if more.get("max_results") is not None:
-        check_integer("max_results", more["max_results"])
-    for name in ("claim_after_sec", "max_outage_sec"):
-        seconds = more.get(name)
-        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
-            raise UsageError(f"{name}: expected seconds above 0, got {seconds!r}")
+    for name in NUMBERS:
+        if (number := more.get(name)) is None and (name != "max_deliveries" or name not in more):
+            continue
+        if not name.endswith("_sec"):
+            check_integer(name, number)
+        if not (isinstance(number, int | float) and 0 < number < 1e9):
+            raise UsageError(f"{name}: expected a number above 0 and below 1e9, got {number!r}")
     if results == stream:
         raise UsageError(f"results: {results!r} is the stream of responses; name another")
     return RedisStream(Settings(address=address, keys=keys_of(stream, group, results), **more))
 
 
-def _flag(name: str, text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise ValueError(f"{name}: expected yes or no, got {text!r}")
-    return text == "yes"
-
-
-def _number(name: str, text: str) -> float:
+def _read(name: str, text: str) -> float:
+    """The value of an option, which `_stream` checks."""
+    if name in FLAGS:
+        if text not in ("yes", "no"):
+            raise ValueError(f"{name}: expected yes or no, got {text!r}")
+        return text == "yes"
     try:
-        number = float(text)
+        return float(text) if name.endswith("_sec") else int(text)
     except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise ValueError(f"{name}: expected a number above 0, got {text!r}")
-    return number if name.endswith("_sec") else max(1, int(number))
+        raise ValueError(f"{name}: expected a number above 0, got {text!r}") from None
 
 
 def _shown(text: str) -> str:
