@@ -47,9 +47,6 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             reference = load_reference(given.reference, strict=given.strict)
     except ReferenceDataError as error:
         tell(sys.stdout, describe(error))
-        if given.responses is not None:
-            text = f"{given.responses}: not checked, since the reference set is broken"
-            tell(sys.stdout, one_line(text))
         return Exit.USAGE
     for doubt in reference.doubts:
         tell(sys.stdout, one_line(f"warning: {doubt}"))

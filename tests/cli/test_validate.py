@@ -23,13 +23,12 @@ def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixtu
     reference = folder.write("broken.json", orjson.dumps(broken))
     assert run("validate", reference, folder.lines(b"{")) == 2
     out, err = capfd.readouterr()
-    first, *problems, last = out.splitlines()
+    first, *problems = out.splitlines()
     assert first == f"reference set: {len(problems)} problems in {reference}"
     assert [problem.split(":")[0] for problem in problems] == [
         "  templates[0].questions[1].id",
         "  templates[0].questions[2]",
     ]
-    assert last == f"{folder.file('responses.jsonl')}: not checked, since the reference set is broken"
     assert not err
 
 
