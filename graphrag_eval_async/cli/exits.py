@@ -41,19 +41,14 @@ class Interrupts:
     """Handles SIGINT and SIGTERM while its context is open; the process should end afterwards.
 
     Handlers of the event loop would not do: what waits for the reader of a pipe keeps the loop from them.
-
-    Attributes:
-        stop: what the first signal calls; raises `KeyboardInterrupt` until a run replaces it.
-        cancel: what a later signal calls once; without it, or after that, a signal ends the process.
-        leave: called before a signal ends the process.
-        code: the exit code for the first signal; None before it.
+    The first signal calls `stop`, a later one `cancel`, once; after that, one calls `leave` and ends it all.
     """
 
     def __init__(self) -> None:
         self.stop: Callable[[], object] = _raise
         self.cancel: Callable[[], object] | None = None
         self.leave: Callable[[], object] = _ignore
-        self.code: Exit | None = None
+        self.code: Exit | None = None  # that of the first signal
         self._first = inf
 
     @property

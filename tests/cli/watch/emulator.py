@@ -25,17 +25,11 @@ class Row:
 
 
 class Emulator:
-    """What a terminal shows, and what has left it at the top: it wraps lines anew if its size changes.
-
-    Attributes:
-        columns: how wide it is.
-        coloured: whether any text came with attributes.
-        gone: the rows that have left it, as text.
-    """
+    """What a terminal shows, and what has `gone` at the top: it wraps lines anew if its size changes."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self.columns, self._height = columns, rows
-        self.coloured = False
+        self.coloured = False  # whether any text came with attributes
         self.gone: list[str] = []
         self._rows = [Row()]
         self._row = self._column = 0

@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """The command line in a process of its own, behind a terminal.
-
-    Attributes:
-        process: which runs it.
-        emulator: of the terminal.
-        written: all that was written to it.
-        modes_before: its modes before the process started.
-    """
+    """The command line in a process of its own, behind a terminal; `written` is what came."""
 
     def __init__(
         self,
