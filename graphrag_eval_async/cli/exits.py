@@ -41,7 +41,7 @@ class Interrupts:
     """Handles SIGINT and SIGTERM while its context is open; the process should end afterwards.
 
     Handlers of the event loop would not do: what waits for the reader of a pipe keeps the loop from them.
-    The first signal calls `stop`, a later one `cancel`, once; after that, one calls `leave` and ends it all.
+    The first signal calls `stop`, a later one `cancel`, once; then one calls `leave` and ends the process.
     """
 
     def __init__(self) -> None:

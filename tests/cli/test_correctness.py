@@ -65,7 +65,8 @@ def numbered(count: int) -> list[list[str]]:
 
 
 def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    write(folder.path / "in.tsv", ROWS)
+    write(table := folder.path / "in.tsv", ROWS)
+    table.write_bytes(b"\xef\xbb\xbf" + table.read_bytes())  # As spreadsheets do.
     with serving() as server:
         arguments = ["-i", "in.tsv", "-o", "out.tsv", "-c", config(folder.path, server)]
         assert run("answer-correctness", *arguments) == 0

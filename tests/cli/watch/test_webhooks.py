@@ -8,9 +8,9 @@ import signal
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.monitor.webhooks import SECRET, SIGNATURE
-from tests.cli.support import COLOURS, finish, response, start, until
+from tests.cli.support import COLOURS, finish, response, run, start, until
 from tests.cli.watch.support import append
-from tests.cli.watch.test_watch import next_facts, watch
+from tests.cli.watch.test_watch import IDLE, next_facts, watch
 from tests.monitor.hooks import hook
 
 if TYPE_CHECKING:
@@ -42,3 +42,15 @@ def test_alerts_are_posted_signed_and_tried_again(folder: Folder, monkeypatch: p
     for post in (*posts, *others):
         expected = hmac.new(b"s3cret", post.body, hashlib.sha256).hexdigest()
         assert post.headers[SIGNATURE.lower()] == f"sha256={expected}"
+
+
+def test_a_failure_is_said_without_secrets(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    folder.lines(*[response("q1", False)] * 3)
+    with hook(404) as (host, posts):
+        url = f"http://us3r:passw0rd@{host}/T0KEN?key=S3CRET"
+        assert run(*watch(folder, *IDLE, "--alert", ALERT, "--on-alert-url", url)) == 0
+    assert len(posts) == 1
+    out, err = capfd.readouterr()
+    said = f"--on-alert-url {host} was answered with status 404 (attempt 1 of 5): {ALERT}, started"
+    assert said in err.splitlines()
+    assert not any(secret in out + err for secret in ("T0KEN", "S3CRET", "us3r", "passw0rd"))
