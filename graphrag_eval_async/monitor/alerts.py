@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates import Last, Seconds
 
-NO_LINES = "no lines"
-"""The metric of alerts on silence: the seconds since the last line."""
+NO_LINES = "no lines"  # The metric of alerts on silence: the seconds since the last line.
 
 Change: TypeAlias = dict[str, Any]
 """An alert that has started or ended, as JSON; `value` is the `statistic` of the `samples` in its window."""

@@ -31,19 +31,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.counting import Counting
     from graphrag_eval_async.monitor.worst import WorstQuestion
 
-UPDATE_SECONDS = 0.5
-"""Least time between two updates of a page."""
+UPDATE_SECONDS = 0.5  # Least time between two updates of a page.
 
 RENDER_SHARE = 0.1
 """The share of the time that rendering may take: with thousands of templates, pages update less often."""
 
-RESULT_METRICS = 4
-"""How many metrics lists of results show."""
+RESULT_METRICS = 4  # How many metrics lists of results show.
 
 MAX_LINE_BYTES = 1 << 25
 
-KNOWN_QUESTIONS = 20
-"""Maximum number of questions whose results are remembered: those asked for last."""
+KNOWN_QUESTIONS = 20  # Maximum number of questions whose results are remembered: those asked for last.
 
 
 class Page:

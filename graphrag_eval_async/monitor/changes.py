@@ -14,24 +14,16 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.monitor.history import Course, Courses
 
-SHOWN = 4
-"""Maximum number of changes that are named."""
-
-OF_ERRORS = 0.1
-"""The share of the error probability that the error rate has; the scores share the rest."""
+SHOWN = 4  # Maximum number of changes that are named.
+OF_ERRORS = 0.1  # The share of the error probability that the error rate has; the scores share the rest.
 
 
 class Change(NamedTuple):
-    """A score or the error rate that changed, and whether for the worse.
+    """A score or the error rate that changed, and whether for the worse."""
 
-    Attributes:
-        gap: how far the confidence intervals before and after the change are apart.
-        told: both means, in words.
-    """
-
-    gap: float
+    gap: float  # between the confidence intervals before and after the change
     is_loss: bool
-    told: str
+    told: str  # both means, in words
 
 
 def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:

@@ -40,14 +40,12 @@ SCORES = ("steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctn
 ERROR_CHARACTERS, SHOWN_CHARACTERS, QUESTION_CHARACTERS = 500, 160, 300
 """Maximum characters kept of an error, shown of it in a table, and kept of the text of a question."""
 
-MAX_CHARACTERS = 256 * 1024
-"""Results whose steps have more text are listed, but not kept whole."""
+MAX_CHARACTERS = 256 * 1024  # Results whose steps have more text are listed, but not kept whole.
 
 MAX_QUESTIONS = 10_000
 """Maximum number of questions whose reasons of failure are counted: the first that fail."""
 
-ERROR = "error"
-"""The reason of responses that are errors."""
+ERROR = "error"  # The reason of responses that are errors.
 
 
 @lru_cache(1000)

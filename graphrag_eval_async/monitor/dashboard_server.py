@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 TOKEN = "GRAPHRAG_EVAL_WEB_TOKEN"  # noqa: S105
 """The environment variable with the secret in addresses that other machines can reach."""
 
-PING_SECONDS = 15.0
-"""Time without news after which a comment keeps the connection open."""
-
-CLOSING_SECONDS = 0.5
-"""How long connections may take to end by themselves, and how long after being told to."""
+PING_SECONDS = 15.0  # Time without news after which a comment keeps the connection open.
+CLOSING_SECONDS = 0.5  # How long connections may take to end by themselves, and how long after being told to.
 
 MAX_CLIENTS = 200
 

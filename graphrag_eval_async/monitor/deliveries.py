@@ -11,11 +11,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.monitor.alerts import Change
 
-DELIVERY_SECONDS = 30.0
-"""How long one delivery may take, and how long to wait for the last ones at the end."""
-
-MAX_WAITING = 100
-"""How many changes of one alert may wait for their delivery."""
+DELIVERY_SECONDS = 30.0  # How long one delivery may take, and how long to wait for the last ones at the end.
+MAX_WAITING = 100  # How many changes of one alert may wait for their delivery.
 
 
 class Deliveries:

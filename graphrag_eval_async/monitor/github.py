@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.monitor.summary import Summary
 
-MAX_ANNOTATIONS = 10
-"""Of each kind; GitHub shows no more for a step."""
+MAX_ANNOTATIONS = 10  # Of each kind; GitHub shows no more for a step.
 
 IN_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 IN_PROPERTIES = IN_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.monitor.summary import Summary
 
-MAX_CHARACTERS = 60_000
-"""Of a page; GitHub refuses comments of more than 65,536."""
+MAX_CHARACTERS = 60_000  # Of a page; GitHub refuses comments of more than 65,536.
 
 ROWS = (300, 100, 40, 15, 5, 1)
 """Rows of each table or list: the first of these numbers with which the page is not too long."""

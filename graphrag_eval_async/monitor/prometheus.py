@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms], Groups]
 
-SCRAPE_SECONDS = 5.0
-"""How long a scrape in another thread waits for the event loop."""
+SCRAPE_SECONDS = 5.0  # How long a scrape in another thread waits for the event loop.
 
 BOUNDS_SHARE = 0.05
 """Share of the time that computing confidence intervals may take: with many, they are kept for seconds."""

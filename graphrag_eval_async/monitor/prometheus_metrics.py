@@ -32,14 +32,9 @@ class ExportedMetric(NamedTuple):
 
 
 PREFIX = "graphrag_eval_"
-OTHER = "other"
-"""The label value of all templates beyond `MAX_TEMPLATES`, and of names outside a closed set."""
-
-ABSENT = "none"
-"""The value of a label that has none: Prometheus takes an empty value for no label at all."""
-
-MAX_TEMPLATES = 50
-"""How many templates have metrics of their own."""
+OTHER = "other"  # The label value of all templates beyond `MAX_TEMPLATES`, and of names outside a closed set.
+ABSENT = "none"  # The value of a label that has none: Prometheus takes an empty value for no label at all.
+MAX_TEMPLATES = 50  # How many templates have metrics of their own.
 
 LABEL_CHARACTERS = 200
 

@@ -23,8 +23,7 @@ Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 OF_RIGHT_QUESTIONS = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT.items())
 """The conditions of a question that `compare` calls right."""
 
-NO_RESPONSE = "no_response"
-"""The kind of a question without any result."""
+NO_RESPONSE = "no_response"  # The kind of a question without any result.
 
 MAX_ERROR = 300  # characters of an error that are kept
 

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.monitor.summary import CheckedGate
 
-DETAILED = 200
-"""How many of the worst results have their steps and reasons in a report."""
-
-LISTED = 20_000
-"""How many of the worst results are in the table."""
+DETAILED = 200  # How many of the worst results have their steps and reasons in a report.
+LISTED = 20_000  # How many of the worst results are in the table.
 
 DETAIL_CHARACTERS = 1_500_000
 """About how much text the details may have; the rest of the worst results is in the table only."""

@@ -40,11 +40,8 @@ if TYPE_CHECKING:
 
 Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
 
-OUTSTANDING = 2
-"""Pieces handed out per process, so that none waits while results are written."""
-
-SEND_BYTES = 1 << 15
-"""Size from which results are written together."""
+OUTSTANDING = 2  # Pieces handed out per process, so that none waits while results are written.
+SEND_BYTES = 1 << 15  # Size from which results are written together.
 
 GUARD = '; each worker imports the script that starts it, so put the call under `if __name__ == "__main__":`'
 

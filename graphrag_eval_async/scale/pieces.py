@@ -38,23 +38,18 @@ MAX_PIECE_BYTES = 4 << 20
 MIN_PIECE_BYTES = 1 << 16
 """Size of a piece, except the last of a file and longer lines. Each costs a round trip and a merge."""
 
-PIECES_PER_JOB = 8
-"""Least pieces per worker, so that all finish at about the same time."""
+PIECES_PER_JOB = 8  # Least pieces per worker, so that all finish at about the same time.
 
 CHUNK_BYTES = 1 << 14
 """Bytes of a piece that are split and evaluated before the size of the reply is looked at."""
 
-REPLY_BYTES = 32 << 20
-"""Size at which a reply ends early: results may be far longer than their responses."""
+REPLY_BYTES = 32 << 20  # Size at which a reply ends early: results may be far longer than their responses.
 
 REJECT_BYTES = 1 << 14
 """Bytes for which a reject counts: the parent unpickles all rejects of a reply at once."""
 
-PENDING = b'"pending"'
-"""The key of results whose complete version follows."""
-
-TOKEN_DIGITS = 19
-"""Digits of the number that stands for that of a sample; it fits in 64 bits."""
+PENDING = b'"pending"'  # The key of results whose complete version follows.
+TOKEN_DIGITS = 19  # Digits of the number that stands for that of a sample; it fits in 64 bits.
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and service managers, signal all processes of a group; the parent decides what becomes of it."""

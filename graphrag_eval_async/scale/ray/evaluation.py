@@ -52,14 +52,9 @@ BATCH, JUDGED_BATCH = 2048, 256
 MAX_SHARD_BYTES, MIN_SHARD_BYTES, SHARDS_PER_WORKER = 16 << 20, 1 << 16, 8
 """Sizes of the parts in which files are read, and how many there are at least."""
 
-MAX_RETRIES = 3
-"""How often a part is given to another worker after one died over it."""
-
-BLOCK_ROWS = 4096
-"""Rows of a dataset that are passed on together."""
-
-READING_CORES = 0.013
-"""Cores that Ray reserves for passing on rows of a dataset."""
+MAX_RETRIES = 3  # How often a part is given to another worker after one died over it.
+BLOCK_ROWS = 4096  # Rows of a dataset that are passed on together.
+READING_CORES = 0.013  # Cores that Ray reserves for passing on rows of a dataset.
 
 DEATHS = {"ActorDiedError", "ActorUnavailableError", "RayActorError"}
 """Names of the errors of Ray if a worker died too often."""

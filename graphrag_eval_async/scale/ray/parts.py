@@ -30,11 +30,8 @@ RESULT_COLUMNS = ("id", *TEXTS, *RESULT_METRICS, "result")
 """Columns of results: some keys of the result, and the whole as JSON text in `result`."""
 
 REJECT_COLUMNS = ("id", "file", "offset", "reason", "message", "length", "sha256", "content")
-SUMMARY = "graphrag-eval-async.summary"
-"""Key of the metadata of a part."""
-
-ID_BYTES = 16
-"""Bytes of an id by which a response counts as done."""
+SUMMARY = "graphrag-eval-async.summary"  # Key of the metadata of a part.
+ID_BYTES = 16  # Bytes of an id by which a response counts as done.
 
 
 class Summary(msgspec.Struct):

@@ -21,11 +21,8 @@ R = TypeVar("R")
 
 LOGGER = logging.getLogger("graphrag_eval_async.redis")
 
-ANSWER_SECONDS = 30.0
-"""Time for one answer of the server."""
-
-MAX_BACKOFF = 5.0
-"""Maximum seconds between two attempts to reach the server."""
+ANSWER_SECONDS = 30.0  # Time for one answer of the server.
+MAX_BACKOFF = 5.0  # Maximum seconds between two attempts to reach the server.
 
 CLAIM_SECONDS = 60.0
 """Seconds, besides those for judging, after which an entry that nobody has touched is taken over."""
@@ -185,8 +182,7 @@ class Connection:
             await asyncio.sleep(min(MAX_BACKOFF, 0.05 * 2 ** min(failures, 9)) * uniform(0.5, 1))  # noqa: S311
 
 
-UNKNOWN = ("no such key", "NOGROUP")
-"""Beginnings of errors about keys that do not exist."""
+UNKNOWN = ("no such key", "NOGROUP")  # Beginnings of errors about keys that do not exist.
 
 
 class NoGroup(Exception):  # noqa: N818

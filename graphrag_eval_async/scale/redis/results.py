@@ -39,14 +39,9 @@ if TYPE_CHECKING:
 Run: TypeAlias = "EvaluationStream | RedisRun"
 """An iterator of results that also has the state of the run."""
 
-PAGE = 500
-"""Results per request."""
-
-LATEST = 200
-"""How many earlier results a watched run begins with."""
-
-LOOK_SECONDS = 1.0
-"""Seconds between two requests for the state of the group."""
+PAGE = 500  # Results per request.
+LATEST = 200  # How many earlier results a watched run begins with.
+LOOK_SECONDS = 1.0  # Seconds between two requests for the state of the group.
 
 
 def redis_results(url: str, results: str) -> AsyncGenerator[dict[str, Any]]:

@@ -40,38 +40,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FIELD = b"response"
-"""The field of an entry with the response. A single field may have any name."""
-
-MOST_ENTRIES = 64
-"""Maximum number of entries that are read at once."""
-
-BLOCK_MS = 500
-"""Milliseconds to wait for new entries before looking for those of dead workers."""
-
-LOOK_SECONDS = 3.0
-"""Maximum seconds between two looks for entries of dead workers."""
-
-COMMIT_ENTRIES = 256
-"""Maximum number of entries in one commit."""
+FIELD = b"response"  # The field of an entry with the response. A single field may have any name.
+MOST_ENTRIES = 64  # Maximum number of entries that are read at once.
+BLOCK_MS = 500  # Milliseconds to wait for new entries before looking for those of dead workers.
+LOOK_SECONDS = 3.0  # Maximum seconds between two looks for entries of dead workers.
+COMMIT_ENTRIES = 256  # Maximum number of entries in one commit.
 
 PART_BYTES = 1 << 13
 """Size from which a part of the aggregates is full, and another begins. Each commit sends the last."""
 
-FAN = 16
-"""So many full parts become one."""
-
-MERGED_BYTES = 64 << 20
-"""Larger parts are not merged, since the server holds at most 512 MB in one value."""
-
-REJECT_BYTES = 1 << 20
-"""Maximum size of a reject's content, in bytes; longer content is only in the entry."""
-
-CLOSING_SECONDS = 10.0
-"""Time at the end to keep what is left, and to leave unfinished entries to others."""
-
-LEFT = "left"
-"""The consumer that holds entries of workers that have ended, until others claim them."""
+FAN = 16  # So many full parts become one.
+MERGED_BYTES = 64 << 20  # Larger parts are not merged, since the server holds at most 512 MB in one value.
+REJECT_BYTES = 1 << 20  # Maximum size of a reject's content, in bytes; longer content is only in the entry.
+CLOSING_SECONDS = 10.0  # Time at the end to keep what is left, and to leave unfinished entries to others.
+LEFT = "left"  # The consumer that holds entries of workers that have ended, until others claim them.
 
 LONG_LIST = 1_000_000
 
