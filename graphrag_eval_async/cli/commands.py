@@ -47,8 +47,8 @@ COMMANDS = {
     "watch": Command(
         "watch.command:run",
         "watch reference.yaml logs/ --alert 'steps_score < 0.8 over 200'",
-        "reference/optional paths no_reference start until_idle window show metrics web output resume config "
-        "alert on_alert gate",
+        "reference/optional paths no_reference start until_idle window show metrics web output/watch "
+        "resume config alert on_alert gate",
         """Follow growing logs and show live scores.
 
         On a terminal, shows overall and recent scores; s sorts the templates, j, k, PgDn and PgUp scroll
@@ -166,7 +166,8 @@ COMMANDS = {
         "scale:run",
         "scale ray reference.yaml responses.jsonl --results results --concurrency 2",
         f"reference/needed responses/files results/folder aggregates rejects detail resume/folder config "
-        f"llm gate {REPORTED} concurrency batch_size steps_groups max_in_flight max_line_bytes",
+        f"llm gate {REPORTED} concurrency batch_size steps_groups max_in_flight/worker "
+        "max_line_bytes",
         """Evaluate responses on a Ray cluster.
 
         Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All hosts need the

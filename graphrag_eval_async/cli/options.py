@@ -128,6 +128,8 @@ Output
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;
     redis://HOST/RESULTS for responses of that server.  [default: -, but nowhere if that is a terminal, or for
     responses of a server]
+  -o, --output FILE /watch : cli.files:output_path
+    Write results here, as JSONL.  [default: nowhere]
   -o, --output FILE /lines = - : cli.files:output_path
     Write lines here, as JSONL.
   -o, --output FILE /comparison : cli.files:aggregates_path
@@ -266,8 +268,10 @@ Advanced
   --jobs N = 1 : cli.parsing:parse_natural
     Number of worker processes; 0 means one per core. Standard input, pipes, addresses, compressed files,
     Parquet, JSON arrays and judges use one.
-  --max-in-flight N = 64 : cli.parsing:parse_count
-    Responses in progress at once, at most; with Ray, in each worker.
+  --max-in-flight N = 256 : cli.parsing:parse_count
+    Responses in progress at once, at most.
+  --max-in-flight N /worker = 256 : cli.parsing:parse_count
+    Responses that a worker judges at once.
   --concurrency N = 1 : cli.parsing:parse_count
     Number of workers, which are Ray actors.
   --batch-size N : cli.parsing:parse_count

@@ -162,4 +162,7 @@ def _annotate(summary: Summary) -> None:
         with open(path, "a", encoding="utf-8") as file:
             file.write(render_markdown(summary) + "\n")
     else:
-        tell(sys.stderr, f"--github: no summary is written: ${STEP_SUMMARY} is not set")
+        tell(
+            sys.stderr,
+            f"--github: no summary is written: ${STEP_SUMMARY}, which GitHub Actions sets, is not set",
+        )

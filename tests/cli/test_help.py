@@ -12,6 +12,7 @@ import pytest
 from graphrag_eval_async.cli.app import COMPLETING
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.options import options
+from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from tests.cli.support import run
 
 HELP = Path(__file__).parent / "help"
@@ -86,3 +87,8 @@ def test_what_a_command_needs(
         (tmp_path / name).touch()
     assert run(*command.split()) == 2
     assert "Error: Missing " in capfd.readouterr().err
+
+
+def test_limits_are_those_of_the_library() -> None:
+    found = {key: option.default for key, option in options().items() if option.field == "max_in_flight"}
+    assert {*found.values()} == {str(MAX_IN_FLIGHT)}
