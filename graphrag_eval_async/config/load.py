@@ -85,6 +85,8 @@ def check_config(given: Any, source: str | None, *, judge: bool = False) -> Conf
         checked = reader.section(Config, given)
     except RecursionError:
         reader.problem("", "nests too deeply, or contains itself")
+    if reader.problems and isinstance(given, Mapping):
+        _check_others(given, reader)
     _stop_at(reader.problems, source)
     effective = _effective(checked, judge=judge)
     _check_values(checked, reader.problem)
@@ -95,6 +97,15 @@ def check_config(given: Any, source: str | None, *, judge: bool = False) -> Conf
         what = "every metric that it names is off, and others are on only if it names them"
         warn_caller(f"configuration: {what}; `metrics: all` turns the others on")
     return effective
+
+
+def _check_others(given: Mapping[Any, Any], reader: Reader) -> None:
+    """Report invalid values of the sections that could be read."""
+    unread = {name for name in given if any(key.startswith(join("", name)) for key in reader.problems)}
+    unread |= {"primary"} if "custom_evaluations" in unread else set()  # which it may name
+    others = {name: value for name, value in given.items() if name not in unread}
+    if "" not in reader.problems and (read := Reader().section(Config, others)) is not None:
+        _check_values(read, reader.problem)
 
 
 def _stop_at(problems: Mapping[str, str], source: str | None) -> None:

@@ -151,6 +151,13 @@ def test_wrong_values(key: str, value: Any, expected: str) -> None:
         assert problems(Config(**config)) == [problem]
 
 
+def test_problems_of_several_sections_are_listed() -> None:
+    config = {"primary": ["foo"], "steps": {"groups": 1}, "llm": {"limits": {"max_attempts": 0}}}
+    found = {problem.split(": ")[0] for problem in problems(config)}
+    assert found == {"primary[0]", "steps.groups", "llm.limits.max_attempts"}
+    assert len(problems({"primary": ["tone"], "custom_evaluations": 1})) == 1
+
+
 def test_every_problem_of_form_is_listed() -> None:
     config = generation(temperature=3, api_keys="x") | {
         "steps": {"groups": 1},
