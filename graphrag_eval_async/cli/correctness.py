@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import sys
 from collections import Counter
 from functools import partial
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +40,6 @@ MODEL = "openai/gpt-4o-mini"
 
 IN = ("Question", "Reference answer", "Actual answer")
 OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
-TEXTS = ("question_text", "reference_answer", "actual_answer")
 COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count")
 
 csv.field_size_limit(sys.maxsize)
@@ -66,13 +67,15 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if os.path.exists(given.output) and not os.path.exists(journal):
         raise UsageError(f"{given.output!r} exists, without {journal!r}; delete it, or write to another file")
     make_folder_of(given.output)
-    stream = _stream(rows, config, journal, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+    ids = _ids(rows)
+    stream = _stream(rows, ids, config, journal, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+    numbers = {id_: number for number, id_ in enumerate(ids)}
     cells: dict[int, list[str]] = {}
     position = SimpleNamespace(size=len(rows), consumed=0)
 
     def add(result: Mapping[str, Any]) -> None:
-        number = int(result["question_id"])
-        if number < len(rows) and _is_of(rows[number], result):  # The journal may have other rows.
+        number = numbers.get(result["question_id"])
+        if number is not None:  # The journal may have other rows.
             cells[number] = _cells(rows[number], result)
             position.consumed = len(cells)
 
@@ -140,15 +143,28 @@ def _row(row: Sequence[str], indexes: Sequence[int], columns: int) -> list[str]:
     return [*cells, problem]
 
 
-def _stream(rows: Sequence[Sequence[str]], config: Config, journal: str, *, ahead: int) -> EvaluationStream:
+def _ids(rows: Sequence[Sequence[str]]) -> list[str]:
+    """An id for each row, which is the same wherever the row is; equal rows are counted."""
+    seen: Counter[str] = Counter()
+    ids = []
+    for row in rows:
+        digest = sha256(json.dumps(row).encode()).hexdigest()
+        ids.append(f"{digest}-{seen[digest]}")
+        seen[digest] += 1
+    return ids
+
+
+def _stream(
+    rows: Sequence[Sequence[str]], ids: Sequence[str], config: Config, journal: str, *, ahead: int
+) -> EvaluationStream:
     """Yield a result for each row, which is a question of its own; rows that were changed are new."""
     questions, responses = [], []
-    for number, row in enumerate(rows):
+    for id_, row in zip(ids, rows, strict=True):
         question, reference_answer, actual_answer, problem = row
         known = {"question_text": question, "reference_answer": reference_answer}
-        questions.append({"id": str(number), **known})
+        questions.append({"id": id_, **known})
         answer = {} if problem else {"actual_answer": actual_answer}
-        responses.append({"question_id": str(number), "row": row, **answer})
+        responses.append({"question_id": id_, **answer})
     return evaluate_stream(
         [{"template_id": "answers", "questions": questions}],
         responses,
@@ -158,13 +174,6 @@ def _stream(rows: Sequence[Sequence[str]], config: Config, journal: str, *, ahea
         max_in_flight=max(MAX_IN_FLIGHT, ahead),
         on_reject="raise",
     )
-
-
-def _is_of(row: Sequence[str], result: Mapping[str, Any]) -> bool:
-    """Whether this is the result of a row as it is now."""
-    question, reference_answer, actual_answer, problem = row
-    texts = [question, reference_answer, "" if problem else actual_answer]
-    return [result.get(key) or "" for key in TEXTS] == texts
 
 
 def _cells(row: Sequence[str], result: Mapping[str, Any]) -> list[str]:

@@ -139,7 +139,7 @@ Output
   -o, --output FILE! /picture : cli.files:picture_path
     Write the page here: .svg, .png or .pdf.
   -o, --output FILE! /table : cli.files:resumable_path
-    Write one row per answer here, as TSV; rows that are already there are kept.
+    Write one row per answer here at the end, as TSV. A table that another run wrote needs its FILE.journal.
   --report FILE : cli.files:html_path
     Write a report here at the end: one HTML file with scores, all results and details of the worst.
   --results DIR! /folder
