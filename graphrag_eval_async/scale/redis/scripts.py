@@ -56,6 +56,27 @@ if #ids > 0 then redis.call('XACK', KEYS[1], ARGV[1], unpack(ids)) end
 return {}
 """
 
+CLAIM = """
+-- Takes over entries that nobody has touched for a while; counts those of them that are gone from the stream.
+-- KEYS: stream, counts. ARGV: group, consumer, milliseconds, number of entries.
+-- Returns entries, each as id, fields, and how often it was delivered before; and how many are lost.
+-- XAUTOCLAIM would also forget the deleted entries that are in work.
+local taken, lost = {}, {}
+for _, one in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[3], '-', '+', ARGV[4])) do
+  if #redis.call('XRANGE', KEYS[1], one[1], one[1]) == 0 then
+    lost[#lost + 1] = one[1]
+  else
+    local entry = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, one[1])[1]
+    taken[#taken + 1] = {entry[1], entry[2], one[4]}
+  end
+end
+if #lost > 0 then
+  redis.call('HINCRBY', KEYS[2], 'lost', #lost)
+  redis.call('XACK', KEYS[1], ARGV[1], unpack(lost))
+end
+return {taken, #lost}
+"""
+
 KEEP = """
 -- Says that entries are still in work or, with a new owner, leaves them to others.
 -- KEYS: stream. ARGV: group, consumer, new owner or '', its idle milliseconds, ids.

@@ -55,8 +55,6 @@ REJECT_BYTES = 1 << 20  # Maximum size of a reject's content, in bytes; longer c
 CLOSING_SECONDS = 10.0  # Time at the end to keep what is left, and to leave unfinished entries to others.
 LEFT = "left"  # The consumer that holds entries of workers that have ended, until others claim them.
 
-LONG_LIST = 1_000_000
-
 LONG_IDLE = 1000 * 3600 * 24 * 365
 """Idle time of such entries in milliseconds, so that any worker claims them at once."""
 
@@ -169,32 +167,19 @@ class RedisWorker:
 
     async def _claim(self, count: int) -> list[tuple[bytes, Any, int]]:
         """Take over entries of dead workers."""
-        keys, idle = self._keys, round(self._claim_after * 1000)
-        claim = ("XAUTOCLAIM", keys.stream, keys.group, self._consumer, idle)
-        taken: list[tuple[bytes, Any]] = []
-        place = b"0-0"
+        args = [self._keys.group, self._consumer, round(self._claim_after * 1000), count]
         try:
-            while True:
-                place, found, deleted = await self._link.do(*claim, place, "COUNT", count)
-                if deleted:
-                    await self._link.do("HINCRBY", keys.counts, "lost", len(deleted))
-                    text = "%s: entries deleted before they were evaluated: %d"
-                    LOGGER.warning(text, self._settings, len(deleted))
-                # Its own are there if they could not be refreshed in time.
-                taken += [(id_, fields) for id_, fields in found if id_.decode() not in self._held]
-                if taken or place == b"0-0":
-                    break
-            if not taken:
-                return []
-            ends = taken[0][0], taken[-1][0], LONG_LIST
-            pending = ("XPENDING", keys.stream, keys.group, *ends, self._consumer)
-            times = {
-                one["message_id"]: one["times_delivered"]
-                for one in await self._link.do(*pending, parse_detail=True)
-            }
+            taken, lost = await self._link.run(scripts.CLAIM, [self._keys.stream, self._keys.counts], args)
         except NoGroup:
             return []
-        return [(id_, fields, times.get(id_, 1) - 1) for id_, fields in taken]
+        if lost:
+            LOGGER.warning("%s: entries deleted before they were evaluated: %d", self._settings, lost)
+        # Its own are there if they could not be refreshed in time.
+        return [
+            (id_, dict(zip(fields[::2], fields[1::2], strict=True)), times)
+            for id_, fields, times in taken
+            if id_.decode() not in self._held
+        ]
 
     async def _is_drained(self) -> bool:
         """Whether no other worker has an entry in work."""

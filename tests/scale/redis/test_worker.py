@@ -334,6 +334,26 @@ async def test_entries_that_are_deleted_count_as_lost(server: RedisServer) -> No
         assert run.backlog == (0, 0, 2, 1)
 
 
+async def test_entries_in_work_that_are_deleted_are_not_lost(server: RedisServer) -> None:
+    """Whoever has them still finishes them, however often other workers look for entries to take over."""
+    fill(server, [response(0)])
+    await work(server)
+    fill(server, [response(number) for number in range(10)])
+    with client(server) as at:
+        [(_, taken)] = at.xreadgroup("eval", "alive", {"responses": ">"}, count=2)
+        at.xtrim("responses", 8, approximate=False)
+        others = asyncio.create_task(work(server, claim_after_sec=30))
+        async with asyncio.timeout(SECONDS):
+            while len(stored(server)) < 9:  # noqa: ASYNC110  (the server is polled)
+                await asyncio.sleep(0.01)
+        assert at.xpending("responses", "eval")["pending"] == 2
+        at.xack("responses", "eval", *[entry for entry, _ in taken])
+        assert len(await others) == 8
+    async with watch_redis(server.url, "responses", group="eval") as run:
+        await anext(run)
+        assert run.backlog.lost == 0
+
+
 async def test_a_server_without_memory_of_anything(tmp_path: Path) -> None:
     """What is added after it lost its data is evaluated."""
     with redis_server(tmp_path, keep=False) as server:
