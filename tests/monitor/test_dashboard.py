@@ -33,7 +33,6 @@ pytest.importorskip("jinja2")
 pytest.importorskip("uvicorn")
 
 RESPONSES = [response("q1"), response("q2", False), response("q3"), failed("q3")]
-ALERTS = ["error_rate > 0 over 1", "p95 elapsed_sec > 9"]
 
 
 class Cells(HTMLParser):
@@ -77,6 +76,16 @@ async def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
     return await asyncio.wait_for(asyncio.to_thread(fetch, url, **headers), DEADLINE_SECONDS)
 
 
+async def listening(
+    dashboard: Dashboard, query: str = ""
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that has asked for the updates of a page."""
+    parts = urlsplit(dashboard.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(f"GET /events{query} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+    return reader, writer
+
+
 @asynccontextmanager
 async def finished(
     responses: Any = RESPONSES, reference: Any = REFERENCE, **options: Any
@@ -91,9 +100,8 @@ async def finished(
 
 async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True)
-    async with Dashboard(
-        stream, port=0, title="Nightly", alerts=["error_rate > 0 over 1", "p95 elapsed_sec > 9"]
-    ) as dashboard:
+    alerts = ["error_rate > 0 over 1", "p95 elapsed_sec > 9"]
+    async with Dashboard(stream, port=0, title="Nightly", alerts=alerts) as dashboard:
         results = [result async for result in dashboard]
         status, headers, html = await get(dashboard.url)
     assert len(results) == 4
@@ -158,9 +166,7 @@ async def test_lists_follow_the_run(page: str, query: str, title: str) -> None:
         assert (status, Cells(html).of("h1")) == (200, [title])
         assert f'data-events="/events?{query}"' in html
         assert "What of q2?" not in html
-        port = urlsplit(dashboard.url).port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET /events?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        reader, writer = await listening(dashboard, f"?{query}")
         async with asyncio.timeout(DEADLINE_SECONDS):
             assert "What of q2?" not in await _event(reader)
             gate.set()
@@ -181,11 +187,9 @@ async def _event(reader: asyncio.StreamReader) -> str:
 async def test_clients_that_come_at_once_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CLIENTS", 3)
     async with finished() as dashboard:
-        parts = urlsplit(dashboard.url)
 
         async def ask() -> tuple[str, asyncio.StreamWriter]:
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-            writer.write(f"GET /events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            reader, writer = await listening(dashboard)
             return (await reader.readline()).split()[1].decode(), writer
 
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -223,8 +227,7 @@ async def test_other_hosts_and_origins_are_refused() -> None:
 
 async def test_the_secret_may_outlast_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(module.TOKEN, "c" * 32)
-    stream = evaluate_stream(REFERENCE, RESPONSES)
-    async with Dashboard(stream, host="0.0.0.0", port=0) as dashboard:  # noqa: S104
+    async with finished(host="0.0.0.0") as dashboard:  # noqa: S104
         assert urlsplit(dashboard.url).path == f"/{'c' * 32}/"
     for weak in ("", "short", "a/b" * 10):
         monkeypatch.setenv(module.TOKEN, weak)
@@ -233,8 +236,7 @@ async def test_the_secret_may_outlast_a_restart(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_elsewhere_than_on_this_machine_the_address_has_a_secret() -> None:
-    stream = evaluate_stream(REFERENCE, RESPONSES)
-    async with Dashboard(stream, host="0.0.0.0", port=0) as dashboard:  # noqa: S104
+    async with finished(host="0.0.0.0") as dashboard:  # noqa: S104
         parts = urlsplit(dashboard.url)
         assert len(parts.path) > 20
         local = f"http://127.0.0.1:{parts.port}"
@@ -280,9 +282,7 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
 async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
     responses = [RESPONSES[i % 3] for i in range(300)]
     async with Dashboard(evaluate_stream(REFERENCE, responses), port=0) as dashboard:
-        port = urlsplit(dashboard.url).port
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        _, writer = await listening(dashboard)
         async with asyncio.timeout(DEADLINE_SECONDS):
             assert len([result async for result in dashboard]) == 300
             while "over 300 results" not in (await get(dashboard.url))[2]:

@@ -95,12 +95,9 @@ async def test_facts_of_steps() -> None:
     assert facts["lag"] == {"bytes": 12, "seconds": 0.5}
 
 
-@pytest.mark.parametrize(("pause", "is_sliced"), [(-1.0, True), (1e9, False)])
-async def test_slow_work_does_not_block_the_loop(
-    monkeypatch: pytest.MonkeyPatch, pause: float, is_sliced: bool
-) -> None:
+async def test_slow_work_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between any two templates, of all results and of a comparison."""
-    monkeypatch.setattr("graphrag_eval_async.threads.SLICE_SECONDS", pause)
+    monkeypatch.setattr("graphrag_eval_async.threads.SLICE_SECONDS", -1.0)
     reference = load_reference(REFERENCE)
     comparison = RunningComparison()
     counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)
@@ -114,7 +111,7 @@ async def test_slow_work_does_not_block_the_loop(
         while not task.done():
             await asyncio.sleep(0)
             taken += 1
-        assert (taken > 1) is is_sliced
+        assert taken > 1
         collected = facts.collect()
         assert collected["templates"] == expected["templates"]
         assert collected["comparison"] == expected["comparison"]

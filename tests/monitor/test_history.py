@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Dashboard, Journal, evaluate_stream
-from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor.changes import getting_worse
-from graphrag_eval_async.monitor.history import EVERY, POINTS, RECENT, STARTS, History
+from graphrag_eval_async.monitor.history import EVERY, POINTS, STARTS, History
 from graphrag_eval_async.records.evaluation import Evaluation
 from tests.cases import each
 from tests.cli.support import DEADLINE_SECONDS, REFERENCE, finish, response, start, told, until
@@ -72,19 +72,6 @@ def test_a_course_has_the_means_by_each_of_its_points(
         own = [score for score in scores[:results] if score is not None]
         assert place == results / EVERY
         assert weights.get("steps_score", ()) == (weights_of(own) if own else ())
-
-
-def test_points_get_rarer_as_a_run_gets_longer() -> None:
-    history = History(Seconds(60))
-    for i in range(10_000):
-        history.add(seen(1.0 if i < 5000 else 0.0, f"t{i % 5}"), restored=i < 9000)
-    course, templates = history.courses()
-    assert [point.results for point in course.points] == [*range(0, 9985, 256), 10_000]
-    assert course.recents("steps_score", 256)[:19] == [1.0] * 19
-    assert course.recents("steps_score", 256)[20:] == [0.0] * 20
-    assert course.recent == RECENT
-    assert [point.time is None for point in course.points[-6:]] == [True, *[False] * 5]
-    assert [point.results for point in templates["t0"].points] == [*range(0, 2000, 128), 2000]
 
 
 def first_yes(draw: Callable[[int], float], results: int, looks: int, after: int = 0) -> int | None:
