@@ -26,9 +26,9 @@ from graphrag_eval_async.monitor.worst import OF_TEMPLATE, explained, questions_
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.monitor.counting import Counting
+    from graphrag_eval_async.monitor.counting import Counting, Entry
     from graphrag_eval_async.monitor.worst import WorstQuestion
 
 UPDATE_SECONDS = 0.5  # Least time between two updates of a page.
@@ -69,10 +69,12 @@ class Board:
 
     def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
         self.title, self.output, self.base = title, output, ""
-        self.pages = {"": Page(self._overview), "worst": Page(self._worst), "latest": Page(self._latest)}
+        self.kept = kept = counting.kept
+        worst = partial(self._results, "Errors first, then the lowest scores", partial(kept.worst, below=1))
+        latest = partial(self._results, "The latest first", lambda: kept.latest)
+        self.pages = {"": Page(self._overview), "worst": Page(worst), "latest": Page(latest)}
         # Those that somebody looks at.
         self._templates: WeakValueDictionary[str, Page] = WeakValueDictionary()
-        self.kept = counting.kept
         self._history = History(counting.window)
         counting.on_result = self._history.add
         self._alerts = counting.alerts
@@ -90,15 +92,10 @@ class Board:
         empty = f"No question of template {template} has a score or an error yet."
         return await asyncio.to_thread(list_of, note if questions else empty, (), questions, self.base)
 
-    async def _worst(self) -> str:
-        rows = [each.row for each in self.kept.worst(below=1)]
-        note = f"Errors first, then the lowest scores; at most {KEPT} results."
-        return await asyncio.to_thread(list_of, note if rows else "None yet.", rows, (), self.base)
-
-    async def _latest(self) -> str:
-        rows = [each.row for each in self.kept.latest]
-        note = f"The latest first, at most {KEPT} results."
-        return await asyncio.to_thread(list_of, note if rows else "None yet.", rows, (), self.base)
+    async def _results(self, order: str, of: Callable[[], Iterable[Entry]]) -> str:
+        rows = [each.row for each in of()]
+        note = f"{order}; at most {KEPT} results." if rows else "None yet."
+        return await asyncio.to_thread(list_of, note, rows, (), self.base)
 
     async def _overview(self) -> str:
         if not self._facts.stream.is_restored:

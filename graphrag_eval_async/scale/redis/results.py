@@ -79,18 +79,11 @@ async def results_on(address: RedisAddress, results: str) -> AsyncGenerator[dict
 
 
 class Backlog(NamedTuple):
-    """How far the workers of a group are.
+    """How many entries wait for the workers of a group, and how many of these were active recently."""
 
-    Attributes:
-        unread: entries that no worker has taken; None if the server does not know.
-        in_work: entries that a worker took and has not finished.
-        lost: entries that were deleted after a worker took them, and before they were evaluated.
-        workers: how many workers were active recently.
-    """
-
-    unread: int | None = None
-    in_work: int = 0
-    lost: int = 0
+    unread: int | None = None  # that no worker has taken; None if the server does not know
+    in_work: int = 0  # that a worker took and has not finished
+    lost: int = 0  # that were deleted after a worker took them, and before they were evaluated
     workers: int = 0
 
 
@@ -125,10 +118,8 @@ class RedisRun:
         self._keys = settings.keys
         self._link = Connection(settings.address, settings.max_outage_sec)
         self._ready: deque[dict[str, Any]] = deque()
-        self._last = b""
-        self._counted = 0
-        self._total = 0
-        self._due = 0.0
+        self._last, self._due = b"", 0.0
+        self._counted = self._total = 0
         self._is_stopped = False
 
     @property
