@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from warnings import warn
 
@@ -152,8 +153,9 @@ class OtelExport:
         threads = [threading.Thread(target=close, daemon=True) for close in closers]
         for thread in threads:
             thread.start()
+        end = monotonic() + CLOSING_SECONDS
         for thread in threads:
-            thread.join(CLOSING_SECONDS)
+            thread.join(max(0.0, end - monotonic()))
         if closers and (lost := self._added - self._delivered) > 0:
             warn(
                 f"{lost} of {self._added} evaluation records were not delivered by OpenTelemetry; check the "
