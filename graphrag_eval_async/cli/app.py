@@ -7,16 +7,19 @@ import os
 import sys
 import warnings
 from contextlib import redirect_stdout, suppress
+from difflib import get_close_matches
 from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.options import Given, options
+from graphrag_eval_async.cli.parsing import RESUMED
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.text import describe, one_line, tell
@@ -40,8 +43,12 @@ EXIT_CODES = (
 COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
-REMOVED = {"--fail-under": "--gate 'METRIC >= VALUE'", "--fail-over": "--gate 'METRIC <= VALUE'"}
-"""Options of earlier versions, and what to write instead."""
+REMOVED = {
+    "--fail-under": "--gate 'METRIC >= VALUE'",
+    "--fail-over": "--gate 'METRIC <= VALUE'",
+    "--interval": "--every TIME",
+}
+"""Options of earlier versions, and what to write instead, if a command has that."""
 
 
 class Group(click.Group):
@@ -64,6 +71,15 @@ class Group(click.Group):
         return (
             GroupedCommand(name) if name in COMMANDS else Group(f"{name} ", help="Evaluate on many machines.")
         )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; if there is none, say which was probably meant."""
+        known = self.list_commands(ctx)
+        if args[0] not in known and (near := get_close_matches(args[0], known, 1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
 
 class GroupedCommand(click.Command):
@@ -97,9 +113,16 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(sorted(records, key=lambda record: ", " not in record[0]))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give `--resume` its usual value: with options of click, a file after it would be the value."""
+        """Name what replaced removed options, and give `--resume` its usual value.
+
+        With options of click, a file after `--resume` would be the value.
+        """
+        names = {name for option in self._options for name in option.names}
+        for name in (argument.partition("=")[0] for argument in args):
+            if name in REMOVED and name not in names and REMOVED[name].split()[0] in names:
+                raise UsageError(f"{name} is gone; write {REMOVED[name]}")
         if any(option.field == "resume" and not option.is_flag for option in self._options):
-            args = ["--resume=yes" if argument == "--resume" else argument for argument in args]
+            args = [f"--resume={RESUMED}" if argument == "--resume" else argument for argument in args]
         return super().parse_args(ctx, args)
 
     def _given(self, **values: Any) -> tuple[str, Given]:
@@ -136,6 +159,8 @@ def _parameter(option: Option) -> click.Parameter:
         more["type"] = click.Choice(option.choices)
     elif option.parses is not None:
         more["type"] = Parsed(option.parses)
+    if option.is_path:
+        more["shell_complete"] = _complete_path
     if option.is_argument:
         return click.Argument(
             [option.field], nargs=-1 if option.is_repeated else 1, metavar=option.usage, **more
@@ -145,6 +170,11 @@ def _parameter(option: Option) -> click.Parameter:
     if option.is_flag:
         return click.Option([*option.names], is_flag=True, default=option.default is not None)
     return click.Option([*option.names], multiple=option.is_repeated, metavar=option.metavar, **more)
+
+
+def _complete_path(_: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Leave it to the shell, which knows the files."""
+    return [CompletionItem(incomplete, type="file")]
 
 
 def _eager(name: str, text: Callable[[click.Context], str], help_: str) -> click.Option:
@@ -221,9 +251,6 @@ def _read(arguments: Sequence[str]) -> tuple[str, Given] | int:
     )
     if COMPLETING in os.environ:
         program(prog_name=PROGRAM)  # Prints, and exits.
-    for argument in arguments:
-        if (option := argument.partition("=")[0]) in REMOVED:
-            raise UsageError(f"{option} is gone; write {REMOVED[option]}")
     with redirect_stdout(StringIO()) as text:
         found: tuple[str, Given] | int = program.main([*arguments], PROGRAM, standalone_mode=False)
     if isinstance(found, int):

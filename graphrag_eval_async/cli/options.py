@@ -312,6 +312,11 @@ class Option(NamedTuple):
         return self.metavar is None
 
     @property
+    def is_path(self) -> bool:
+        is_file = self.parses is not None and self.parses.startswith("cli.files:")
+        return is_file or self.metavar == "DIR" or (self.is_argument and self.metavar == "PATH")
+
+    @property
     def choices(self) -> list[str]:
         """The values that are allowed; all if there is none."""
         return self.metavar[1:-1].split("|") if self.metavar and self.metavar[0] == "<" else []

@@ -8,6 +8,9 @@ from graphrag_eval_async.records.conditions import to_float
 
 LOOPBACK = "127.0.0.1"
 
+RESUMED = "\0"
+"""The value of ``--resume`` without one, which no command line can hold."""
+
 _ADDRESS = re.compile(r"(?:(?P<host>[^\s:/\[\]]+|\[[^\s\]]+\])?:)?(?P<port>\d{1,5})", re.ASCII)
 
 
@@ -38,7 +41,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_resume(text: str) -> str:
-    if text not in ("yes", "force"):
+    if text not in (RESUMED, "force"):
         raise ValueError(f"{text!r}: expected --resume or --resume=force")
     return text
 

@@ -58,14 +58,40 @@ def test_examples_are_calls(
     assert "Usage:" not in capfd.readouterr().err
 
 
-def test_shells_complete_options() -> None:
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("evaluate --on", "plain,--on-fatal"),
+        ("evaluate ref", "file,ref"),
+        ("watch reference.yaml lo", "file,lo"),
+        ("evaluate -o out", "file,out"),
+        ("scale ray --results d", "file,d"),
+    ],
+)
+def test_shells_complete_options_and_files(words: str, completed: str) -> None:
     code = "from graphrag_eval_async.cli import main; main()"
-    words = {"COMP_WORDS": "graphrag-eval-async evaluate --on", "COMP_CWORD": "2"}
-    environment = {**os.environ, COMPLETING: "bash_complete", **words}
+    asked = {"COMP_WORDS": f"graphrag-eval-async {words}", "COMP_CWORD": str(len(words.split()))}
+    environment = {**os.environ, COMPLETING: "bash_complete", **asked}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.stdout.split() == ["plain,--on-fatal"], done.stderr
+    assert done.stdout.split() == [completed], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("evalute", "'evalute'. Did you mean 'evaluate'?"),
+        ("scale rya", "'rya'. Did you mean 'ray'?"),
+        ("watch r s --interval 1s", "--interval is gone; write --every TIME"),
+        ("evaluate r s --fail-under=1", "--fail-under is gone; write --gate 'METRIC >= VALUE'"),
+        ("plan --fail-under 1", "No such option"),
+        ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
+    ],
+)
+def test_wrong_words_get_advice(capfd: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
+    assert run(*arguments.split()) == 2
+    assert told in capfd.readouterr().err
 
 
 def test_each_option_belongs_to_a_command_and_has_a_parser() -> None:
