@@ -86,7 +86,7 @@ def check_config(given: Any, source: str | None, *, judge: bool = False) -> Conf
     except RecursionError:
         reader.problem("", "nests too deeply, or contains itself")
     if reader.problems and isinstance(given, Mapping):
-        _check_others(given, reader)
+        _check_others(given, reader, judge=judge)
     _stop_at(reader.problems, source)
     effective = _effective(checked, judge=judge)
     _check_values(checked, reader.problem)
@@ -99,13 +99,15 @@ def check_config(given: Any, source: str | None, *, judge: bool = False) -> Conf
     return effective
 
 
-def _check_others(given: Mapping[Any, Any], reader: Reader) -> None:
+def _check_others(given: Mapping[Any, Any], reader: Reader, *, judge: bool) -> None:
     """Report invalid values of the sections that could be read."""
     unread = {name for name in given if any(key.startswith(join("", name)) for key in reader.problems)}
     unread |= {"primary"} if "custom_evaluations" in unread else set()  # which it may name
     others = {name: value for name, value in given.items() if name not in unread}
     if "" not in reader.problems and (read := Reader().section(Config, others)) is not None:
         _check_values(read, reader.problem)
+        if not judge and "llm" not in unread:
+            _check_needs(_effective(read, judge=judge), reader.problem)
 
 
 def _stop_at(problems: Mapping[str, str], source: str | None) -> None:

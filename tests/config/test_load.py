@@ -155,6 +155,8 @@ def test_problems_of_several_sections_are_listed() -> None:
     config = {"primary": ["foo"], "steps": {"groups": 1}, "llm": {"limits": {"max_attempts": 0}}}
     found = {problem.split(": ")[0] for problem in problems(config)}
     assert found == {"primary[0]", "steps.groups", "llm.limits.max_attempts"}
+    assert len(problems({"answer_relevance": {}, "steps": {"groups": 1}})) == 2
+    assert len(problems({"answer_relevance": {}, "llm": {"generation": 1}})) == 1
     assert len(problems({"primary": ["tone"], "custom_evaluations": 1})) == 1
 
 
