@@ -93,4 +93,4 @@ def test_the_library_is_imported_and_says_what_needs_file_locks(tmp_path: Path) 
 def test_the_command_line_says_so(tmp_path: Path, command: str) -> None:
     done = run(tmp_path, f"from graphrag_eval_async.cli import {command}\n{command}()")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"graphrag-eval-async: the command line {NEEDS}\n"
+    assert done.stderr == f"Error: the command line {NEEDS}\n"

@@ -74,7 +74,10 @@ JOINT: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     ("metrics", "completed", "embedded"),
-    [({"answer_correctness": {}, "answer_relevance": {}}, 5, 5), (JOINT, 10, 0)],
+    [
+        pytest.param({"answer_correctness": {}, "answer_relevance": {}}, 5, 5, marks=pytest.mark.ragas),
+        (JOINT, 10, 0),
+    ],
 )
 def test_a_run_makes_as_many_calls(
     folder: Folder, dry: Dry, metrics: dict[str, Any], completed: int, embedded: int
