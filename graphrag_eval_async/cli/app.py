@@ -47,6 +47,7 @@ REMOVED = {
     "--fail-under": "--gate 'METRIC >= VALUE'",
     "--fail-over": "--gate 'METRIC <= VALUE'",
     "--interval": "--every TIME",
+    "--results": "-o OUTPUT",
 }
 """Options of earlier versions, and what to write instead, if a command has that."""
 
