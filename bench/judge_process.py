@@ -12,12 +12,12 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.judge_server import NEVER, JudgeServer, completion, reply_to
+from tests.support.judge_server import NEVER, JudgeServer, completion, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.judge_server import Reply, Request
+    from tests.support.judge_server import Reply, Request
 
 CLAIMS = {
     "reference_claims": ["Varna is a substation.", "Burgas is a substation.", "Plovdiv is a substation."],

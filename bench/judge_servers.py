@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench.report import Row, show
 from graphrag_eval_async import JudgeUnavailable, evaluate_stream
-from tests.judge_server import FAULTS, JudgeServer, error
-from tests.judge_server.dialects import REFUSALS, WRAPPINGS, knowing, without
 from tests.judged.support import REPLIES, config, response, sensible, templates, title_of
+from tests.support.judge_server import FAULTS, JudgeServer, error
+from tests.support.judge_server.dialects import REFUSALS, WRAPPINGS, knowing, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

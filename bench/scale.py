@@ -23,7 +23,7 @@ from bench.report import Row, show
 from bench.shapes import few_questions
 from graphrag_eval_async import RunningAggregates, evaluate_file
 from graphrag_eval_async.scale import evaluate_dataset
-from tests.redis_server import redis_server
+from tests.support.redis_server import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

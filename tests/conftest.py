@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from tests.deadlines import in_time
+from tests.support.deadlines import in_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -27,8 +27,8 @@ from graphrag_eval_async import (
     read_jsonl,
     run_evaluation,
 )
-from tests.cases import each
 from tests.conftest import answer, heavy, leaving_nothing, templates
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

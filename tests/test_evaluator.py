@@ -19,7 +19,7 @@ from graphrag_eval_async import (
     load_reference,
 )
 from tests.conftest import answer, heavy, templates
-from tests.deadlines import wait
+from tests.support.deadlines import wait
 
 if TYPE_CHECKING:
     from pathlib import Path

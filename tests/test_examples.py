@@ -12,7 +12,7 @@ import yaml
 
 from graphrag_eval_async import RunningAggregates, load_reference, run_evaluation
 from graphrag_eval_async.records.metrics import counts_of
-from tests.deadlines import PROCESS_SECONDS
+from tests.support.deadlines import PROCESS_SECONDS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

@@ -6,8 +6,8 @@ import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from tests.cases import each
-from tests.deadlines import PROCESS_SECONDS
+from tests.support.cases import each
+from tests.support.deadlines import PROCESS_SECONDS
 
 PACKAGE = "graphrag_eval_async"
 ROOT = Path(__file__).parents[1] / PACKAGE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.deadlines import PROCESS_SECONDS
+from tests.support.deadlines import PROCESS_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ import yaml
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
-from tests.deadlines import PROCESS_SECONDS
-from tests.redis_server import redis_server
+from tests.support.deadlines import PROCESS_SECONDS
+from tests.support.redis_server import redis_server
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}

@@ -10,7 +10,7 @@ import pytest
 from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.aggregates.made import aggregated, result
-from tests.cases import each
+from tests.support.cases import each
 
 
 def snapshot(*results: Any, **options: Any) -> dict[str, Any]:

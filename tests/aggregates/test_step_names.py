@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import Reference, RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import group, running, steps
 from tests.aggregates.made import aggregated
-from tests.cpu import affordable
+from tests.support.cpu import affordable
 
 LONG = "x" * 201
 NAMES = [*"abcdefghijklmnop", "\ud800", "other", LONG]

@@ -9,14 +9,14 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tests.deadlines import join, wait
-from tests.judge_server import JudgeServer, completion, reply_to
+from tests.support.deadlines import join, wait
+from tests.support.judge_server import JudgeServer, completion, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.judge_server import Reply, Request, Script
+    from tests.support.judge_server import Reply, Request, Script
 
 KEY = "sk-secret-0123456789"
 MODEL = "gpt-4o-mini"

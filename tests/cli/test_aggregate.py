@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
-from tests.cases import each
 from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run, to_jsonl
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path

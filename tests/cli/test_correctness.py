@@ -10,14 +10,14 @@ import pytest
 
 from tests.cli.judged import KEY, blocks, claims, config, failing, honest, serving
 from tests.cli.support import finish, run, start, until
-from tests.judge_server import NEVER, Reply, completion, error
+from tests.support.judge_server import NEVER, Reply, completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from tests.cli.support import Folder
-    from tests.judge_server import Request
+    from tests.support.judge_server import Request
 
 IN = ["Question", "Reference answer", "Actual answer"]
 COMMAND = ["answer-correctness", "-i", "in.tsv", "-o", "out.tsv"]

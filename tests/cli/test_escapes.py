@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.text import INVISIBLE, escape, escape_json, one_line
 from tests.cli.judged import claims, config, failing, serving
 from tests.cli.support import REFERENCE, ROOT, Folder, response, run, terminal_output, to_jsonl
-from tests.judge_server import completion, error
+from tests.support.judge_server import completion, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

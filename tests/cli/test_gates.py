@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cases import each
 from tests.cli.support import COLOURS, ODD, failed, response, run
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder

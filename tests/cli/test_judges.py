@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.judged import KEY, MODEL, config, failing, honest, serving
 from tests.cli.support import finish, question, run, start, step, until
-from tests.judge_server import FAULTS
+from tests.support.judge_server import FAULTS
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder

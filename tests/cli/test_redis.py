@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from tests.cli.support import finish, next_line, response, run, start
-from tests.redis_server import RedisServer, redis_server
 from tests.scale.redis.support import client, fill
+from tests.support.redis_server import RedisServer, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

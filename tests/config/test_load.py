@@ -21,7 +21,6 @@ from graphrag_eval_async.config import (
 )
 from graphrag_eval_async.config.model import METRICS
 from graphrag_eval_async.errors import ConfigError
-from tests.cases import each
 from tests.config.support import (
     EVALUATION,
     GENERATION,
@@ -31,6 +30,7 @@ from tests.config.support import (
     generation,
     problems,
 )
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path

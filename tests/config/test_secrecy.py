@@ -20,8 +20,8 @@ from graphrag_eval_async.config import (
     secrets,
 )
 from graphrag_eval_async.errors import ConfigError
-from tests.cases import each
 from tests.config.support import GENERATION, changed, generation, problems
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

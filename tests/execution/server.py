@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 import pyoxigraph
 
-from tests.deadlines import wait
 from tests.execution.support import TURTLE
+from tests.support.deadlines import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,9 +13,9 @@ import pytest
 
 from graphrag_eval_async import Evaluator, ExecutionUnavailable, evaluate_stream
 from graphrag_eval_async.execution import endpoint
-from tests.deadlines import WAIT_SECONDS, wait
 from tests.execution.server import JSON, PROBE, EndpointServer, Handler, hang, on, replying
 from tests.execution.support import NAMES, PREFIX, RIGHT, STEP, WRONG, ran, results_of, templates
+from tests.support.deadlines import WAIT_SECONDS, wait
 
 if TYPE_CHECKING:
     from tests.execution.server import Act, Script

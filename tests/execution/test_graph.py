@@ -16,10 +16,10 @@ from graphrag_eval_async import Evaluator, ExecutionUnavailable, compute_aggrega
 from graphrag_eval_async.execution.engine import Setup
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.execution.processes import Processes
-from tests.deadlines import until
 from tests.execution.server import JSON, EndpointServer
 from tests.execution.support import HOSTILE, NAMES, RIGHT, STEP, WRONG, graph, ran, results_of, templates
 from tests.metrics.support import Judge
+from tests.support.deadlines import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from graphrag_eval_async.config import load_config, secrets
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.metrics import Judging
 from tests.config.support import EVERYTHING as SOUND
-from tests.cpu import affordable
 from tests.fuzz.seeds import repeat, sizes, spoil
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     import random

@@ -12,10 +12,10 @@ import pytest
 
 from graphrag_eval_async import JournalError, evaluate_stream, follow_jsonl
 from graphrag_eval_async.sinks.journal import Journal, seal
-from tests.cpu import affordable
-from tests.deadlines import in_time
 from tests.fuzz.seeds import repeat, spoil
-from tests.journals import REFERENCE, lines_of, names, names_of, responses
+from tests.support.cpu import affordable
+from tests.support.deadlines import in_time
+from tests.support.journals import REFERENCE, lines_of, names, names_of, responses
 
 if TYPE_CHECKING:
     import random

@@ -12,10 +12,7 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import FAILURES
-from tests.cpu import affordable
 from tests.fuzz.seeds import naming, seeds, spoil
-from tests.judge.virtual_time import without_waiting
-from tests.judge_server import Reply, completion, reply_to
 from tests.judged.support import (
     KEYS,
     REPLIES,
@@ -27,11 +24,14 @@ from tests.judged.support import (
     templates,
     title_of,
 )
+from tests.support.cpu import affordable
+from tests.support.judge_server import Reply, completion, reply_to
+from tests.support.virtual_time import without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.judge_server import Request
+    from tests.support.judge_server import Request
 
 STATUSES = [200, 204, 302, 400, 401, 402, 404, 408, 409, 413, 422, 429, 500, 503]
 RETRY_AFTER = ["", "x", "-1", "NaN", "1e400", "0.1", "Wed, 21 Oct 2015 07:28:00 GMT", "9" * 20 + " GMT"]

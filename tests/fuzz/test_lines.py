@@ -16,10 +16,10 @@ import pytest
 from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, load_reference
 from graphrag_eval_async.sources.lines import is_array
 from tests.conftest import answer, templates
-from tests.cpu import affordable
-from tests.deadlines import in_time
 from tests.fuzz.seeds import repeat
 from tests.scale.support import in_ranges
+from tests.support.cpu import affordable
+from tests.support.deadlines import in_time
 
 if TYPE_CHECKING:
     import random

@@ -11,9 +11,9 @@ import yaml
 from graphrag_eval_async import Reference
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.reference import load_reference
-from tests.cpu import affordable
 from tests.fuzz.seeds import repeat, sizes, spoil
 from tests.fuzz.test_sparql_outputs import MEDIA_TYPE, table
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     import random

@@ -9,8 +9,8 @@ import orjson
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps import check_step, prepare_step, score_steps
-from tests.cpu import affordable
 from tests.fuzz.seeds import repeat, sizes, spoil
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     import random

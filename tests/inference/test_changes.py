@@ -13,8 +13,8 @@ from scipy import stats
 
 from graphrag_eval_async import compare, plan_questions
 from graphrag_eval_async.inference.one_look import change_interval
-from tests.cases import each
 from tests.inference.test_comparison import compared, result
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from tests.inference.test_comparison import Results

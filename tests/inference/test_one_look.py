@@ -12,7 +12,7 @@ from scipy import stats
 from graphrag_eval_async import RunningAggregates, UsageError, compute_aggregates
 from graphrag_eval_async.aggregates.questions import clusters
 from graphrag_eval_async.inference.one_look import one_look, student_quantile, wilson
-from tests.cases import each
+from tests.support.cases import each
 
 Z = NormalDist().inv_cdf(0.975)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from graphrag_eval_async.inference.sign_flips import DRAWS, sign_flip_test
-from tests.cases import each
+from tests.support.cases import each
 
 CHANGES = st.lists(
     st.sampled_from([-1.0, -0.5, -0.3, 0.0, 0.1, 0.2, 0.3, 1.0]) | st.floats(-1, 1), min_size=1, max_size=9

@@ -18,7 +18,7 @@ from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import cache as module
 from graphrag_eval_async.judge.cache import CallCache, digest
 from tests.conftest import leaving_nothing
-from tests.deadlines import WAIT_SECONDS
+from tests.support.deadlines import WAIT_SECONDS
 
 KEY = digest("a call")
 VERSION = "format 99, this one reads 2.*; delete the file"

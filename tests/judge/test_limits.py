@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.judge.limits import LONG_PAUSE, Clock, Clocks, RateLimiter
 from graphrag_eval_async.judge.usage import JudgeUsage
-from tests.judge.virtual_time import now, run
+from tests.support.virtual_time import now, run
 
 
 def limiter(**limits: Any) -> RateLimiter:

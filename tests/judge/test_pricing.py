@@ -22,7 +22,7 @@ from graphrag_eval_async.judge.usage import (
     prices_of,
 )
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.cases import each
+from tests.support.cases import each
 
 SMALL = "text-embedding-3-small"
 

@@ -14,9 +14,9 @@ from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.refusals import Response, Scrubber, retry_after
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.cases import each
 from tests.judge.support import Opened
-from tests.judge_server import (
+from tests.support.cases import each
+from tests.support.judge_server import (
     JudgeServer,
     Reply,
     completion,

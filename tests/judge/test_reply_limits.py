@@ -16,7 +16,7 @@ from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.refusals import Denied, Response, Scrubber
 from tests.judge.test_replies import KEY, MESSAGES, SCHEMA, TEXTS, judge_of
-from tests.judge_server import JudgeServer, Reply, completion
+from tests.support.judge_server import JudgeServer, Reply, completion
 
 MIB = 1 << 20
 BOMB_MIB = 100

@@ -13,15 +13,15 @@ from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.endpoint import Client, endpoint_of, proxy_of
 from graphrag_eval_async.judge.session import check, judge_setup
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.cases import each
 from tests.conftest import leaving_nothing
 from tests.judge.support import Opened
-from tests.judge_server import FAULTS, JudgeServer, Reply, completion, reply_to
+from tests.support.cases import each
+from tests.support.judge_server import FAULTS, JudgeServer, Reply, completion, reply_to
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.judge_server import Request
+    from tests.support.judge_server import Request
 
 KEY = "sk-secret-0123456789"
 MESSAGES = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Zoë?"}]

@@ -11,9 +11,9 @@ import pytest
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
-from tests.cases import each
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
-from tests.judge.virtual_time import now, run
+from tests.support.cases import each
+from tests.support.virtual_time import now, run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
-from tests.redis_server import RedisServer, redis_server
+from tests.support.redis_server import RedisServer, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,13 @@ from unittest.mock import patch
 
 from graphrag_eval_async import evaluate_stream
 from tests.conftest import leaving_nothing
-from tests.judge_server import JudgeServer, Reply, completion, reply_to
+from tests.support.judge_server import JudgeServer, Reply, completion, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
     from graphrag_eval_async import EvaluationStream
-    from tests.judge_server import Request, Script
+    from tests.support.judge_server import Request, Script
 
 KEY = "sk-secret-0123456789"
 PRICING = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0, "embedding_usd_per_million": 0.5}

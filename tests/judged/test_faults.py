@@ -11,17 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import JudgeUnavailable, compute_aggregates, evaluate_stream
-from tests.judge.virtual_time import without_waiting
-from tests.judge_server import FAULTS, Reply, completion
-from tests.judge_server.faults import (
-    ATTEMPTS,
-    CHAT_FAULTS,
-    DENIED,
-    EMBEDDING_FAULTS,
-    FATAL,
-    HTTP_FAULTS,
-    random_faults,
-)
 from tests.judged.support import (
     KEY,
     KEYS,
@@ -42,12 +31,23 @@ from tests.judged.support import (
     stream_of,
     templates,
 )
+from tests.support.judge_server import FAULTS, Reply, completion
+from tests.support.judge_server.faults import (
+    ATTEMPTS,
+    CHAT_FAULTS,
+    DENIED,
+    EMBEDDING_FAULTS,
+    FATAL,
+    HTTP_FAULTS,
+    random_faults,
+)
+from tests.support.virtual_time import without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async import EvaluationStream
-    from tests.judge_server import JudgeServer, Request
+    from tests.support.judge_server import JudgeServer, Request
 
 pytestmark = pytest.mark.ragas
 

@@ -12,8 +12,6 @@ from graphrag_eval_async import JudgeUnavailable, evaluate_stream
 from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.metrics import metric
 from tests.conftest import LoopClock
-from tests.judge.virtual_time import now, without_waiting
-from tests.judge_server import FAULTS, NEVER, Reply
 from tests.judged.support import (
     KEYS,
     Call,
@@ -29,12 +27,14 @@ from tests.judged.support import (
     stream_of,
     templates,
 )
+from tests.support.judge_server import FAULTS, NEVER, Reply
+from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async import EvaluationStream
-    from tests.judge_server import JudgeServer, Request
+    from tests.support.judge_server import JudgeServer, Request
 
 COST = 0.0003
 """Of one completion."""

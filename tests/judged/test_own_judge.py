@@ -10,8 +10,8 @@ import pytest
 
 from graphrag_eval_async import JudgeError, UsageError, evaluate_stream
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.judge.virtual_time import without_waiting
 from tests.judged.support import METRICS, PRICING, REPLIES, collect, response, templates
+from tests.support.virtual_time import without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,6 @@ from graphrag_eval_async import (
     evaluate_stream,
     run_evaluation,
 )
-from tests.judge.virtual_time import without_waiting
-from tests.judge_server import FAULTS
 from tests.judged.support import (
     KEY,
     collect,
@@ -28,6 +26,8 @@ from tests.judged.support import (
     stream_of,
     templates,
 )
+from tests.support.judge_server import FAULTS
+from tests.support.virtual_time import without_waiting
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REFERENCE = EXAMPLES / "reference.yaml"

@@ -11,18 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, JudgeUnavailable, evaluate_stream
-from tests.judge.virtual_time import now, without_waiting
-from tests.judge_server import FAULTS, JudgeServer, completion, error, json_reply
-from tests.judge_server.dialects import (
-    AMBIGUOUS,
-    REFUSALS,
-    WRAPPINGS,
-    capped_at,
-    format_of,
-    knowing,
-    limited_to,
-    without,
-)
 from tests.judged.support import (
     METRICS,
     REPLIES,
@@ -38,12 +26,24 @@ from tests.judged.support import (
     templates,
     title_of,
 )
+from tests.support.judge_server import FAULTS, JudgeServer, completion, error, json_reply
+from tests.support.judge_server.dialects import (
+    AMBIGUOUS,
+    REFUSALS,
+    WRAPPINGS,
+    capped_at,
+    format_of,
+    knowing,
+    limited_to,
+    without,
+)
+from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async import EvaluationStream
-    from tests.judge_server import Request
+    from tests.support.judge_server import Request
 
 FORMATS = ["json_schema", "json_schema_loose", "tool_call", "json_object", "text"]
 

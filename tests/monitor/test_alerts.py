@@ -21,7 +21,7 @@ from graphrag_eval_async.monitor.alerts import (
 from graphrag_eval_async.monitor.watched import Alerts, Watched
 from graphrag_eval_async.records.conditions import OPERATORS
 from graphrag_eval_async.records.evaluation import Evaluation
-from tests.cases import each
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

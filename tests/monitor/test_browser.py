@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.support import DEADLINE_SECONDS, failed, finish, response, start, to_jsonl, told
 from tests.monitor import hostile
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

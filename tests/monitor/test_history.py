@@ -17,10 +17,10 @@ from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.history import EVERY, POINTS, STARTS, History
 from graphrag_eval_async.records.evaluation import Evaluation
-from tests.cases import each
 from tests.cli.support import DEADLINE_SECONDS, REFERENCE, finish, response, start, told, until
 from tests.inference.test_confidence import weights_of
 from tests.monitor.test_dashboard import Cells, fetch, get
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable

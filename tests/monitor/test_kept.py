@@ -20,9 +20,9 @@ from graphrag_eval_async.monitor.counting import KEPT, Counting, Kept, shorten
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.records.results import observe
-from tests.deadlines import WAIT_SECONDS
 from tests.monitor.summaries import idle_run
 from tests.monitor.test_dashboard import fetch
+from tests.support.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream
 from tests.cli.support import REFERENCE, Folder, failed, response, run
-from tests.deadlines import WAIT_SECONDS
 from tests.monitor.hooks import Post, hook
 from tests.monitor.test_otlp import NAME, SPAN, TRACE, VALUE, attributes_of
+from tests.support.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,9 +28,9 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     SCORE_BUCKETS,
 )
 from tests.cli.support import REFERENCE, failed, response
-from tests.deadlines import WAIT_SECONDS, in_time
 from tests.judge.support import ScriptedJudge
 from tests.monitor.test_facts import CONFIG, VERDICT, with_answers
+from tests.support.deadlines import WAIT_SECONDS, in_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.monitor.prometheus_server import MetricsServer
-from tests.deadlines import WAIT_SECONDS, in_time
 from tests.monitor.test_dashboard import fetch
 from tests.monitor.test_grafana import expressions, printed
 from tests.monitor.test_prometheus import judged
-from tests.ports import free_port
+from tests.support.deadlines import WAIT_SECONDS, in_time
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ from typing import Any
 
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.monitor.summary import Reading
-from tests.cases import each
 from tests.cli.support import REFERENCE
 from tests.monitor.summaries import failed, result, summary_of
+from tests.support.cases import each
 
 RIGHT = [result("q")]
 HALF = "steps_score is 0.5, expected >= 1"

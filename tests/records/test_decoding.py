@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, decode, nests_deeper
-from tests.cases import each
+from tests.support.cases import each
 
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | st.text()

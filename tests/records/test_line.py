@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from graphrag_eval_async.records import Line, Unwritable, write_line
-from tests.cases import each
+from tests.support.cases import each
 
 
 def nested(depth: int) -> dict[str, Any]:

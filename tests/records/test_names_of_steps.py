@@ -24,7 +24,7 @@ from graphrag_eval_async import (
     run_evaluation_sync,
 )
 from graphrag_eval_async.reference import misnamed_steps
-from tests.cases import each
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
-from tests.cases import each
-from tests.cpu import affordable
+from tests.support.cases import each
+from tests.support.cpu import affordable
 
 SPARQL_XML = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/>'
 EMPTY: list[Any] = [

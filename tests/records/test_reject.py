@@ -8,7 +8,7 @@ import pytest
 from graphrag_eval_async.records import Line, LongLine, Reason, Reject, Rejects, Unwritable, read_record
 from graphrag_eval_async.records import reject as module
 from graphrag_eval_async.records.line import FileId
-from tests.cases import each
+from tests.support.cases import each
 
 KNOWN = {"q": None}
 

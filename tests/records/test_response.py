@@ -11,7 +11,7 @@ import pytest
 from graphrag_eval_async.records.decoding import BYTES_PER_VALUE, InvalidRecord
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.response import Response, read_response
-from tests.cases import each
+from tests.support.cases import each
 
 DATA = {"name": "retrieve_data_points", "output": "[]"}
 

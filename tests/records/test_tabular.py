@@ -14,7 +14,7 @@ from graphrag_eval_async import (
     results_to_rows,
 )
 from tests.conftest import answer, templates
-from tests.journals import CONFIG, Judge
+from tests.support.journals import CONFIG, Judge
 
 HOSTILE = "<script>alert('x')</script>&"
 

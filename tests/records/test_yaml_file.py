@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file, read_yaml
-from tests.cases import each
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path

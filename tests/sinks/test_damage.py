@@ -10,7 +10,7 @@ import pytest
 
 from graphrag_eval_async import JournalError
 from graphrag_eval_async.sinks.journal import Journal, seal
-from tests.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
+from tests.support.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
 
 if TYPE_CHECKING:
     from collections.abc import Callable

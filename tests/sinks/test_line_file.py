@@ -13,8 +13,8 @@ import pytest
 
 from graphrag_eval_async.sinks import LineFile, write_report
 from tests.conftest import settle
-from tests.deadlines import WAIT_SECONDS
 from tests.sinks.disks import full_at
+from tests.support.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

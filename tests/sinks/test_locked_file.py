@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async import JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks.files import LockedFile
-from tests.deadlines import WAIT_SECONDS, killing, running
 from tests.sinks.disks import full_at
+from tests.support.deadlines import WAIT_SECONDS, killing, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable

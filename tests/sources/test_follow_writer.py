@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from graphrag_eval_async import follow_jsonl
-from tests.deadlines import until
+from tests.support.deadlines import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

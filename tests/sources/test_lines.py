@@ -17,7 +17,7 @@ from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritab
 from graphrag_eval_async.sources import from_iterable, lines
 from graphrag_eval_async.sources.lines import Splitter, split_lines
 from tests.conftest import LoopClock
-from tests.cpu import affordable
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence

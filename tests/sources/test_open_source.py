@@ -18,7 +18,7 @@ from anyio.streams.text import TextReceiveStream
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.sources import follow_jsonl, open_source, read_jsonl
-from tests.cases import each
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -7,7 +7,7 @@ import pytest
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources.paths import as_paths, rotated_from
-from tests.cases import each
+from tests.support.cases import each
 
 
 @each(

@@ -22,8 +22,8 @@ from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line
 from graphrag_eval_async.sources.files import PIECE_BYTES
-from tests.deadlines import PROCESS_SECONDS, WAIT_SECONDS
 from tests.sources.followed import open_files
+from tests.support.deadlines import PROCESS_SECONDS, WAIT_SECONDS
 
 LINES = [b'{"a":1}', b"", "é\u2028".encode(), b"x" * 100]
 TEXT = b"\n".join(LINES) + b"\n"

@@ -18,8 +18,8 @@ import pytest
 from graphrag_eval_async import UsageError, evaluate_stream
 from graphrag_eval_async.sources.receiving import receive_otlp
 from graphrag_eval_async.traces import TraceFormat
-from tests.deadlines import WAIT_SECONDS
 from tests.stream.test_spans import IDS, spans
+from tests.support.deadlines import WAIT_SECONDS
 from tests.traces.otlp import line
 from tests.traces.test_formats import REFERENCE
 

@@ -12,7 +12,7 @@ import pytest
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, UsageError
 from graphrag_eval_async.steps import Comparator, StepsScore, check_step, prepare_step, score_steps
 from graphrag_eval_async.steps.failure import Facts
-from tests.cases import each
+from tests.support.cases import each
 
 SPARQL = "application/sparql-results+json"
 JSON = "application/json"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps import Budget
 from graphrag_eval_async.steps.graphs.comparison import agreement, isomorphic
-from tests.cases import each
-from tests.cpu import affordable
 from tests.steps.graphs import read, same, turtle
+from tests.support.cases import each
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
-from tests.cases import each
+from tests.support.cases import each
 
 IRI = "urn:x:1"
 

@@ -13,7 +13,7 @@ from graphrag_eval_async.steps.json_values import (
     json_comparator,
     same_output_comparator,
 )
-from tests.cases import each
+from tests.support.cases import each
 
 
 def score(reference: Any, actual: Any) -> float:

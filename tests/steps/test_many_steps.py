@@ -9,9 +9,9 @@ import pytest
 
 from graphrag_eval_async import Evaluator
 from graphrag_eval_async.steps import Budget, prepare_step, score_steps
-from tests.cases import each
-from tests.cpu import affordable
 from tests.steps.test_failure import STATIONS, table, templates
+from tests.support.cases import each
+from tests.support.cpu import affordable
 
 EXHAUSTED = "not compared: the comparison budget of this response is exhausted"
 

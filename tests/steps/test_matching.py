@@ -13,7 +13,7 @@ from graphrag_eval_async.steps import PreparedStep, StepsScore, prepare_step, sc
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts
-from tests.cases import each
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep

@@ -23,7 +23,7 @@ from graphrag_eval_async import (
 from graphrag_eval_async.steps.queries import RDF_TYPE, read_query
 from graphrag_eval_async.steps.similarity import TOO_LONG, similarity
 from graphrag_eval_async.steps.tokens import Token, form_of, mentions, tokens
-from tests.cases import each
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from graphrag_eval_async import Evaluator, ReferenceDataError, load_reference, run_evaluation_sync
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.records.shapes import CSV, SPARQL_RESULTS, TSV, XML
-from tests.cpu import affordable
 from tests.steps.results import XSD, cell, read_results, select
 from tests.steps.test_failure import templates
 from tests.steps.test_sparql_oracle import encode
 from tests.steps.test_sparql_tables import to_csv, to_tsv, to_xml
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     import random

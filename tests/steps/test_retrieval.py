@@ -12,7 +12,7 @@ from graphrag_eval_async.errors import MalformedStep, UsageError
 from graphrag_eval_async.steps import average_precision, recall_at_k
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
-from tests.cases import each
+from tests.support.cases import each
 
 
 @pytest.mark.parametrize("k", [0, 2.0, "2", True])

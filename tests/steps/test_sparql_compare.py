@@ -11,9 +11,9 @@ import pytest
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.tables.comparison import agree, prepare_reference
-from tests.cases import each
-from tests.cpu import affordable
 from tests.steps.results import XSD, read_results
+from tests.support.cases import each
+from tests.support.cpu import affordable
 
 
 def term(text: str | None, datatype: str | None = None, kind: str = "literal") -> dict[str, str] | None:

@@ -12,9 +12,9 @@ from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.tables.columns import values_of
 from graphrag_eval_async.steps.tables.comparison import prepare_reference
 from graphrag_eval_async.steps.tables.partial import compare_in_part
-from tests.cpu import affordable
 from tests.steps.results import XSD, read_results
 from tests.steps.test_sparql_compare import WAYS, How, score, table
+from tests.support.cpu import affordable
 
 SHARED = 2**61 - 1
 """Multiples of it share their hash."""

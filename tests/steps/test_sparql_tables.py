@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps import Budget, failure_of, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
-from tests.cases import each
 from tests.steps.test_sparql_oracle import encode, literal, number, oracle
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from graphrag_eval_async import run_evaluation_sync
-from tests.cases import each
+from tests.support.cases import each
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 SPARQL = "application/sparql-results+json"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
-from tests.cases import each
+from tests.support.cases import each
 
 NOW = "2025-03-01T12:00:00Z"
 

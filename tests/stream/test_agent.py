@@ -23,8 +23,8 @@ from graphrag_eval_async import (
 from graphrag_eval_async.stream.agent import MAX_ERROR_CHARACTERS
 from graphrag_eval_async.threads import CLOSING_SECONDS
 from tests.conftest import answer, leaving_nothing, settle, templates
-from tests.deadlines import PROCESS_SECONDS, wait
-from tests.journals import names_of, results_of
+from tests.support.deadlines import PROCESS_SECONDS, wait
+from tests.support.journals import names_of, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import leaving_nothing
-from tests.journals import CONFIG, Judge, bits, collect, complete, names, names_of, responses, stream_of
+from tests.support.journals import (
+    CONFIG,
+    Judge,
+    bits,
+    collect,
+    complete,
+    names,
+    names_of,
+    responses,
+    stream_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

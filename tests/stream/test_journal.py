@@ -19,10 +19,10 @@ from graphrag_eval_async import (
     evaluate_stream,
     read_jsonl,
 )
-from tests.cases import each
 from tests.conftest import leaving_nothing
-from tests.deadlines import in_time
-from tests.journals import (
+from tests.support.cases import each
+from tests.support.deadlines import in_time
+from tests.support.journals import (
     CONFIG,
     COST,
     TEMPLATES,

@@ -19,8 +19,10 @@ from graphrag_eval_async import Journal, JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks.journal import seal
 from tests.conftest import leaving_nothing, settle
-from tests.deadlines import join, until, wait
-from tests.journals import (
+from tests.sinks.disks import full_at
+from tests.sources.followed import open_files
+from tests.support.deadlines import join, until, wait
+from tests.support.journals import (
     CONFIG,
     Gates,
     Judge,
@@ -33,8 +35,6 @@ from tests.journals import (
     responses,
     stream_of,
 )
-from tests.sinks.disks import full_at
-from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

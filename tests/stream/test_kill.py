@@ -16,9 +16,19 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from tests.deadlines import WAIT_SECONDS, killing
-from tests.journals import CONFIG, Judge, bits, complete, names, names_of, response, responses, results_of
-from tests.killed import MAX_IN_FLIGHT
+from tests.support.deadlines import WAIT_SECONDS, killing
+from tests.support.journals import (
+    CONFIG,
+    Judge,
+    bits,
+    complete,
+    names,
+    names_of,
+    response,
+    responses,
+    results_of,
+)
+from tests.support.killed import MAX_IN_FLIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +130,7 @@ def until(condition: Callable[[], bool], awaited: str) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-W", "error", "-m", "tests.killed"]
+    command = [sys.executable, "-W", "error", "-m", "tests.support.killed"]
     pipe = subprocess.PIPE
     options: dict[str, Any] = {"cwd": ROOT, "text": True, "start_new_session": True}
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, **options) as server:

@@ -13,7 +13,7 @@ from graphrag_eval_async import evaluator as evaluator_module
 from graphrag_eval_async.records import read_record
 from graphrag_eval_async.stream import intake
 from tests.conftest import HEAVY_BYTES, answer, heavy, leaving_nothing, settle, templates
-from tests.deadlines import wait
+from tests.support.deadlines import wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

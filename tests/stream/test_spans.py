@@ -12,7 +12,7 @@ import pytest
 
 from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, load_reference
 from graphrag_eval_async.traces import TraceFormat, responses_from_otlp
-from tests.deadlines import WAIT_SECONDS
+from tests.support.deadlines import WAIT_SECONDS
 from tests.traces.otlp import GEN_AI, TRACE, line
 from tests.traces.scenario import ANSWER, QUESTION
 from tests.traces.test_formats import REFERENCE

@@ -30,7 +30,7 @@ from graphrag_eval_async import (
     read_jsonl,
 )
 from tests.conftest import answer, heavy, settle, templates
-from tests.deadlines import WAIT_SECONDS, until
+from tests.support.deadlines import WAIT_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable

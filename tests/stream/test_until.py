@@ -27,9 +27,9 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.inference.until import Deciding, Sample
 from tests.conftest import answer, leaving_nothing, settle, templates
-from tests.deadlines import WAIT_SECONDS, in_time, until
-from tests.journals import results_of
 from tests.judge.support import ScriptedJudge
+from tests.support.deadlines import WAIT_SECONDS, in_time, until
+from tests.support.journals import results_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence

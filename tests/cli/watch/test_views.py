@@ -15,7 +15,7 @@ from graphrag_eval_async.cli.watch.views import Lines, Screen, Terminal
 from tests.cli.watch.emulator import Emulator
 from tests.cli.watch.support import facts
 from tests.conftest import leaving_nothing
-from tests.deadlines import wait
+from tests.support.deadlines import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async import TokenUsage
-    from tests.redis_server import RedisServer
+    from tests.support.redis_server import RedisServer
 
 GROUP = "{responses}:eval"
 SECONDS = 100.0

@@ -15,10 +15,7 @@ from graphrag_eval_async import GraphragEvalWarning, SourceError, UsageError, ev
 from graphrag_eval_async.scale.redis import worker
 from graphrag_eval_async.scale.redis.results import watch_redis
 from graphrag_eval_async.scale.redis.source import redis_stream, stream_at
-from tests.cases import each
 from tests.conftest import templates
-from tests.ports import free_port
-from tests.redis_server import RedisServer, redis_server
 from tests.scale.redis.support import (
     GROUP,
     SECONDS,
@@ -34,6 +31,9 @@ from tests.scale.redis.support import (
     work,
 )
 from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, in_one_process, response
+from tests.support.cases import each
+from tests.support.ports import free_port
+from tests.support.redis_server import RedisServer, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.deadlines import PROCESS_SECONDS
+from tests.support.deadlines import PROCESS_SECONDS
 from tests.test_examples import EXAMPLES, ROOT, WITH_FRAMEWORKS
 
 pytest.importorskip("agents", reason="needs the extra examples")

@@ -1,6 +1,6 @@
 """Processes that evaluate a log and are there to be killed: each a copy of one that has imported everything.
 
-python -m tests.killed
+python -m tests.support.killed
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from graphrag_eval_async import Journal, follow_jsonl
-from tests.journals import CONFIG, Judge, bits, stream_of
+from tests.support.journals import CONFIG, Judge, bits, stream_of
 
 MAX_IN_FLIGHT = 8
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

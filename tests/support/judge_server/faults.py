@@ -9,7 +9,7 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
-from tests.judge_server.replies import (
+from tests.support.judge_server.replies import (
     NEVER,
     Reply,
     Request,

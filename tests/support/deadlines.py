@@ -94,7 +94,7 @@ def assert_says_nothing(module: str) -> None:
     done = subprocess.run(
         command,
         capture_output=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         text=True,
         check=False,
         timeout=TEST_SECONDS,

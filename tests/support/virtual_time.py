@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import anyio.to_thread
 
-from tests.deadlines import WAIT_SECONDS
+from tests.support.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

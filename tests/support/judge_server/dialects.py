@@ -6,13 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tests.judge_server.faults import INVALID
-from tests.judge_server.replies import Reply, Request, chat, completion, error, json_reply
+from tests.support.judge_server.faults import INVALID
+from tests.support.judge_server.replies import Reply, Request, chat, completion, error, json_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from tests.judge_server.faults import Maker
+    from tests.support.judge_server.faults import Maker
 
 REFUSALS: Mapping[str, Reply] = {
     "by name": error(400, "Invalid 'response_format': this type is not supported.", type=INVALID),

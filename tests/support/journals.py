@@ -18,7 +18,7 @@ from graphrag_eval_async import (
     load_reference,
 )
 from tests.conftest import answer, templates
-from tests.deadlines import in_time
+from tests.support.deadlines import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import orjson
 
-from tests.deadlines import WAIT_SECONDS
-from tests.judge_server.replies import Reply, Request, error, reply_to
+from tests.support.deadlines import WAIT_SECONDS
+from tests.support.judge_server.replies import Reply, Request, error, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A server that speaks the OpenAI protocol, replies by script and misbehaves on command."""
 
-from tests.judge_server.faults import FAULTS
-from tests.judge_server.replies import (
+from tests.support.judge_server.faults import FAULTS
+from tests.support.judge_server.replies import (
     NEVER,
     Reply,
     Request,
@@ -11,7 +11,7 @@ from tests.judge_server.replies import (
     json_reply,
     reply_to,
 )
-from tests.judge_server.server import JudgeServer, Script
+from tests.support.judge_server.server import JudgeServer, Script
 
 __all__ = [
     "FAULTS",
