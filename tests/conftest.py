@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import faulthandler
 import gc
 import inspect
 import os
-from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hypothesis
 import pytest
 
 from tests.support.deadlines import in_time
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
 
 # On a busy machine the time of an example says nothing about the code. The examples are the same everywhere,
 # or a test could fail once on another machine; `--hypothesis-profile random` looks for new ones.
@@ -37,9 +32,6 @@ hypothesis.settings.load_profile("same")
 
 SOAK_SECONDS = 3600
 """How long a test with the mark soak may take."""
-
-HEAVY_BYTES = 200_000
-"""More than a response may have to be scored on the event loop."""
 
 
 _stderr = -1
@@ -87,59 +79,3 @@ def _settled() -> None:
     """Let each garbage collection of a test look at what the test made, not at all that was imported."""
     gc.collect()
     gc.freeze()
-
-
-def templates(questions: int = 3, **step: Any) -> list[dict[str, Any]]:
-    """Template dicts with the questions q0, q1, ..., each with one reference step."""
-    reference_step = {"name": "calculator", "output": "42"} | step
-    return [
-        {
-            "template_id": "sums",
-            "questions": [
-                {"id": f"q{i}", "question_text": f"Sum {i}?", "reference_steps": [[reference_step]]}
-                for i in range(questions)
-            ],
-        }
-    ]
-
-
-def answer(question: int = 0, **more: Any) -> dict[str, Any]:
-    """A response that matches the reference."""
-    step = {"name": "calculator", "id": f"call_{question}", "status": "success", "output": "42"}
-    return {"question_id": f"q{question}", "actual_steps": [step], "input_tokens": question, **more}
-
-
-def heavy(question: int = 0, **more: Any) -> dict[str, Any]:
-    """The same, but so large that it is scored in a thread."""
-    return answer(question, padding="x" * HEAVY_BYTES, **more)
-
-
-@asynccontextmanager
-async def leaving_nothing() -> AsyncGenerator[None]:
-    """Within it, no task may be started that is still there afterwards, once callbacks have run."""
-    before = asyncio.all_tasks()
-    yield
-    await settle()
-    assert asyncio.all_tasks() <= before
-
-
-async def settle() -> None:
-    """Let every task run until it waits for something else than the event loop."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
-class LoopClock:
-    """Counts the turns of the event loop."""
-
-    def __init__(self) -> None:
-        self.turn = 0
-        self._loop = asyncio.get_running_loop()
-        self._loop.call_soon(self._tick)
-
-    def _tick(self) -> None:
-        self.turn += 1
-        self._handle = self._loop.call_soon(self._tick)
-
-    def stop(self) -> None:
-        self._handle.cancel()

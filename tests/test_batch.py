@@ -27,8 +27,9 @@ from graphrag_eval_async import (
     read_jsonl,
     run_evaluation,
 )
-from tests.conftest import answer, heavy, leaving_nothing, templates
 from tests.support.cases import each
+from tests.support.data import answer, heavy, templates
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

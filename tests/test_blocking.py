@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from graphrag_eval_async import MissingResponses, UsageError, run_evaluation, run_evaluation_sync
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 
 
 def test_returns_and_raises_like_the_coroutine() -> None:

@@ -18,7 +18,7 @@ from graphrag_eval_async import (
     evaluate_stream,
     load_reference,
 )
-from tests.conftest import answer, heavy, templates
+from tests.support.data import answer, heavy, templates
 from tests.support.deadlines import wait
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import pytest
 
 from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, load_reference
 from graphrag_eval_async.sources.lines import is_array
-from tests.conftest import answer, templates
 from tests.fuzz.seeds import repeat
 from tests.scale.support import in_ranges
 from tests.support.cpu import affordable
+from tests.support.data import answer, templates
 from tests.support.deadlines import in_time
 
 if TYPE_CHECKING:

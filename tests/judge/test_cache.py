@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge import cache as module
 from graphrag_eval_async.judge.cache import CallCache, digest
-from tests.conftest import leaving_nothing
 from tests.support.deadlines import WAIT_SECONDS
+from tests.support.loop import leaving_nothing
 
 KEY = digest("a call")
 VERSION = "format 99, this one reads 2.*; delete the file"

@@ -13,10 +13,10 @@ from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.endpoint import Client, endpoint_of, proxy_of
 from graphrag_eval_async.judge.session import check, judge_setup
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.conftest import leaving_nothing
 from tests.judge.support import Opened
 from tests.support.cases import each
 from tests.support.judge_server import FAULTS, JudgeServer, Reply, completion, reply_to
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 from graphrag_eval_async import evaluate_stream
-from tests.conftest import leaving_nothing
 from tests.support.judge_server import JudgeServer, Reply, completion, reply_to
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping

@@ -15,10 +15,10 @@ import uvloop
 
 from graphrag_eval_async import EvaluationStream, Evaluator, evaluate_stream, load_reference
 from graphrag_eval_async.judge import endpoint, session
-from tests.conftest import settle
 from tests.judged.support import config, response, sensible, serving, steps_only, templates
 from tests.support.deadlines import TEST_SECONDS, wait
 from tests.support.judge_server import NEVER, JudgeServer
+from tests.support.loop import settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -11,7 +11,6 @@ import pytest
 from graphrag_eval_async import JudgeUnavailable, evaluate_stream
 from graphrag_eval_async.judge.dry import DryJudge
 from graphrag_eval_async.metrics import metric
-from tests.conftest import LoopClock
 from tests.judged.support import (
     KEYS,
     Call,
@@ -28,6 +27,7 @@ from tests.judged.support import (
     templates,
 )
 from tests.support.judge_server import FAULTS, NEVER, Reply
+from tests.support.loop import LoopClock
 from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.metrics.judging import METRICS
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, load_ragas, ragas_prompts
-from tests.conftest import leaving_nothing, settle
 from tests.metrics.ragas_support import Script, ScriptedJudge, ScriptedLLM, fixed, outcome
 from tests.support.deadlines import TEST_SECONDS
+from tests.support.loop import leaving_nothing, settle
 
 from ragas.metrics import collections as ragas  # isort: skip
 

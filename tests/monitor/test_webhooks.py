@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.monitor.webhooks import SIGNATURE, Webhook, parse_address
-from tests.conftest import leaving_nothing
 from tests.monitor.hooks import hook
 from tests.support.cases import each
 from tests.support.deadlines import in_time
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Change

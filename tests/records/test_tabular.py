@@ -13,7 +13,7 @@ from graphrag_eval_async import (
     evaluate_stream,
     results_to_rows,
 )
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 from tests.support.journals import CONFIG, Judge
 
 HOSTILE = "<script>alert('x')</script>&"

@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async import load_reference, run_evaluation
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ import yaml
 
 from graphrag_eval_async import Evaluator, GraphragEvalWarning, Reference, ReferenceDataError, load_reference
 from graphrag_eval_async.records.yaml_file import CHECKED_BYTES
-from tests.conftest import answer, templates
 from tests.support.cases import each
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from pathlib import Path

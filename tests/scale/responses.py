@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import RunningAggregates, TokenUsage, evaluate_stream, load_reference
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import RunningAggregates, evaluate_stream, load_reference, read_jsonl
 from graphrag_eval_async.scale import merging, pieces
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

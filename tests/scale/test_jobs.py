@@ -33,8 +33,8 @@ from graphrag_eval_async.scale.pieces import Work, unsplittable
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.shards import Window
-from tests.conftest import answer, heavy, templates
 from tests.scale.support import FILES, REFERENCE, SECONDS, in_one_process, in_ranges, told, write
+from tests.support.data import answer, heavy, templates
 
 ROOT = Path(__file__).parents[2]
 LINES = [orjson.dumps(answer(index % 2, elapsed_sec=index / 7)) for index in range(400)]

@@ -28,9 +28,9 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.scale import evaluate_dataset
 from tests.cli.support import run
-from tests.conftest import templates
 from tests.scale.ray_support import Judge, start
 from tests.scale.responses import CONFIG, REFERENCE, in_one_process, response
+from tests.support.data import templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import pytest
 from graphrag_eval_async import SourceError, UsageError
 from graphrag_eval_async.scale import evaluate_dataset
 from graphrag_eval_async.scale.ray import evaluation
-from tests.conftest import templates
+from tests.support.data import templates
 
 
 def test_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from graphrag_eval_async.sinks import LineFile, write_report
-from tests.conftest import settle
 from tests.sinks.disks import full_at
 from tests.support.deadlines import WAIT_SECONDS
+from tests.support.loop import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

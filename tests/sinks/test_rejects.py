@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Journal, Reject, evaluate_stream
 from graphrag_eval_async.sinks import LineFile, RejectWriter
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,11 @@ import uvloop
 from graphrag_eval_async import Follower, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources import logs
-from tests.conftest import answer, settle, templates
 from tests.sources.followed import append, open_files, text
 from tests.support.cases import each
+from tests.support.data import answer, templates
 from tests.support.deadlines import in_time, join, until, wait
+from tests.support.loop import settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
 from graphrag_eval_async.sources import from_iterable, lines
 from graphrag_eval_async.sources.lines import Splitter, split_lines
-from tests.conftest import LoopClock
 from tests.support.cpu import affordable
+from tests.support.loop import LoopClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import evaluate_stream, follow_jsonl
-from tests.conftest import answer, templates
 from tests.sources.followed import Reader, append, text, tick
 from tests.sources.test_logs import rotate
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from pathlib import Path

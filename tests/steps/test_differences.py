@@ -9,8 +9,8 @@ import pytest
 
 from graphrag_eval_async import Evaluator, ReferenceDataError, load_reference
 from graphrag_eval_async.steps.differences import MAX_CELLS, MAX_DIFFERENCES, MAX_TEXT, first_of_each
-from tests.conftest import HEAVY_BYTES
 from tests.steps.test_failure import PARTIAL, ROWS, STATIONS, table, templates, took
+from tests.support.data import HEAVY_BYTES
 
 
 async def diff_of(found: str, **keys: Any) -> Any:

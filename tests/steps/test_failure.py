@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import Evaluator, JudgeError, TokenUsage, evaluate_stream, run_evaluation_sync
-from tests.conftest import HEAVY_BYTES
 from tests.steps.test_sparql_oracle import encode, literal
 from tests.support.cases import each
+from tests.support.data import HEAVY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

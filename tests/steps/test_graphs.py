@@ -19,11 +19,11 @@ from graphrag_eval_async.steps import Budget, prepare_step, score_steps
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.graphs import comparison
 from graphrag_eval_async.steps.graphs.comparison import agreement, isomorphic
-from tests.conftest import settle
 from tests.steps.graphs import PREFIXES, read, same, turtle
 from tests.support.cases import each
 from tests.support.cpu import affordable
 from tests.support.deadlines import wait
+from tests.support.loop import settle
 
 GRAPH = turtle(":a :p [ :q 5, 'x'@en ; :r true ]", "_:n :q 1.5", ":a :list (1 2)")
 JSON_LD = {

@@ -22,9 +22,10 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.stream.agent import MAX_ERROR_CHARACTERS
 from graphrag_eval_async.threads import CLOSING_SECONDS
-from tests.conftest import answer, leaving_nothing, settle, templates
+from tests.support.data import answer, templates
 from tests.support.deadlines import PROCESS_SECONDS, wait
 from tests.support.journals import names_of, results_of
+from tests.support.loop import leaving_nothing, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.stream import bounded_map
 from graphrag_eval_async.stream.bounded_map import BoundedMap
-from tests.conftest import leaving_nothing, settle
 from tests.stream.test_bounded_map import Gates, Source, collect, mapped, ready
 from tests.support.cases import each
 from tests.support.deadlines import in_time
+from tests.support.loop import leaving_nothing, settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import leaving_nothing
 from tests.support.journals import (
     CONFIG,
     Judge,
@@ -19,6 +18,7 @@ from tests.support.journals import (
     responses,
     stream_of,
 )
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from pathlib import Path

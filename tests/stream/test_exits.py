@@ -16,8 +16,9 @@ import pytest
 import uvloop
 
 from graphrag_eval_async import Question, evaluate_agent, evaluate_stream, load_reference
-from tests.conftest import answer, heavy, leaving_nothing, settle, templates
+from tests.support.data import answer, heavy, templates
 from tests.support.deadlines import WAIT_SECONDS, assert_says_nothing, in_time, until, wait
+from tests.support.loop import leaving_nothing, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -12,7 +12,7 @@ import pytest
 from graphrag_eval_async import evaluate_stream, follow_jsonl, load_reference
 from graphrag_eval_async.errors import JournalError
 from graphrag_eval_async.stream import MAX_LINE_BYTES
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,6 @@ from graphrag_eval_async import (
     evaluate_stream,
     read_jsonl,
 )
-from tests.conftest import leaving_nothing
 from tests.support.cases import each
 from tests.support.deadlines import in_time
 from tests.support.journals import (
@@ -39,6 +38,7 @@ from tests.support.journals import (
     results_of,
     stream_of,
 )
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

@@ -18,7 +18,6 @@ import pytest
 from graphrag_eval_async import Journal, JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks.journal import seal
-from tests.conftest import leaving_nothing, settle
 from tests.sinks.disks import full_at
 from tests.sources.followed import open_files
 from tests.support.deadlines import join, until, wait
@@ -35,6 +34,7 @@ from tests.support.journals import (
     responses,
     stream_of,
 )
+from tests.support.loop import leaving_nothing, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

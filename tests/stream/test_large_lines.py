@@ -12,8 +12,9 @@ from graphrag_eval_async import Evaluator, Reject, RejectedResponse, evaluate_st
 from graphrag_eval_async import evaluator as evaluator_module
 from graphrag_eval_async.records import read_record
 from graphrag_eval_async.stream import intake
-from tests.conftest import HEAVY_BYTES, answer, heavy, leaving_nothing, settle, templates
+from tests.support.data import HEAVY_BYTES, answer, heavy, templates
 from tests.support.deadlines import wait
+from tests.support.loop import leaving_nothing, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, evaluate_stream, run_evaluation
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from pathlib import Path

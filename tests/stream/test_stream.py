@@ -29,8 +29,9 @@ from graphrag_eval_async import (
     load_reference,
     read_jsonl,
 )
-from tests.conftest import answer, heavy, settle, templates
+from tests.support.data import answer, heavy, templates
 from tests.support.deadlines import WAIT_SECONDS, until
+from tests.support.loop import settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable

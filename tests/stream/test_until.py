@@ -26,10 +26,11 @@ from graphrag_eval_async import (
     read_jsonl,
 )
 from graphrag_eval_async.inference.until import Deciding, Sample
-from tests.conftest import answer, leaving_nothing, settle, templates
 from tests.judge.support import ScriptedJudge
+from tests.support.data import answer, templates
 from tests.support.deadlines import WAIT_SECONDS, in_time, until
 from tests.support.journals import results_of
+from tests.support.loop import leaving_nothing, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence

@@ -17,7 +17,7 @@ from graphrag_eval_async import (
     evaluate_stream,
     load_reference,
 )
-from tests.conftest import answer, templates
+from tests.support.data import answer, templates
 from tests.support.deadlines import in_time
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.watch.changes import ShellCommand
 from graphrag_eval_async.monitor.deliveries import MAX_WAITING, Deliveries
-from tests.conftest import leaving_nothing
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,8 +14,8 @@ from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.watch.views import Lines, Screen, Terminal
 from tests.cli.watch.emulator import Emulator
 from tests.cli.watch.support import facts
-from tests.conftest import leaving_nothing
 from tests.support.deadlines import wait
+from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,6 @@ from graphrag_eval_async import GraphragEvalWarning, SourceError, UsageError, ev
 from graphrag_eval_async.scale.redis import worker
 from graphrag_eval_async.scale.redis.results import watch_redis
 from graphrag_eval_async.scale.redis.source import redis_stream, stream_at
-from tests.conftest import templates
 from tests.scale.redis.support import (
     GROUP,
     SECONDS,
@@ -32,6 +31,7 @@ from tests.scale.redis.support import (
 )
 from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, in_one_process, response
 from tests.support.cases import each
+from tests.support.data import templates
 from tests.support.ports import free_port
 from tests.support.redis_server import RedisServer, redis_server
 
