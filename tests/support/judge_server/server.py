@@ -102,7 +102,7 @@ class JudgeServer:
         path, _, query = head.split(b" ", 2)[1].decode("latin-1").partition("?")
         counts, seen = self.counts, hash(raw)
         attempt, self._times_seen[seen] = self._times_seen[seen], self._times_seen[seen] + 1
-        now, body = asyncio.get_running_loop().time(), orjson.loads(raw) if raw else None
+        now, body = asyncio.get_running_loop().time(), orjson.loads(raw) if raw[:1] == b"{" else None
         request = Request(path, query, head, raw, body, counts.requests, attempt, now)
         if self._keep_requests:
             self.requests.append(request)
