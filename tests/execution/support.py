@@ -1,15 +1,22 @@
-"""A small graph, questions about it, and responses to them."""
+"""A small graph, questions about it, responses to them, and an endpoint that queries it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+import pyoxigraph
 
 from graphrag_eval_async import evaluate_stream
+from tests.support.judge_server import JudgeServer, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from tests.support.judge_server import Request
 
 TURTLE = """\
 @prefix cim: <urn:cim#> .
@@ -67,3 +74,45 @@ async def results_of(
     )
     async with stream:
         return [result async for result in stream]
+
+
+JSON = "application/sparql-results+json"
+PROBE = "ASK {}"
+STORE = pyoxigraph.Store()
+STORE.load(TURTLE, format=pyoxigraph.RdfFormat.TURTLE)
+
+
+def replying(status: int, body: bytes = b"no such luck", kind: str = "text/plain", **headers: str) -> Reply:
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Reply(body, status, named, content_type=kind)
+
+
+def answering(query: str, status: int = 200, **headers: str) -> Reply:
+    """What the graph says, after a byte order mark."""
+    results = STORE.query(query)
+    if isinstance(results, pyoxigraph.QueryTriples):
+        data, kind = results.serialize(format=pyoxigraph.RdfFormat.N_TRIPLES), "application/n-triples"
+    else:
+        data = results.serialize(format=pyoxigraph.QueryResultsFormat.JSON)
+        kind = f"{JSON}; charset=utf-8"
+    return replying(status, b"\xef\xbb\xbf" + (data or b""), kind, **headers)
+
+
+def query_in(request: Request) -> str:
+    [query] = parse_qs(request.raw.decode())["query"]
+    return query
+
+
+def endpoint(script: Callable[[str, Request], Reply | None] = lambda *_: None) -> JudgeServer:
+    """A SPARQL endpoint at its `origin`: answers from the graph where the script has no reply to a query."""
+
+    def reply(request: Request) -> Reply:
+        query = query_in(request)
+        return script(query, request) or answering(query)
+
+    return JudgeServer(reply)
+
+
+def asked(server: JudgeServer) -> Counter[str]:
+    """How often each query came, except probes."""
+    return Counter(query for request in server.requests if (query := query_in(request)) != PROBE)

@@ -57,7 +57,16 @@ async def test_replies_that_are_no_json() -> None:
 
 @without_waiting
 async def test_vectors_that_are_none() -> None:
-    for vectors in (None, ["12", "3"], [[10**400]] * 2, [None, None], {"data": []}, [[[1]]], [[0.0], [0.0]]):
+    wrong: list[Any] = [
+        None,
+        ["12", "3"],
+        [[10**400]] * 2,
+        [None, None],
+        {"data": []},
+        [[[1]]],
+        [[0.0], [0.0]],
+    ]
+    for vectors in wrong:
         result, usage = await judged(Judge(vectors=lambda _, vectors=vectors: vectors))  # type: ignore[misc]
         for metric in ("answer_relevance", "ragas_answer_correctness"):
             assert result[f"{metric}_error"].startswith("invalid_reply: ")
