@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import RunningAggregates
-from graphrag_eval_async.aggregates.agreement import Agreement
+from tests.aggregates.made import aggregated, result
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,17 +24,19 @@ BINARY = ("0100000010", "1110010000")
 INTERVAL = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
 
 
-def agreement(items: Sequence[dict[str, float]]) -> Agreement:
-    found = Agreement()
-    for item in items:
-        found.add(item)
-    return found
+def judged(items: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
+    return [
+        result(
+            faithfulness=0.5,
+            faithfulness_by={judge: {"faithfulness": score} for judge, score in item.items()},
+        )
+        for item in items
+    ]
 
 
-def items(raters: tuple[str, ...]) -> list[dict[str, float]]:
-    columns = zip(*raters, strict=True)
-    found = [{str(i): float(each) for i, each in enumerate(column) if each != "."} for column in columns]
-    return [item for item in found if len(item) > 1]
+def agreement(aggregates: RunningAggregates) -> dict[str, Any]:
+    shown: dict[str, Any] = aggregates.snapshot()["agreement"]["faithfulness"]
+    return shown
 
 
 def alpha(items: Sequence[dict[str, float]]) -> float | None:
@@ -48,52 +51,37 @@ def alpha(items: Sequence[dict[str, float]]) -> float | None:
     return 1 - sum(observed) / expected
 
 
-@pytest.mark.parametrize(("raters", "expected"), [(BINARY, 0.095), (INTERVAL, 0.849)])
+@each(("raters", "expected"), [(BINARY, 0.095), (INTERVAL, 0.849)])
 def test_alpha_of_krippendorffs_examples(raters: tuple[str, ...], expected: float) -> None:
-    assert agreement(items(raters)).snapshot()["krippendorff_alpha"] == pytest.approx(expected, abs=5e-4)
+    columns = zip(*raters, strict=True)
+    items = [{str(i): int(each) / 5 for i, each in enumerate(column) if each != "."} for column in columns]
+    found = agreement(aggregated(judged([item for item in items if len(item) > 1])))
+    assert found["krippendorff_alpha"] == pytest.approx(expected, abs=5e-4)
 
 
 def test_kappa_of_a_textbook() -> None:
     """Cohen (1960): 2 x 2 table with cells 20, 5, 10 and 15 has kappa 0.4."""
     table = {(1, 1): 20, (1, 0): 5, (0, 1): 10, (0, 0): 15}
-    found = agreement([{"a": a, "b": b} for (a, b), count in table.items() for _ in range(count)]).snapshot()
-    assert found == {
+    items = [{"a": a, "b": b} for (a, b), count in table.items() for _ in range(count)]
+    assert agreement(aggregated(judged(items))) == {
         "judges": {"a": 0.5, "b": 0.6},
         "krippendorff_alpha": pytest.approx(1 - 99 * 15 / (55 * 45)),
         "cohen_kappa": pytest.approx(0.4),
     }
 
 
-@given(ITEMS)
-def test_alpha_is_that_of_all_pairs(items: list[dict[str, float]]) -> None:
-    found = agreement(items).snapshot()
+@given(ITEMS, st.randoms(use_true_random=False), st.integers(0, 20))
+def test_alpha_is_that_of_all_pairs_in_any_order_and_parts(
+    items: list[dict[str, float]], random: Any, split: int
+) -> None:
+    whole, shuffled = aggregated(judged(items)), random.sample(judged(items), len(items))
+    found = agreement(whole)
     assert found["krippendorff_alpha"] == pytest.approx(alpha(items), abs=1e-9)
     judges = sorted({judge for item in items for judge in item})
     scores = {judge: [item[judge] for item in items if judge in item] for judge in judges}
     assert found["judges"] == pytest.approx({judge: sum(own) / len(own) for judge, own in scores.items()})
     assert ("cohen_kappa" in found) is (len(judges) == 2)
-
-
-def result(item: dict[str, float], number: int) -> dict[str, Any]:
-    return {
-        "template_id": "t",
-        "question_id": f"q{number}",
-        "faithfulness": 0.5,
-        "faithfulness_by": {judge: {"faithfulness": score} for judge, score in item.items()},
-    }
-
-
-@given(ITEMS, st.randoms(use_true_random=False), st.integers(0, 20))
-def test_aggregates_do_not_depend_on_order_and_parts(
-    items: list[dict[str, float]], random: Any, split: int
-) -> None:
-    results = [result(item, number) for number, item in enumerate(items)]
-    whole, parts = RunningAggregates(), [RunningAggregates(), RunningAggregates()]
-    for each in results:
-        whole.add(each)
-    for number, each in enumerate(random.sample(results, len(results))):
-        parts[number < split].add(each)
-    merged = parts[0].merge(RunningAggregates.from_bytes(parts[1].to_bytes()))
+    other = RunningAggregates.from_bytes(aggregated(shuffled[split:]).to_bytes())
+    merged = aggregated(shuffled[:split]).merge(other)
     assert merged.snapshot() == whole.snapshot()
     assert merged.to_bytes() == whole.to_bytes()
-    assert whole.snapshot()["agreement"] == {"faithfulness": agreement(items).snapshot()}

@@ -13,7 +13,7 @@ from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.results import observe
-from tests.aggregates.made import aggregated, bits
+from tests.aggregates.made import aggregated, bits, result
 from tests.aggregates.strategies import CARRIED, CORRECTNESS, JUDGE, PARTS, RETRIEVAL, judged
 from tests.inference.test_confidence import weights_of
 
@@ -159,14 +159,12 @@ def test_pending() -> None:
     whole = {"template_id": "a", "question_id": "q", "sample": 1, "actual_steps": [{"name": "retrieval"}]}
     done = {"name": "retrieval", "status": "success"}
     names = ["answer_correctness", "retrieval_context", "tone"]
-    aggregates = aggregated([{"template_id": "a", "actual_answer": "so"}])
-    aggregates.add(
-        {**whole, "actual_steps": [done, done], "steps_score": 1, "elapsed_sec": 2, "pending": names}
-    )
-    aggregates.add({**whole, "sample": 2, "pending": ["answer_correctness"]})
-    for place in ("micro", "per_template"):
-        group = aggregates.snapshot(detail=True)[place]
-        group = group if place == "micro" else group["a"]
+    first = {**whole, "actual_steps": [done, done], "steps_score": 1, "elapsed_sec": 2, "pending": names}
+    second = {**whole, "sample": 2, "pending": ["answer_correctness"]}
+    aggregates = aggregated([{"template_id": "a", "actual_answer": "so"}, first, second])
+    shown = aggregates.snapshot(detail=True)
+    assert shown["macro"] == {}
+    for group in (shown["micro"], shown["per_template"]["a"]):
         pending = {name: part["coverage"] for name, part in group.items() if isinstance(part, dict)}
         assert {name: part["pending"] for name, part in pending.items()} == {
             **dict.fromkeys(CORRECTNESS, 2),
@@ -177,38 +175,33 @@ def test_pending() -> None:
         }
         assert all(part["applied"] == part["pending"] for part in pending.values())
         assert "bounds" not in group["answer_f1"]
-    assert aggregates.snapshot(detail=True)["macro"] == {}
-    aggregates.add({**whole, "answer_recall": 1.0})
-    aggregates.add({**whole, "sample": 3})
-    micro = aggregates.snapshot(detail=True)["micro"]
-    assert micro["answer_recall"]["coverage"] == {"applied": 2, "values": 1, "failed": {}, "pending": 1}
-    assert "tone" not in micro
-    aggregates.add({**whole, "sample": 2, "answer_eval_error": "timeout: 3 s"})
-    micro = aggregates.snapshot(detail=True)["micro"]
-    assert micro["answer_recall"]["coverage"] == {
-        "applied": 2,
-        "values": 1,
-        "failed": {"timeout": 1},
-        "pending": 0,
-    }
+    for more, failed, pending in [
+        ([{**whole, "answer_recall": 1.0}, {**whole, "sample": 3}], {}, 1),
+        ([{**whole, "sample": 2, "answer_eval_error": "timeout: 3 s"}], {"timeout": 1}, 0),
+    ]:
+        for one in more:
+            aggregates.add(one)
+        micro = aggregates.snapshot(detail=True)["micro"]
+        coverage = {"applied": 2, "values": 1, "failed": failed, "pending": pending}
+        assert micro["answer_recall"]["coverage"] == coverage
+        assert "tone" not in micro
 
 
 def test_a_template_of_which_all_is_pending() -> None:
     """It is in a detailed snapshot, in its place; a plain one has no samples of it."""
     part = {"template_id": "b", "question_id": "q", "pending": ["answer_relevance"]}
-    whole = {"template_id": "a", "question_id": "p", "elapsed_sec": 1}
-    first = aggregated([part], templates=["b"])
-    merged = aggregated([whole]).merge(first)
+    merged = aggregated([result("a", elapsed_sec=1)]).merge(aggregated([part], templates=["b"]))
     for aggregates in (merged, RunningAggregates.from_bytes(merged.to_bytes())):
         assert [*aggregates.snapshot()["per_template"]] == ["a"]
         assert aggregates.snapshot()["macro"] == {"elapsed_sec": {"mean": 1, "mean_of_questions": 1}}
-        shown = aggregates.snapshot(detail=True)
-        assert [*shown["per_template"]] == ["b", "a"]
-        assert shown["per_template"]["b"] == {
+        shown = aggregates.snapshot(detail=True)["per_template"]
+        assert [*shown] == ["b", "a"]
+        assert shown["b"] == {
             "number_of_error_samples": 0,
             "number_of_success_samples": 0,
             "answer_relevance": {"coverage": {"applied": 1, "values": 0, "failed": {}, "pending": 1}},
         }
         aggregates.add({"template_id": "b", "question_id": "q"})
-        assert [*aggregates.snapshot(detail=True)["per_template"]] == ["b", "a"]
-        assert "answer_relevance" not in aggregates.snapshot(detail=True)["per_template"]["b"]
+        shown = aggregates.snapshot(detail=True)["per_template"]
+        assert [*shown] == ["b", "a"]
+        assert "answer_relevance" not in shown["b"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.inference.confidence import confidence_sequence, show_confidence
-from tests.aggregates.made import aggregated
+from tests.aggregates.made import aggregated, result
 from tests.aggregates.strategies import scored
 from tests.inference.test_confidence import weights_of
 
@@ -31,32 +31,19 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
     aggregates = aggregated(results)
     plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True, level=level)
     for place in ("micro", *plain["per_template"]):
-        own = [result for result in results if place in ("micro", result["template_id"])]
+        own = [one for one in results if place in ("micro", one["template_id"])]
         before = plain["micro"] if place == "micro" else plain["per_template"][place]
         after = detailed["micro"] if place == "micro" else detailed["per_template"][place]
         for metric in ("steps_score", "input_tokens"):
-            values = [result[metric] for result in own]
+            values = [one[metric] for one in own]
             extra = {key: after[metric].pop(key) for key in [*after[metric]] if key not in before[metric]}
             assert extra.pop("quantiles") == {f"p{p}": quantile(values, p) for p in (50, 90, 95, 99)}
             coverage = {"applied": len(own), "values": len(own), "failed": {}, "pending": 0}
             assert extra.pop("coverage") == coverage
             if metric == "steps_score":
                 assert extra.pop("bounds") == dict.fromkeys(("low", "high"), before[metric]["mean"])
-                firsts = [result[metric] for result in own if result["sample"] in (1, None)]
                 check_questions(own, extra, before[metric])
-                asked = {(result["template_id"], result["question_id"]) for result in own}
-                is_known = None not in (question for _, question in asked)
-                if not firsts or (is_known and len(firsts) > len(asked)):
-                    assert extra == {}
-                    continue
-                low, high = confidence_sequence(weights_of(firsts), level=level)
-                confidence = extra.pop("confidence")
-                about = pytest.approx(statistics.fmean(firsts))
-                assert confidence == {"level": level, "low": low, "high": high, "mean": about}
-                if len(firsts) > 1:
-                    interval = {**confidence, "kind": "anytime", "questions": len(firsts)}
-                    assert extra.pop("interval") == interval
-                assert low <= statistics.fmean(firsts) <= high
+                check_confidence(own, extra, level)
             assert extra == {}
     assert detailed["macro"]["steps_score"].pop("bounds") == dict.fromkeys(
         ("low", "high"), plain["macro"]["steps_score"]["mean"]
@@ -65,31 +52,46 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
     assert aggregates.snapshot() == plain
 
 
-@given(st.lists(scored(), min_size=1, max_size=40))
-def test_rows_have_numbers_only(results: list[dict[str, Any]]) -> None:
-    rows = aggregated(results).to_rows(detail=True, interval="one_look")
-    assert {type(row["value"]) for row in rows} <= {int, float}
-    statistics_ = {row["statistic"] for row in rows if row["metric"] == "steps_score"}
-    assert "interval.kind" not in statistics_
-    assert "quantiles.p95" in statistics_
-
-
 def check_questions(results: list[Any], extra: dict[str, Any], shown: dict[str, Any]) -> None:
     """Take what is clustered by question out of a snapshot, and compare it with numpy's arithmetic."""
     by_question: dict[Any, list[float]] = {}
-    for result in results:
-        key = result["template_id"], result["question_id"]
-        by_question.setdefault(key, []).append(result["steps_score"])
+    for one in results:
+        by_question.setdefault((one["template_id"], one["question_id"]), []).append(one["steps_score"])
     if any(question is None for _, question in by_question):
         assert "se" not in extra
         assert "mean_of_questions" not in shown
         return
     means = [statistics.fmean(values) for values in by_question.values()]
     assert shown["mean_of_questions"] == pytest.approx(statistics.fmean(means))
-    if (k := len(means)) == 1:
-        assert "se" not in extra
+    if len(means) > 1:
+        se = extra.pop("se")
+        assert se == pytest.approx(np.std(means, ddof=1) / np.sqrt(len(means)), abs=1e-12)
+
+
+def check_confidence(results: list[Any], extra: dict[str, Any], level: float) -> None:
+    """Take the intervals out of it, which are over first samples unless they are more than questions."""
+    firsts = [one["steps_score"] for one in results if one["sample"] in (1, None)]
+    asked = {(one["template_id"], one["question_id"]) for one in results}
+    is_known = None not in (question for _, question in asked)
+    if not firsts or (is_known and len(firsts) > len(asked)):
         return
-    assert extra.pop("se") == pytest.approx(np.std(means, ddof=1) / np.sqrt(k), abs=1e-12)
+    low, high = confidence_sequence(weights_of(firsts), level=level)
+    confidence = extra.pop("confidence")
+    about = pytest.approx(statistics.fmean(firsts))
+    assert confidence == {"level": level, "low": low, "high": high, "mean": about}
+    if len(firsts) > 1:
+        assert extra.pop("interval") == {**confidence, "kind": "anytime", "questions": len(firsts)}
+
+
+def test_rows_have_numbers_only() -> None:
+    some = [result(question_id=f"q{i}", steps_score=i / 4, error_rate=0, x_cost=i) for i in range(5)]
+    aggregates = aggregated([*some, result(status="error")])
+    rows = aggregates.to_rows(detail=True, interval="one_look")
+    assert {type(row["value"]) for row in rows} <= {int, float}
+    statistics_ = {row["statistic"] for row in rows if row["metric"] == "steps_score"}
+    assert "interval.kind" not in statistics_
+    assert {"mean", "quantiles.p95", "interval.low", "confidence.high", "coverage.applied"} <= statistics_
+    assert repr(aggregates) == "<RunningAggregates: 6 results, 1 of them errors>"
 
 
 @given(st.lists(scored(), min_size=1, max_size=40), st.data())
@@ -99,7 +101,7 @@ def test_details_of_each_template_while_results_come(
     """Looked at now and then, they are those of a snapshot, whatever was prepared between results."""
     aggregates = RunningAggregates()
     steps = aggregates.prepare()
-    for result in results:
+    for one in results:
         more: dict[str, Any] = {}
         if data.draw(st.booleans()):
             more["tone"] = 0.5
@@ -107,12 +109,13 @@ def test_details_of_each_template_while_results_come(
             more["judge"] = {"outputs": ["tone"], "fractions": fractions}
         if data.draw(st.booleans()):
             more["pending"] = ["answer_correctness"]
-        aggregates.add({**result, **more})
+        aggregates.add({**one, **more})
         for _ in range(data.draw(st.integers(0, 2))):
             steps = steps if next(steps, "end") is None else aggregates.prepare()
         if data.draw(st.booleans()):
-            assert intervals_made(aggregates.per_template()) == with_detail(aggregates)["per_template"]
-            assert intervals_made({"": aggregates.overall()}) == {"": with_detail(aggregates)["micro"]}
+            shown = with_detail(aggregates)
+            assert intervals_made(aggregates.per_template()) == shown["per_template"]
+            assert intervals_made({"": aggregates.overall()}) == {"": shown["micro"]}
 
 
 def with_detail(aggregates: RunningAggregates) -> dict[str, Any]:
@@ -142,18 +145,18 @@ def test_which_metrics_are_bounded() -> None:
     """A cosine is not, nor what is made of one; a number of tokens is not, even if it is 1."""
     names = ["answer_recall", "answer_relevance", "ragas_answer_correctness", "input_tokens", "x_cost"]
     step = {"name": "retrieval", "retrieval_context_f1": 1.0}
-    result = {"template_id": "a", **dict.fromkeys(names, 1.0), "actual_steps": [step]}
-    micro = aggregated([result]).snapshot(detail=True)["micro"]
+    micro = aggregated([result(**dict.fromkeys(names, 1.0), actual_steps=[step])]).snapshot(detail=True)[
+        "micro"
+    ]
     bounded = {metric for metric, stats in micro.items() if isinstance(stats, dict) and "confidence" in stats}
     assert bounded == {"answer_recall", "retrieval_context_f1"}
 
 
 def test_outputs_near_the_largest_double() -> None:
     """Their sums and squares are larger; what cannot be told is left out."""
-    judge = {"outputs": ["size"]}
     steps = [{"name": "retrieval", "x_cost": 1.7e308}] * 3
     some = [
-        {"template_id": "a", "question_id": f"q{i // 2}", "judge": judge, "size": size, "actual_steps": steps}
+        result(question_id=f"q{i // 2}", judge={"outputs": ["size"]}, size=size, actual_steps=steps)
         for i, size in enumerate([1.7e308, 1.6e308, -1.7e308, 1.7e308, 1.7e308])
     ]
     size = aggregated(some).snapshot(detail=True, interval="one_look")["micro"]["size"]

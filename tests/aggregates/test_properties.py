@@ -1,32 +1,21 @@
-"""Running aggregates against the batch formulas: at every prefix, however they are split, in every window."""
+"""Running aggregates against the batch formulas: at every prefix, and however they are split and merged."""
 
 from __future__ import annotations
 
 import json
+import random
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async import Last, RunningAggregates, Seconds
-from graphrag_eval_async.aggregates import ordered, running, window
-from tests.aggregates.made import aggregated, bits
+from graphrag_eval_async import RunningAggregates
+from tests.aggregates.made import aggregated, bits, result
 from tests.aggregates.oracle import batch_aggregates
 from tests.aggregates.strategies import TEMPLATES, judged, results, scored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-
-@pytest.fixture(autouse=True, scope="module", params=["small", "real"])
-def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With chunks and batches of a few values, a short list of results exercises all of the store."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "small":
-            patch.setattr(ordered, "CHUNK", 3)
-            patch.setattr(running, "BATCH", 4)
-        yield
+    from collections.abc import Iterable, Mapping
 
 
 def aggregate(some: Iterable[Mapping[str, Any]], *, include_errors: bool = False) -> RunningAggregates:
@@ -44,12 +33,41 @@ KINDS = st.lists(results(), max_size=25) | st.lists(scored(), max_size=25) | st.
 @given(st.lists(results(), max_size=25), st.booleans())
 def test_every_prefix_equals_the_batch_formulas(some: list[dict[str, Any]], include_errors: bool) -> None:
     aggregates = RunningAggregates(templates=TEMPLATES, include_errors=include_errors)
-    for count, result in enumerate(some, 1):
-        before = json.dumps(result)
-        aggregates.add(result)
+    for count, one in enumerate(some, 1):
+        before = json.dumps(one)
+        aggregates.add(one)
         expected = batch_aggregates(some[:count], templates=TEMPLATES, include_errors=include_errors)
         assert text(aggregates) == json.dumps(expected)
-        assert json.dumps(result) == before
+        assert json.dumps(one) == before
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    """Enough results for several batches and chunks; of each question one, some or many."""
+    rnd = random.Random(count)
+    return [
+        result(
+            rnd.choice("ab"),
+            question_id=f"q{rnd.choice([i, i % 1000, i % 3])}",
+            sample=rnd.randrange(1, 4),
+            steps_score=rnd.choice([0.0, 1.0, rnd.random()]),
+            elapsed_sec=rnd.choice([rnd.random(), i, rnd.paretovariate(0.1)]),
+            input_tokens=rnd.choice([0, i, 2**53 + i]),
+        )
+        for i in range(count)
+    ]
+
+
+def test_many_results_equal_the_batch_formulas() -> None:
+    some = many(9000)
+    aggregates = RunningAggregates()
+    for count, one in enumerate(some, 1):
+        aggregates.add(one)
+        if count in (2000, 2100, 5500, 9000):
+            assert text(aggregates) == json.dumps(batch_aggregates(some[:count]))
+    shuffled = random.Random(1).sample(some, len(some))
+    merged = aggregated(shuffled[:2500]).merge(aggregated(shuffled[2500:]))
+    assert merged.to_bytes() == aggregates.to_bytes()
+    assert bits(merged) == bits(aggregates)
 
 
 @settings(deadline=None)
@@ -72,67 +90,14 @@ def test_order_shards_and_merge_tree_do_not_matter(data: st.DataObject, some: li
     assert (bits(shards[0]) == bits(whole), shards[0].to_bytes() == whole.to_bytes()) == (True, True)
 
 
-@settings(deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(KINDS, st.integers(0, 25))
 def test_serialised_state_goes_on_from_anywhere(some: list[dict[str, Any]], cut: int) -> None:
     first = aggregate(some[:cut])
     restored = RunningAggregates.from_bytes(first.to_bytes())
     assert bits(restored) == bits(first)
-    for result in some[cut:]:
-        restored.add(result)
+    for one in some[cut:]:
+        restored.add(one)
     assert bits(restored) == bits(aggregate(some))
-    restored.merge(first)
-    first.merge(aggregate(some))
-    assert text(restored) == text(first)
-
-
-@settings(deadline=None)
-@given(KINDS)
-def test_merging_with_itself_counts_everything_twice(some: list[dict[str, Any]]) -> None:
-    aggregates = aggregate(some)
-    aggregates.merge(aggregates)
-    assert text(aggregates) == text(aggregate([*some, *some]))
-
-
-class Clock:
-    """In quarters of seconds, which doubles hold exactly."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-moments = st.lists(
-    results()
-    | scored()
-    | judged()
-    | st.sampled_from([0.25, 1.0, 10.0]).map(lambda seconds: {"wait": seconds})
-    | st.just({"look": True}),
-    max_size=40,
-)
-
-
-@settings(deadline=None)
-@given(moments, st.integers(1, 12).map(Last) | st.sampled_from([0.25, 1.0, 5.0]).map(Seconds), st.booleans())
-def test_a_window_is_as_if_nothing_else_had_ever_counted(
-    story: list[dict[str, Any]], span: Last | Seconds, include_errors: bool
-) -> None:
-    clock = Clock()
-    counted: list[tuple[float, dict[str, Any]]] = []
-    windowed = RunningAggregates(templates=TEMPLATES, include_errors=include_errors, window=span)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "monotonic", clock)
-        for moment in [*story, {"look": True}]:
-            if "wait" in moment:
-                clock.now += moment["wait"]
-            elif "look" in moment:
-                if isinstance(span, Last):
-                    inside = [result for _, result in counted[-span.count :]]
-                else:
-                    inside = [result for came, result in counted if clock.now - came < span.seconds]
-                same = bits(windowed) == bits(aggregate(inside, include_errors=include_errors))
-                assert same  # pytest would compare the texts for minutes.
-            else:
-                windowed.add(moment)
-                counted.append((clock.now, moment))
+    restored.merge(restored)
+    assert text(restored) == text(aggregate([*some, *some]))

@@ -1,10 +1,13 @@
-"""What counts, what is refused, and how a snapshot is laid out."""
+"""What counts, what is refused, how a snapshot is laid out, and its serialised form."""
 
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from typing import Any
 
+import msgspec
 import pytest
 
 from graphrag_eval_async import RunningAggregates
@@ -13,27 +16,20 @@ from tests.aggregates.made import aggregated, result
 from tests.support.cases import each
 
 
-def snapshot(*results: Any, **options: Any) -> dict[str, Any]:
-    return aggregated(results, **options).snapshot()
-
-
 def test_nothing_counted() -> None:
     micro = {"number_of_error_samples": 0, "number_of_success_samples": 0}
-    assert snapshot(templates=["a"]) == {"per_template": {}, "micro": micro, "macro": {}}
+    assert aggregated([], templates=["a"]).snapshot() == {"per_template": {}, "micro": micro, "macro": {}}
 
 
 def test_order_of_templates() -> None:
-    aggregates = RunningAggregates(templates=["z", "unused", "y", "z"])
-    for template in "aybz":
-        aggregates.add(result(template))
-    assert list(aggregates.snapshot()["per_template"]) == ["z", "y", "a", "b"]
+    aggregates = aggregated(map(result, "aybz"), templates=["z", "unused", "y", "z"])
+    assert list(aggregates.snapshot()["per_template"]) == aggregates.templates == ["z", "y", "a", "b"]
     aggregates.order_templates(["b"])
     assert list(aggregates.snapshot()["per_template"]) == ["b", "z", "y", "a"]
 
 
 def test_a_snapshot_belongs_to_the_caller() -> None:
-    aggregates = RunningAggregates()
-    aggregates.add(result(elapsed_sec=1, actual_steps=[{"name": "a"}]))
+    aggregates = aggregated([result(elapsed_sec=1, actual_steps=[{"name": "a"}])])
     expected = json.dumps(aggregates.snapshot())
     for _ in range(2):
         taken = aggregates.snapshot()
@@ -43,14 +39,10 @@ def test_a_snapshot_belongs_to_the_caller() -> None:
     assert json.dumps(aggregates.snapshot()) == expected
 
 
-@each(
-    "value",
-    [float("nan"), float("inf"), -float("inf"), 2**64, -(2**63) - 1, 10**10_000, True, "1", [1], {}, 1j],
-)
+@each("value", [float("nan"), float("inf"), 2**64, -(2**63) - 1, 10**10_000, True, "1", [1], {}, 1j])
 @each("place", ["elapsed_sec", "my_cost", "retrieval_context_recall", "step_cost"])
 def test_a_bad_number_is_refused_and_nothing_is_counted(place: str, value: Any) -> None:
-    aggregates = RunningAggregates()
-    aggregates.add(result(steps_score=1.0))
+    aggregates = aggregated([result(steps_score=1.0)])
     before = json.dumps(aggregates.snapshot())
     step = {"name": "retrieval", "status": "success"}
     bad = result("new", steps_score=0.5, actual_steps=[step])
@@ -61,6 +53,100 @@ def test_a_bad_number_is_refused_and_nothing_is_counted(place: str, value: Any) 
 
 
 def test_aggregates_that_treat_errors_differently_do_not_merge() -> None:
-    aggregates = RunningAggregates(include_errors=True)
     with pytest.raises(UsageError, match="include_errors"):
-        aggregates.merge(RunningAggregates())
+        RunningAggregates(include_errors=True).merge(RunningAggregates())
+
+
+def test_questions_by_their_means_and_values_by_their_ranks() -> None:
+    """An error counts as 0; equal means are ordered by samples, and then by name."""
+    scores = {"d": [1.0, 0.5], "a": [0.25], "b": [0.0, 0.5], "c": [1.0]}
+    some = [result(question_id=name, steps_score=score) for name, own in scores.items() for score in own]
+    some += [result(question_id="c", status="error"), result(question_id=None, steps_score=0.0)]
+    some += [result("u", question_id="a", status="error")]
+    aggregates = aggregated(some)
+    shown = [
+        (each.template, each.question, each.mean, each.errors) for each in aggregates.lowest("steps_score", 4)
+    ]
+    assert shown == [("u", "a", 0.0, 1), ("t", "b", 0.25, 0), ("t", "a", 0.25, 0), ("t", "c", 0.5, 1)]
+    assert [each.question for each in aggregates.question_scores("steps_score", "u")] == ["a"]
+    assert aggregates.lowest("answer_f1", 1) == []
+    bounds = [-1.0, 0.0, 0.5, 0.9, float("inf")]
+    assert aggregates.cumulative_counts("steps_score", bounds) == [0, 2, 5, 5, 7]
+    assert aggregates.cumulative_counts("answer_f1", [1.0]) == [0]
+
+
+# Serialised
+
+HEADER = struct.Struct(">4sHI")
+
+
+def example() -> RunningAggregates:
+    steps = [{"name": "retrieval", "status": "success", "output": "[]"}, {"name": "\ud800"}]
+    some = [
+        result(
+            template,
+            input_tokens=tokens,
+            elapsed_sec=0.5,
+            answer_eval_error="timeout: 60 s",
+            failure="\udc80",
+            judge={"outputs": ["tone"], "fractions": ["tone"]},
+            tone=0.5,
+            tone_by={"one": {"tone": 0.25}, "\udfff": {"tone": 0.75}},
+            actual_steps=steps,
+        )
+        for template, tokens in [("a", 2**53 + 1), ("a", 2), ("b", 3), ("\udfff", 4)]
+    ]
+    waiting = result("a", question_id="\udfff", sample=1, pending=["answer_correctness", "tone"])
+    return aggregated([*some, waiting], include_errors=True, templates=["b", "a"])
+
+
+DATA = example().to_bytes()
+
+
+def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 7) -> bytes:
+    return HEADER.pack(magic, version, zlib.crc32(body)) + body
+
+
+def test_a_round_trip_keeps_everything() -> None:
+    restored = RunningAggregates.from_bytes(DATA)
+    assert restored.snapshot(detail=True) == example().snapshot(detail=True)
+    assert list(restored.snapshot()["per_template"]) == ["b", "a", "\udfff"]
+    assert restored.to_bytes() == DATA
+    restored.merge(example())
+    assert restored.snapshot()["micro"]["number_of_success_samples"] == 8
+
+
+def test_truncations_and_flipped_bits_are_found() -> None:
+    for length in range(0, len(DATA), 3):
+        with pytest.raises(AggregationError):
+            RunningAggregates.from_bytes(DATA[:length])
+    for position in range(0, len(DATA) * 8, 5):
+        damaged = bytearray(DATA)
+        damaged[position // 8] ^= 1 << position % 8
+        with pytest.raises(AggregationError):
+            RunningAggregates.from_bytes(bytes(damaged))
+
+
+def test_another_version_is_named_with_the_cure() -> None:
+    with pytest.raises(
+        AggregationError, match=r"\(format 2, this one reads 7\); .* `graphrag-eval-async agg"
+    ):
+        RunningAggregates.from_bytes(sealed(DATA[HEADER.size :], version=2))
+
+
+@each(
+    "data",
+    [
+        None,
+        "text",
+        DATA + b"\0",
+        sealed(DATA[HEADER.size :], magic=b"GEAB"),
+        sealed(b""),
+        sealed(b"\x91" * 100_000),
+        sealed(msgspec.msgpack.encode([False, {b"\xff": 1}, {}])),
+        sealed(msgspec.msgpack.encode([False, {}, {}, "more"])),
+    ],
+)
+def test_what_is_no_state_is_refused(data: Any) -> None:
+    with pytest.raises(AggregationError, match="serialised aggregates"):
+        RunningAggregates.from_bytes(data)

@@ -7,64 +7,40 @@ from collections import Counter
 from hashlib import blake2b
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from graphrag_eval_async import Reference, RunningAggregates, evaluate_stream
-from graphrag_eval_async.aggregates import group, running, steps
-from tests.aggregates.made import aggregated
+from tests.aggregates.made import aggregated, result
+from tests.support.cases import each
 from tests.support.cpu import affordable
 
+MOST = 1000
 LONG = "x" * 201
-NAMES = [*"abcdefghijklmnop", "\ud800", "other", LONG]
-EXPECTED = ["a", "o", LONG]
-
-kinds = st.sampled_from(["success", "error"])
-step = st.builds(lambda name, status: {"name": name, "status": status}, st.sampled_from(NAMES), kinds)
-results = st.builds(
-    lambda template, taken: {"template_id": template, "status": "success", "actual_steps": taken},
-    st.sampled_from(["t", "u"]),
-    st.lists(step, max_size=8),
-)
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many names are kept that hypothesis soon exceeds them."""
-    for module in (steps, group):
-        monkeypatch.setattr(module, "MOST_NAMES", 3)
-    monkeypatch.setattr(running, "BATCH", 2)
-    return 3
-
-
-def oracle(some: list[dict[str, Any]], most: int) -> dict[str, Any]:
-    """What a snapshot shows of the steps of some results, from counts of all names."""
-    counts: dict[str, Counter[str]] = {count: Counter() for count in steps.STEP_COUNTS}
-    for result in some:
-        taken = result["actual_steps"]
-        counts["total"].update(each["name"] for each in taken)
-        counts["once_per_sample"].update({each["name"] if each["name"] != LONG else "" for each in taken})
-        counts["errors"].update(each["name"] for each in taken if each["status"] == "error")
-    counts["once_per_sample"][LONG] = counts["once_per_sample"].pop("", 0)
-    others = sorted(counts["total"].keys() - {"a", "o", LONG}, key=rank)
-    gone = {*others[most:], LONG}
-    shown = {
-        count: {name: total[name] for name in sorted(total) if total[name] and name not in gone}
-        for count, total in counts.items()
-    }
-    shown["other"] = {
-        count: rest for count, total in counts.items() if (rest := sum(total[name] for name in gone))
-    }
-    return {key: part for key, part in shown.items() if part}
+EXPECTED = {"step 7", "step 2999", LONG}
 
 
 def rank(name: str) -> bytes:
     return blake2b(name.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
-def aggregate(some: list[dict[str, Any]], **options: Any) -> RunningAggregates:
-    return aggregated(some, steps=EXPECTED, **options)
+def oracle(some: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a snapshot shows of the steps of some results, from counts of all names."""
+    counts: dict[str, Counter[str]] = {
+        count: Counter() for count in ("total", "once_per_sample", "empty_results", "errors")
+    }
+    for one in some:
+        taken = one["actual_steps"]
+        counts["total"].update(step["name"] for step in taken)
+        counts["once_per_sample"].update({step["name"] for step in taken})
+        counts["errors"].update(step["name"] for step in taken if step["status"] == "error")
+    kept = {*sorted(counts["total"].keys() - EXPECTED, key=rank)[:MOST], *EXPECTED} - {LONG}
+    shown: dict[str, Any] = {
+        count: {name: total[name] for name in sorted(total.keys() & kept)} for count, total in counts.items()
+    }
+    shown["other"] = {
+        count: rest
+        for count, total in counts.items()
+        if (rest := sum(n for name, n in total.items() if name not in kept))
+    }
+    return {key: part for key, part in shown.items() if part}
 
 
 def steps_of(aggregates: RunningAggregates) -> dict[str, Any]:
@@ -73,53 +49,59 @@ def steps_of(aggregates: RunningAggregates) -> dict[str, Any]:
     return {name: shown.get("steps", {}) for name, shown in groups.items()}
 
 
-def expected_of(some: list[dict[str, Any]], most: int) -> dict[str, Any]:
-    shown = {"micro": oracle(some, most)}
-    for name in sorted({result["template_id"] for result in some}):
-        shown[name] = oracle([result for result in some if result["template_id"] == name], most)
-    return shown
-
-
-@pytest.mark.usefixtures("few")
-@settings(deadline=None)
-@given(st.lists(results, max_size=20), st.data())
-def test_names_are_those_of_an_oracle_however_results_are_split(
-    some: list[dict[str, Any]], data: st.DataObject
-) -> None:
-    whole = aggregate(some)
-    assert steps_of(whole) == expected_of(some, 3)
-    shuffled = data.draw(st.permutations(some))
-    cut = data.draw(st.integers(0, len(some)))
-    parts = [aggregate(shuffled[:cut]), aggregate(shuffled[cut:])]
-    merged = RunningAggregates.from_bytes(parts[1].to_bytes()).merge(parts[0])
+@each("names", [900, 1100, 5000])
+def test_names_are_those_of_an_oracle_however_results_are_split(names: int) -> None:
+    rnd = random.Random(names)
+    population = [*(f"step {number}" for number in range(names)), "\ud800", "other", LONG]
+    some = [
+        result(
+            rnd.choice("tu"),
+            actual_steps=[
+                {"name": name, "status": rnd.choice(["success", "error"])}
+                for name in rnd.choices(population, k=rnd.randrange(80))
+            ],
+        )
+        for _ in range(150)
+    ]
+    whole = aggregated(some, steps=EXPECTED)
+    expected = {"micro": oracle(some)}
+    for template in "tu":
+        expected[template] = oracle([one for one in some if one["template_id"] == template])
+    assert steps_of(whole) == expected
+    rnd.shuffle(some)
+    parts = [aggregated(some[start::3], steps=EXPECTED) for start in range(3)]
+    parts[0].snapshot()
+    merged = RunningAggregates.from_bytes(parts[1].to_bytes()).merge(parts[0]).merge(parts[2])
     assert merged.to_bytes() == whole.to_bytes()
     assert steps_of(merged) == steps_of(whole)
 
 
-def test_a_million_names() -> None:
-    names = [f"step {number}" for number in range(200_000)]
-    random.Random(1).shuffle(names)
+def test_many_names_take_little_time_and_memory() -> None:
+    names = [f"step {number}" for number in range(100_000)]
     aggregates = RunningAggregates(steps=["step 7", "never"])
     with affordable(sum(map(len, names))):
         for start in range(0, len(names), 100):
-            taken = [{"name": name} for name in names[start : start + 100]]
-            aggregates.add({"template_id": "t", "status": "success", "actual_steps": taken})
+            aggregates.add(result(actual_steps=[{"name": name} for name in names[start : start + 100]]))
         shown = aggregates.snapshot()["micro"]["steps"]
-    first = sorted((name for name in names if name != "step 7"), key=rank)[:1000]
-    assert shown["total"] == dict.fromkeys(sorted([*first, "step 7"]), 1)
-    assert shown["other"] == {"total": 198_999, "once_per_sample": 198_999}
+    assert len(shown["total"]) == MOST + 1
+    assert shown["other"] == {"total": 98_999, "once_per_sample": 98_999}
     assert len(aggregates.to_bytes()) < 50_000
 
 
-async def test_a_stream_expects_the_names_of_its_reference_set(few: int) -> None:
+async def test_a_stream_expects_the_names_of_its_reference_set() -> None:
     wanted = [[{"name": "wanted", "output": "1"}, {"name": "iri_discovery", "output": "urn:x:y"}]]
     question = {"id": "q", "question_text": "?", "reference_steps": wanted}
     reference = Reference([{"template_id": "t", "questions": [question]}])
     assert reference.step_names == {"wanted", "iri_discovery", "autocomplete_search", "sparql_query"}
-    names = [*map(str, range(100)), *reference.step_names]
-    taken = [{"name": name, "args": {}, "id": name, "status": "error", "error": "x"} for name in names]
-    stream = evaluate_stream(reference, [{"question_id": "q", "actual_steps": taken}])
-    assert [result["status"] async for result in stream] == ["success"]
+    names = [[*map(str, range(start, start + 600))] for start in (0, 600)]
+    taken = [
+        {"name": name, "args": {}, "id": name, "status": "error", "error": "x"}
+        for name in [*names[1], *reference.step_names]
+    ]
+    before = [one | {"name": name, "id": name} for one, name in zip(taken, names[0], strict=False)]
+    responses = [{"question_id": "q", "actual_steps": steps} for steps in (before, taken)]
+    stream = evaluate_stream(reference, responses)
+    assert [one["status"] async for one in stream] == ["success"] * 2
     shown = stream.aggregates.snapshot()["micro"]["steps"]
     assert shown["total"].keys() > reference.step_names
-    assert (len(shown["total"]), shown["other"]["errors"]) == (few + 4, 100 - few)
+    assert (len(shown["total"]), shown["other"]["errors"]) == (MOST + 4, 200)

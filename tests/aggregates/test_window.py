@@ -1,4 +1,4 @@
-"""Windows of running aggregates: what may be one, what takes a place in it, and what it does not do."""
+"""Windows: a snapshot is as if nothing else had ever counted, and what has left takes no memory."""
 
 from __future__ import annotations
 
@@ -6,29 +6,74 @@ import gc
 import json
 import random
 import weakref
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphrag_eval_async import Last, RunningAggregates, Seconds
 from graphrag_eval_async.errors import AggregationError, UsageError
-from tests.aggregates.made import aggregated, result
+from tests.aggregates.made import aggregated, bits, result
+from tests.aggregates.strategies import TEMPLATES, judged, results, scored
+from tests.support.cases import each
+from tests.support.deadlines import WAIT_SECONDS
+
+ONE = results() | scored() | judged()
+AGES = st.sampled_from([0.0, 400.0, 900.0, 1100.0, 5000.0])
+"""Far from the ends of the window of seconds below, since the clock goes on."""
 
 
 class Step(dict[str, Any]):
     """One that can be referred to weakly."""
 
 
-def aggregate(*results: dict[str, Any], **options: Any) -> RunningAggregates:
-    return aggregated(results, **options)
-
-
 def text(aggregates: RunningAggregates) -> str:
     return json.dumps(aggregates.snapshot())
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(ONE, st.booleans()), max_size=30), st.integers(1, 12), st.booleans())
+def test_the_last_results_are_as_if_nothing_else_had_ever_counted(
+    story: list[tuple[dict[str, Any], bool]], count: int, include_errors: bool
+) -> None:
+    options: dict[str, Any] = {"templates": TEMPLATES, "include_errors": include_errors}
+    windowed = RunningAggregates(window=Last(count), **options)
+    for place, (one, looks) in enumerate(story, 1):
+        windowed.add(one)
+        if looks or place == len(story):
+            inside = [one for one, _ in story[max(0, place - count) : place]]
+            same = bits(windowed) == bits(aggregated(inside, **options))
+            assert same  # pytest would compare the texts for minutes.
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(ONE, AGES), max_size=20))
+def test_results_of_the_last_seconds_by_the_age_that_they_have_when_added(
+    story: list[tuple[dict[str, Any], float]],
+) -> None:
+    story.sort(key=lambda each: -each[1])
+    windowed = RunningAggregates(window=Seconds(1000))
+    for one, age in story:
+        windowed.add(one, age=age)
+        windowed.snapshot()
+    inside = aggregated(one for one, age in story if age < 1000)
+    assert bits(windowed) == bits(inside)
+
+
+def test_results_leave_a_window_of_seconds_as_time_goes_by() -> None:
+    windowed = RunningAggregates(window=Seconds(1000))
+    for age in (999.9, 5.0):
+        windowed.add(result(steps_score=1.0), age=age)
+    end = monotonic() + WAIT_SECONDS
+    while windowed.snapshot()["micro"]["number_of_success_samples"] != 1:
+        assert monotonic() < end
+        sleep(0.01)
+
+
 def test_what_does_not_count_takes_no_place() -> None:
-    windowed = aggregate(result(elapsed_sec=1.0), result("failed", status="error"), window=Last(2))
+    windowed = aggregated([result(elapsed_sec=1.0), result("failed", status="error")], window=Last(2))
     before = text(windowed)
     windowed.add(result(elapsed_sec=9.0, pending=["answer_correctness"]))
     with pytest.raises(AggregationError):
@@ -36,22 +81,21 @@ def test_what_does_not_count_takes_no_place() -> None:
     assert text(windowed) == before
 
 
-def test_windows_do_not_merge() -> None:
+def test_what_cannot_be_done_with_windows() -> None:
     for into, other in [(Last(1), None), (None, Seconds(1)), (Last(1), Last(1))]:
         with pytest.raises(UsageError, match="cannot be merged"):
-            aggregate(window=into).merge(aggregate(window=other))
-    windowed = RunningAggregates(window=Last(1))
-    with pytest.raises(UsageError, match="cannot be merged"):
-        windowed.merge(windowed)
+            RunningAggregates(window=into).merge(RunningAggregates(window=other))
     with pytest.raises(UsageError, match="cannot be converted to bytes"):
-        windowed.to_bytes()
+        RunningAggregates(window=Last(1)).to_bytes()
+    for wrong in (lambda: Last(0), lambda: Seconds(0), lambda: Seconds(float("inf"))):
+        with pytest.raises(UsageError, match=r"count|seconds"):
+            wrong()
 
 
-@pytest.mark.parametrize("status", ["success", "error"])
+@each("status", ["success", "error"])
 def test_what_has_left_takes_no_memory(status: str) -> None:
-    windowed = RunningAggregates(window=Last(10))
-    steps = []
-    for i in range(3000):
+    windowed, steps = RunningAggregates(window=Last(10)), []
+    for i in range(1000):
         step = Step(name="s", output="[]")
         steps.append(weakref.ref(step))
         windowed.add(result(f"t{i}", status=status, elapsed_sec=i, actual_steps=[step]))
@@ -63,8 +107,7 @@ def test_what_has_left_takes_no_memory(status: str) -> None:
     assert len(windowed.snapshot()["per_template"]) == 10
 
 
-@pytest.mark.parametrize("count", [6_000, pytest.param(300_000, marks=pytest.mark.soak)])
-def test_a_long_stream(count: int) -> None:
+def check_a_long_stream(count: int) -> None:
     """With enough in the window for many chunks, and values of all kinds that come and go in waves."""
     rnd = random.Random(count)
     size, some = count // 2, []
@@ -81,18 +124,15 @@ def test_a_long_stream(count: int) -> None:
             numbers["x_cost"] = rnd.choice([0.5, 1.7e308])
         some.append(result(rnd.choice("ab" if wave % 2 else "bc"), **numbers))
         windowed.add(some[-1])
-        if rnd.random() < 20 / count:
-            assert text(windowed) == text(aggregate(*some[-size:]))
-    assert text(windowed) == text(aggregate(*some[-size:]))
+        if i == 2 * count - 1 or rnd.random() < 6 / count:
+            assert text(windowed) == text(aggregated(some[-size:]))
 
 
-def test_results_may_have_come_before_they_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr("graphrag_eval_async.aggregates.window.monotonic", lambda: now)
-    aggregates = RunningAggregates(window=Seconds(10))
-    for age in (12.0, 9.0, 4.0, 0.0):
-        aggregates.add({"template_id": "t", "steps_score": age}, age=age)
-    assert aggregates.snapshot()["micro"]["steps_score"]["sum"] == 13
-    now += 6
-    assert aggregates.snapshot()["micro"]["steps_score"]["sum"] == 0
-    assert aggregates.snapshot()["micro"]["number_of_success_samples"] == 1
+def test_a_stream_of_a_few_chunks() -> None:
+    check_a_long_stream(6_000)
+
+
+@pytest.mark.soak
+def test_a_long_stream() -> None:
+    """A window of 150,000 results equals a batch of them, in about 30 s."""
+    check_a_long_stream(300_000)
