@@ -62,7 +62,7 @@ def test_alpha_of_krippendorffs_examples(raters: tuple[str, ...], expected: floa
 def test_kappa_of_a_textbook() -> None:
     """Cohen (1960): 2 x 2 table with cells 20, 5, 10 and 15 has kappa 0.4."""
     table = {(1, 1): 20, (1, 0): 5, (0, 1): 10, (0, 0): 15}
-    items = [{"a": a, "b": b} for (a, b), count in table.items() for _ in range(count)]
+    items = [{"a": float(a), "b": float(b)} for (a, b), count in table.items() for _ in range(count)]
     assert agreement(aggregated(judged(items))) == {
         "judges": {"a": 0.5, "b": 0.6},
         "krippendorff_alpha": pytest.approx(1 - 99 * 15 / (55 * 45)),

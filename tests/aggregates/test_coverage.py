@@ -175,14 +175,15 @@ def test_pending() -> None:
         }
         assert all(part["applied"] == part["pending"] for part in pending.values())
         assert "bounds" not in group["answer_f1"]
-    for more, failed, pending in [
+    later: list[tuple[list[dict[str, Any]], dict[str, int], int]] = [
         ([{**whole, "answer_recall": 1.0}, {**whole, "sample": 3}], {}, 1),
         ([{**whole, "sample": 2, "answer_eval_error": "timeout: 3 s"}], {"timeout": 1}, 0),
-    ]:
+    ]
+    for more, failed, left in later:
         for one in more:
             aggregates.add(one)
         micro = aggregates.snapshot(detail=True)["micro"]
-        coverage = {"applied": 2, "values": 1, "failed": failed, "pending": pending}
+        coverage = {"applied": 2, "values": 1, "failed": failed, "pending": left}
         assert micro["answer_recall"]["coverage"] == coverage
         assert "tone" not in micro
 

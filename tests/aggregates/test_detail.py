@@ -144,10 +144,9 @@ def intervals_made(groups: dict[str, Any]) -> dict[str, Any]:
 def test_which_metrics_are_bounded() -> None:
     """A cosine is not, nor what is made of one; a number of tokens is not, even if it is 1."""
     names = ["answer_recall", "answer_relevance", "ragas_answer_correctness", "input_tokens", "x_cost"]
-    step = {"name": "retrieval", "retrieval_context_f1": 1.0}
-    micro = aggregated([result(**dict.fromkeys(names, 1.0), actual_steps=[step])]).snapshot(detail=True)[
-        "micro"
-    ]
+    values: dict[str, Any] = dict.fromkeys(names, 1.0)
+    steps = [{"name": "retrieval", "retrieval_context_f1": 1.0}]
+    micro = aggregated([result(**values, actual_steps=steps)]).snapshot(detail=True)["micro"]
     bounded = {metric for metric, stats in micro.items() if isinstance(stats, dict) and "confidence" in stats}
     assert bounded == {"answer_recall", "retrieval_context_f1"}
 

@@ -1,20 +1,20 @@
-"""Intervals for one look, against scipy, and how often they cover the mean over new questions."""
+"""Intervals for one look at means and at changes, against scipy."""
 
 from __future__ import annotations
 
+from math import sqrt
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from graphrag_eval_async import RunningAggregates, UsageError, compute_aggregates
-from graphrag_eval_async.aggregates.questions import clusters
-from graphrag_eval_async.inference.one_look import one_look, student_quantile, wilson
+from graphrag_eval_async.inference.one_look import change_interval, student_quantile, wilson
 from tests.support.cases import each
-
-Z = NormalDist().inv_cdf(0.975)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,14 +34,17 @@ def shown(scores: Iterable[Sequence[float]], metric: str = "steps_score") -> dic
     return found
 
 
-@each("df", [1, 2, 3, 4, 9, 19, 50, 199, 200, 201, 1000, 10**6])
-@each("p", [0.6, 0.9, 0.975, 0.9995])
+# Means
+
+
+@each("df", [1, 2, 3, 19, 50, 200, 201, 10**6])
+@each("p", [0.6, 0.975, 0.9995])
 def test_student_quantiles(p: float, df: int) -> None:
     assert student_quantile(p, df) == pytest.approx(stats.t.ppf(p, df), rel=1e-9)
 
 
-@each(("successes", "n"), [(0, 5), (5, 5), (3, 10), (99, 100), (1, 2)])
 @each("level", [0.8, 0.95, 0.999])
+@each(("successes", "n"), [(0, 5), (5, 5), (3, 10), (99, 100)])
 def test_wilson(successes: int, n: int, level: float) -> None:
     expected = stats.binomtest(successes, n).proportion_ci(level, "wilson")
     z = stats.norm.ppf((1 + level) / 2)
@@ -60,47 +63,34 @@ def test_scores_from_0_to_1_have_the_score_interval(values: list[float]) -> None
     assert 0 <= interval["low"] < mean < interval["high"] <= 1
 
 
-def test_other_scores_have_the_t_interval() -> None:
-    values = [0.2, 0.9, -0.5, 0.75, 0.4, 0.6]
-    found = shown([[value] for value in values], "answer_relevance")
-    test = stats.ttest_1samp(values, 0)
-    low, high = test.confidence_interval(0.95)
-    assert found["se"] == pytest.approx(stats.sem(values))
+def test_coins_without_repeats_have_the_interval_of_wilson() -> None:
+    z = NormalDist().inv_cdf(0.975)
+    interval = shown([value] for value in [1, 1, 0.0, 1, 1.0, 1, 1, 1])["interval"]
+    assert (interval["low"], interval["high"]) == wilson(7 / 8, 8, z)
+    assert shown([[1.0]] * 8)["interval"]["high"] == 1.0
+    # With repeats that all agree, each question is one coin.
+    assert shown([[1.0] * 40] * 6)["interval"]["low"] == wilson(1, 6, z)[0]
+
+
+def test_other_scores_have_the_t_interval_clustered_by_question() -> None:
+    scores = [[0.9, 0.9, 0.5, 0.9], [0.0, -0.25, 0.0, 0.0], [0.5, 0.5, 0.75, 0.5]]
+    found, means = shown(scores, "answer_relevance"), [fmean(own) for own in scores]
+    low, high = stats.ttest_1samp(means, 0).confidence_interval(0.95)
+    assert found["se"] == pytest.approx(stats.sem(means))
     assert found["interval"] == {
         "level": 0.95,
         "low": pytest.approx(low),
         "high": pytest.approx(high),
-        "mean": pytest.approx(fmean(values)),
+        "mean": pytest.approx(fmean(means)),
         "kind": "one_look",
-        "questions": 6,
+        "questions": 3,
     }
-    assert found["mean_of_questions"] == found["mean"]
-
-
-def test_coins_without_repeats_have_the_interval_of_wilson() -> None:
-    found = shown([value] for value in [1, 1, 0.0, 1, 1.0, 1, 1, 1])
-    interval = found["interval"]
-    assert (interval["low"], interval["high"]) == wilson(7 / 8, 8, Z)
-    assert shown([[1.0]] * 8)["interval"]["high"] == 1.0
-    # With repeats that all agree, each question is one coin.
-    assert shown([[1.0] * 40] * 6)["interval"]["low"] == wilson(1, 6, Z)[0]
-
-
-def test_samples_are_clustered_by_question() -> None:
-    scores = [[1.0, 1.0, 0.5, 1.0], [0.0, 0.25, 0.0, 0.0], [0.5, 0.5, 0.75, 0.5]]
-    found = shown(scores, "answer_relevance")
-    test = stats.ttest_1samp([fmean(own) for own in scores], 0)
-    low, high = test.confidence_interval(0.95)
-    assert found["interval"]["low"] == pytest.approx(low)
-    assert found["interval"]["high"] == pytest.approx(high)
-    assert found["interval"]["questions"] == 3
     uneven = shown([[1.0, 1.0, 1.0], [0.0]])
     assert (uneven["mean"], uneven["mean_of_questions"]) == (0.75, 0.5)
 
 
 def test_no_interval_where_nothing_is_known() -> None:
-    assert "interval" not in shown([[1.0, 0.5, 0.5]])
-    assert "se" not in shown([[1.0, 0.5, 0.5]])
+    assert not {"interval", "se"} & shown([[1.0, 0.5, 0.5]]).keys()
     # Values that agree: their spread is not known, and the interval is the one that is always valid.
     alike = shown([[0.5]] * 20)
     assert alike["se"] == 0
@@ -123,26 +113,58 @@ def test_kinds() -> None:
     assert (kind(), kind(interval="anytime")) == ("one_look", "anytime")
     aggregates.add(some[0] | {"question_id": "more"})
     assert kind() == "anytime"
-    with pytest.raises(UsageError, match="interval: expected"):
-        aggregates.snapshot(detail=True, interval="both")  # type: ignore[arg-type]
+    for wrong in ({"interval": "both"}, {"level": 1.0}):
+        with pytest.raises(UsageError, match=f"{next(iter(wrong))}: expected"):
+            kind(**wrong)
 
 
-def covered(draws: Iterable[list[Sequence[float]]], mean: float) -> float:
-    """The share of runs whose interval contains the mean over new questions."""
-    right = []
-    for scores in draws:
-        means = [*map(fmean, scores)]
-        ends = one_look(clusters(means, fmean(means)), 0.95, bounded=True)
-        right.append(ends is not None and ends[0] <= mean <= ends[1])
-    return fmean(right)
+# Changes
 
 
-def test_questions_weigh_the_same_however_many_samples_they_have() -> None:
-    """Questions have 1 to 9 samples, and those with more are better: the mean over questions is covered."""
-    random_ = np.random.default_rng(5)
+def augmented(changes: list[float], alpha: float) -> tuple[float, float]:
+    found = stats.ttest_1samp([*changes, 1.0, -1.0], 0).confidence_interval(1 - alpha)
+    return max(found.low, -1.0), min(found.high, 1.0)
 
-    def draw() -> list[Sequence[float]]:
-        sizes = random_.integers(1, 10, 30)
-        return [(random_.random(size) < 0.4 + 0.05 * size).astype(float).tolist() for size in sizes]
 
-    assert 0.9 <= covered((draw() for _ in range(600)), 0.65) <= 0.98
+def hall(changes: list[float], alpha: float) -> tuple[float, float]:
+    """The ends between which the transformed mean is not refuted, found by bisection."""
+    n, mean, sd = len(changes), float(np.mean(changes)), float(np.std(changes, ddof=1))
+    skew = float(np.mean((np.array(changes) - mean) ** 3)) / sd**3
+
+    def transformed(end: float) -> float:
+        w = (mean - end) / sd
+        return float(sqrt(n) * (w + skew / 3 * w**2 + skew**2 / 27 * w**3 + skew / (6 * n)))
+
+    def solved(target: float) -> float:
+        low, high = mean - 1e3, mean + 1e3
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if transformed(middle) > target else (low, middle)
+        return low
+
+    t = stats.t.ppf(1 - alpha / 2, n - 1)
+    return solved(t), solved(-t)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=2, max_size=60), st.sampled_from([0.05, 0.01]))
+def test_changes_of_whole_answers(changes: list[float], alpha: float) -> None:
+    low, high = augmented(changes, alpha)
+    mean = float(np.mean(changes))
+    expected = min(low, mean), max(high, mean)
+    assert change_interval(changes, 1 - alpha, bounded=True) == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(-99, 99), min_size=3, max_size=40), st.sampled_from([0.05, 0.01]))
+def test_changes_of_partial_credit(hundredths: list[int], alpha: float) -> None:
+    changes = [each / 100 for each in hundredths]
+    for bounded, least, most in ((True, -1.0, 1.0), (False, -np.inf, np.inf)):
+        found = change_interval(changes, 1 - alpha, bounded=bounded)
+        if len({*changes}) == 1:
+            assert found is None or bounded
+            continue
+        low, high = hall(changes, alpha)
+        mean = float(np.mean(changes))
+        expected = max(min(low, mean), least), min(max(high, mean), most)
+        assert found == pytest.approx(expected, abs=1e-6)

@@ -5,19 +5,80 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from graphrag_eval_async import compare
 from graphrag_eval_async.inference.comparison import RunningComparison
-from tests.inference.test_comparison import compared, result, scored
+from tests.inference.test_comparison import compared, result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.inference.test_comparison import Results
 
+Values = dict[str, Any]
+
+
+def scored(values: Iterable[float], template: str = "t", **more: Any) -> Results:
+    return [result(f"{template}{i}", template, steps_score=value, **more) for i, value in enumerate(values)]
+
 
 def row_of(baseline: Results, candidate: Results) -> dict[str, Any]:
     row: dict[str, Any] = compared(baseline, candidate)["overall"]["steps_score"]
     return row
+
+
+scores = st.sampled_from([0.0, 0.0, 0.25, 0.5, 0.9, 1.0, 1.0])
+values = st.fixed_dictionaries({"steps_score": scores, "answer_f1": scores, "elapsed_sec": st.floats(0, 9)})
+questions = st.lists(st.tuples(values, values), min_size=1, max_size=30)
+
+
+@given(questions, st.sampled_from([0.5, 0.8, 0.95]), st.floats(0, 1))
+@settings(max_examples=40, deadline=None)
+def test_verdict_p_and_interval_never_contradict_each_other(
+    both: list[tuple[Values, Values]], level: float, loss: float
+) -> None:
+    one, other = (
+        [result(f"q{i}", f"t{i % 2}", **each[side]) for i, each in enumerate(both)] for side in (0, 1)
+    )
+    for each in other[: int(loss * len(other))]:
+        each["steps_score"] = 0.0
+    found = compare(one, other, level=level)
+    for group in (found["overall"], *found["per_template"].values()):
+        for metric, row in group.items():
+            interval = row.get("interval")
+            if metric == "elapsed_sec":
+                assert not {"p", "p_adjusted", "verdict"} & row.keys()
+                assert interval is None or interval["level"] == level
+                continue
+            is_decided = row["verdict"] != "undecided"
+            assert is_decided == (row["p_adjusted"] < 1 - level)
+            if interval is not None:
+                assert is_decided == (interval["low"] > 0 or interval["high"] < 0)
+                assert interval["low"] <= row["difference"] <= interval["high"]
+
+
+def test_verdicts_of_two_templates() -> None:
+    """They share the error probability evenly with the error rate of each."""
+    baseline = scored([0.5] * 80, "a", elapsed_sec=2.0) + scored([0.5] * 12, "b", elapsed_sec=2.0)
+    candidate = scored([1.0] * 80, "a", elapsed_sec=1.0) + scored([0.0] * 12, "b", elapsed_sec=4.0)
+    snapshot = compared(baseline, candidate)
+    overall = snapshot["overall"]
+    a, b = snapshot["per_template"].values()
+    assert overall["steps_score"]["verdict"] == "better"
+    assert overall["steps_score"]["confidence"]["low"] > 0
+    assert (a["steps_score"]["verdict"], b["steps_score"]["verdict"]) == ("better", "worse")
+    assert b["steps_score"]["p"] == 2 * 0.5**12
+    assert b["steps_score"]["p_adjusted"] == 8 * 0.5**12
+    assert a["steps_score"]["p_adjusted"] == pytest.approx(8 * 0.5**80)
+    assert a["steps_score"]["interval"]["level"] == pytest.approx(1 - 0.05 / 4)
+    assert overall["steps_score"]["interval"]["level"] == pytest.approx(1 - 0.05 / 2)
+    seconds = overall["elapsed_sec"]
+    assert (seconds["wins"], seconds["losses"]) == (80, 12)
+    assert not {"confidence", "verdict", "p"} & seconds.keys()
+    unchanged = compared(baseline, baseline)["overall"].values()
+    assert {row.get("verdict") for row in unchanged} == {"undecided", None}
 
 
 def test_few_large_wins_outweigh_many_small_losses() -> None:
@@ -26,12 +87,6 @@ def test_few_large_wins_outweigh_many_small_losses() -> None:
         row = group["steps_score"]
         assert (row["wins"], row["losses"], row["verdict"]) == (100, 300, "better")
         assert 0 < row["interval"]["low"] < row["difference"] < row["interval"]["high"]
-    resource = compared(
-        [result(f"{i}", elapsed_sec=2.0) for i in range(40)],
-        [result(f"{i}", elapsed_sec=2.1 if i else 0.1) for i in range(40)],
-        primary=["elapsed_sec"],
-    )["overall"]["elapsed_sec"]
-    assert (resource["losses"], resource["verdict"]) == (39, "undecided")
 
 
 def test_one_look_sees_what_many_do_not() -> None:
@@ -46,16 +101,27 @@ def test_one_look_sees_what_many_do_not() -> None:
     assert row_of(baseline, scored([0.5] * 5 + [1.0] * 95))["verdict"] == "undecided"
 
 
-def test_rows_of_templates_share_the_error_evenly() -> None:
-    baseline, candidate = (scored([value] * 9, "t") + scored([0.5] * 9, "u") for value in (1.0, 0.0))
-    for group in compared(baseline, candidate)["per_template"].values():
-        for row in group.values():
-            assert row["p_adjusted"] == min(1.0, 4 * row["p"])  # Two templates and two primary metrics.
-            assert row["interval"]["level"] == pytest.approx(1 - 0.05 / 4)
-    verdicts = [
-        group["steps_score"]["verdict"] for group in compared(baseline, candidate)["per_template"].values()
+def test_values_that_are_not_from_0_to_1_have_no_confidence() -> None:
+    row = row_of(scored([0.5, 2.0]), scored([0.5, 0.5]))
+    assert "confidence" not in row
+    assert row["verdict"] == "undecided"
+
+
+def test_primary_metrics_are_decided() -> None:
+    more: dict[str, Any] = {"answer_f1": 0.5, "query_similarity": 0.0}
+    baseline = [result(f"{i}", elapsed_sec=2.0, steps_score=1.0, **more) for i in range(40)]
+    candidate = [
+        result(f"{i}", elapsed_sec=2.1 if i else 0.1, steps_score=1.0, **more | {"query_similarity": 1.0})
+        for i in range(40)
     ]
-    assert verdicts == ["worse", "undecided"]
+    overall = compared(baseline, candidate)["overall"]
+    decided = {metric for metric, row in overall.items() if "verdict" in row}
+    assert decided == {"error_rate", "steps_score", "answer_f1"}
+    chosen = compared(baseline, candidate, primary=["elapsed_sec", "tokens"])
+    assert [metric for metric, row in chosen["overall"].items() if "verdict" in row] == ["elapsed_sec"]
+    row = chosen["overall"]["elapsed_sec"]
+    assert (row["losses"], row["verdict"], row["interval"]["level"]) == (39, "undecided", 0.95)
+    assert chosen["warnings"] == ["tokens: no question has it on both sides"]
 
 
 # Values that are lost
@@ -88,6 +154,8 @@ def test_values_that_are_lost() -> None:
     }
     # All of them, too, as long as the steps were to be scored.
     assert lost_row(whole, without_steps(whole))["verdict"] == "worse"
+    # More samples have a value more often.
+    assert lost_row(whole[:20] * 5, without_steps(whole[:19]) + whole[19:20])["p"] == 1.0
 
 
 def test_a_judge_that_was_not_asked_lost_nothing() -> None:
@@ -98,31 +166,11 @@ def test_a_judge_that_was_not_asked_lost_nothing() -> None:
     for candidate in (plain, errors + plain[2:]):
         row = compared(judged, candidate)["without_pair"]["answer_f1"]
         assert {*row} == {"baseline", "candidate"}
-    failed = [each | {"answer_eval_error": "timeout: 60 s"} for each in plain]
-    assert compared(judged, failed)["without_pair"]["answer_f1"]["verdict"] == "worse"
+    for why in ({"answer_eval_error": "timeout: 60 s"}, {"actual_answer": None}):
+        failed = [each | why for each in plain]
+        row = compared(judged, failed)["without_pair"]["answer_f1"]
+        assert (len(row["baseline"]), row["candidate"], row["verdict"]) == (20, [], "worse")
     # What answers take is no score.
     timed = [each | {"elapsed_sec": 1.0} for each in plain]
     seconds = compared(timed, plain[:19] + timed[19:])["without_pair"]["elapsed_sec"]
     assert {*seconds} == {"baseline", "candidate"}
-
-
-def test_more_samples_have_a_value_more_often() -> None:
-    whole = scored([1.0] * 20, **STEPS)
-    assert lost_row(whole * 5, without_steps(whole[:19]) + whole[19:])["p"] == 1.0
-
-
-# Chance
-
-
-def test_a_candidate_without_any_answer_has_lost_its_scores() -> None:
-    common: dict[str, Any] = {"reference_answer": "so", "steps_score": 1.0}
-    baseline = [result(f"q{i}", actual_answer="so", answer_f1=1.0, **common) for i in range(20)]
-    candidate = [result(f"q{i}", **common) for i in range(20)]
-    lost = compared(baseline, candidate)["without_pair"]["answer_f1"]
-    assert (len(lost["baseline"]), lost["candidate"], lost["verdict"]) == (20, [], "worse")
-
-
-# The sign test
-
-
-# Dixon and Mood (1946), table 1: the most of the rarer sign at which a difference is significant.

@@ -1,0 +1,132 @@
+"""How often intervals, decisions and plans are right, in many simulated runs: a soak test of a minute.
+
+Each promise of a probability is simulated with a fixed seed, so that the tests are reproducible.
+"""
+
+from __future__ import annotations
+
+from math import log
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from graphrag_eval_async import Until, plan_questions
+from graphrag_eval_async.aggregates.questions import clusters
+from graphrag_eval_async.inference.calibration import Pair, corrected_mean
+from graphrag_eval_async.inference.confidence import FRACTIONS, POINTS, SHARES
+from graphrag_eval_async.inference.labels import Score
+from graphrag_eval_async.inference.one_look import change_interval, one_look
+from graphrag_eval_async.inference.until import Deciding, Sample
+from tests.inference.test_comparison import compared, result
+from tests.support.cases import each
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tests.inference.test_comparison import Results
+
+    Floats = NDArray[Any]
+
+pytestmark = pytest.mark.soak
+
+DRAWS: dict[str, tuple[float, Any]] = {
+    "coins near 0": (0.03, lambda random, shape: (random.random(shape) < 0.03).astype(float)),
+    "three points": (
+        0.65,
+        lambda random, shape: random.choice([0.0, 0.5, 1.0], shape, p=[0.2, 0.3, 0.5]),
+    ),
+    "beta": (0.8, lambda random, shape: random.beta(8, 2, shape)),
+    "uniform": (0.5, lambda random, shape: random.random(shape)),
+}
+
+
+def log_wealths(mean: float, values: Floats) -> Floats:
+    """Of all streams at all times; each row is a stream."""
+    points = np.array(POINTS)
+    wealth: Floats = np.full(values.shape, -np.inf)
+    for fraction, share in zip(FRACTIONS, SHARES, strict=True):
+        won = np.interp(values, points, np.log1p(fraction / mean * (points - mean)))
+        wealth = np.logaddexp(wealth, log(share) + won.cumsum(1))
+    return wealth
+
+
+@each("name", DRAWS)
+def test_an_anytime_interval_is_never_wrong_in_19_of_20_streams(name: str) -> None:
+    """Looked at after each of 5,000 values, in 2,000 streams; 40 s."""
+    random, (mean, draw) = np.random.default_rng(20), DRAWS[name]
+    wrong = []
+    for _ in range(10):
+        values = draw(random, (200, 5000))
+        above, below = log_wealths(mean, values), log_wealths(1 - mean, 1 - values)
+        wrong.append(((above >= -log(0.05)) | (below >= -log(0.05))).any(1).mean())
+    assert np.mean(wrong) <= 0.05
+
+
+@each("failing", [None, 0.0, 1.0])
+def test_until_decides_wrongly_in_at_most_one_of_20_streams(failing: float | None) -> None:
+    """The mean is the bound, and some wrong or right ones fail: 400 streams of 1,500 coins; 20 s."""
+    random, decided = np.random.default_rng(8), []
+    for _ in range(400):
+        deciding = Deciding(Until("steps_score >= 0.8"))
+        for i in range(1500):
+            value = float(random.random() < 0.8)
+            failed = value == failing and random.random() < 0.1
+            deciding.add(Sample(f"q{i}", 0.0 if failed else value, 1.0 if failed else value))
+        decided.append(deciding.holds)
+    assert (decided.count(True) + decided.count(False)) / len(decided) <= 0.05
+
+
+def test_intervals_for_one_look_cover_the_mean() -> None:
+    """Of questions with 1 to 9 samples, the more the better; of changes that go one way; a second."""
+    random, covered = np.random.default_rng(5), 0
+    for _ in range(1000):
+        sizes = random.integers(1, 10, 30)
+        means = [float((random.random(size) < 0.4 + 0.05 * size).mean()) for size in sizes]
+        ends = one_look(clusters(means, fmean(means)), 0.95, bounded=True)
+        covered += ends is not None and ends[0] <= 0.65 <= ends[1]
+    assert 0.92 <= covered / 1000 <= 0.98
+    for n in (20, 30, 50):
+        covered = 0
+        for _ in range(1000):
+            changes = random.choice([-1.0, 0.0], n, p=[0.1, 0.9]).tolist()
+            ends = change_interval(changes, 0.95, bounded=True)
+            covered += ends is not None and ends[0] <= -0.1 <= ends[1]
+        assert covered / 1000 >= 0.94
+
+
+def run_of(scores: Floats, **more: Any) -> Results:
+    return [result(f"q{i}", steps_score=float(score), **more) for i, score in enumerate(scores)]
+
+
+def test_a_plan_keeps_its_promise() -> None:
+    """A fall of 0.15 is noticed in 4 of 5 comparisons with the planned number of questions; 4 s."""
+    random = np.random.default_rng(5)
+
+    def pair(n: int) -> tuple[Results, Results]:
+        base = random.random(n)
+        one, other = ((random.random(n) < 0.2 + 0.6 * base - by) * 1.0 for by in (0.0, 0.15))
+        return run_of(one, total_tokens=1), run_of(other, total_tokens=1)
+
+    found = plan_questions(0.15, *pair(4000))
+    row = found["rows"][0]
+    assert (row["power"], row["repeats"]) == (0.8, 1)
+    verdicts = [compared(*pair(row["paired"]))["overall"]["steps_score"]["verdict"] for _ in range(300)]
+    assert verdicts.count("worse") / 300 == pytest.approx(0.8, abs=0.06)
+
+
+@each(("labels", "results"), [(100, 150), (100, 1000), (300, 5000)])
+def test_the_interval_of_a_corrected_mean_covers_that_of_people(labels: int, results: int) -> None:
+    """Of 1,000 draws of results by a judge that is wrong in one way; with 100 labels a bit less; 4 s."""
+    random, covered, errors = np.random.default_rng(labels + results), 0, []
+    for _ in range(1000):
+        truth = (random.random(results) < 0.7).astype(float)
+        judge = np.where(random.random(results) < 0.85, truth, 1.0)
+        scores = [Score(str(i), 1, "t", "", float(score)) for i, score in enumerate(judge)]
+        pairs = [Pair(score, float(right)) for score, right in zip(scores[:labels], truth, strict=False)]
+        found = corrected_mean(pairs, scores, 0.95)
+        covered += found["interval"]["low"] <= 0.7 <= found["interval"]["high"]
+        errors.append(found["mean"] - 0.7)
+    assert covered / 1000 >= (0.91 if labels == 100 else 0.93)
+    assert abs(fmean(errors)) < 0.005 + 3 * stdev(errors) / 1000**0.5
