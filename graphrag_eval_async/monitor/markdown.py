@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.wording import (
@@ -28,11 +29,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.monitor.summary import Summary
 
-MAX_CHARACTERS = 60_000  # Of a page; GitHub refuses comments of more than 65,536.
-
-ROWS = (300, 100, 40, 15, 5, 1)
-"""Rows of each table or list: the first of these numbers with which the page is not too long."""
-
+MAX_CHARACTERS = 60_000  # of a page; GitHub refuses comments of more than 65,536
+MAX_ROWS = 300  # of each table or list
 SHOWN_SCORES = 6  # columns in the table of templates
 SENTENCE_CHARACTERS, TEXT_CHARACTERS = 500, 100  # of a sentence about a gate or a line, and of a question
 OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
@@ -42,12 +40,30 @@ CHANGE = [">change", ">interval of the change", ">p", "verdict"]
 
 def render_markdown(summary: Summary) -> str:
     """Return a page of at most `MAX_CHARACTERS`; long tables are cut, and say so."""
-    page = ""
-    for most in ROWS:
-        page = "\n".join(_sections(summary, most))
-        if len(page) <= MAX_CHARACTERS:
-            break
-    return page[:MAX_CHARACTERS]
+    sections = [*_sections(summary)]
+
+    def page(most: int) -> str:
+        return "\n".join(line for section in sections for line in section.lines(most))
+
+    rows = bisect_right(range(1, MAX_ROWS + 1), MAX_CHARACTERS, key=lambda most: len(page(most)))
+    return page(rows)[:MAX_CHARACTERS]
+
+
+class Section(NamedTuple):
+    """A part of a page; if it is too long, its rows are cut."""
+
+    head: Sequence[str]
+    rows: Sequence[str]
+    tail: Sequence[str] = ()
+
+    def lines(self, most: int) -> Iterator[str]:
+        yield from (*self.head, *self.rows[:most])
+        if (left := len(self.rows) - most) > 0:
+            yield from (
+                "",
+                f"*Cut: the last {left} lines; a page has at most {MAX_CHARACTERS:,} characters.*",
+            )
+        yield from (*self.tail, "")
 
 
 def code(text: str, *, limit: int = NAME_CHARACTERS) -> str:
@@ -70,40 +86,32 @@ def _sentence(text: str) -> str:
     return code(text, limit=SENTENCE_CHARACTERS)
 
 
-def _cut(lines: Sequence[str], most: int) -> list[str]:
-    left = len(lines) - most
-    if left <= 0:
-        return [*lines]
-    note = f"*Cut: the last {left} lines; a page has at most {MAX_CHARACTERS:,} characters.*"
-    return [*lines[:most], "", note]
-
-
 def _table(
-    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], most: int, *tail: str
-) -> Iterator[str]:
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *tail: str
+) -> Iterator[Section]:
     """A section with a table, if it has rows; columns whose heading begins with > are right-aligned."""
     if rows:
         marks = ["---:" if heading.startswith(">") else "---" for heading in headings]
         cells = [[heading.lstrip(">") for heading in headings], marks, *rows]
-        lines = _cut([f"| {' | '.join(row)} |" for row in cells], most + 2)
-        yield "\n".join([f"### {title}", "", *lines, *([""] if tail else []), *tail, ""])
+        lines = [f"| {' | '.join(row)} |" for row in cells]
+        yield Section([f"### {title}", "", *lines[:2]], lines[2:], ["", *tail] if tail else [])
 
 
-def _sections(summary: Summary, most: int) -> Iterator[str]:
-    """The verdict, then tables with at most so many rows."""
-    yield _verdict(summary, most)
-    yield from _scores(summary, most)
-    yield from _templates(summary, most)
-    yield from _questions(summary, most)
+def _sections(summary: Summary) -> Iterator[Section]:
+    """The verdict, then tables."""
+    yield _verdict(summary)
+    yield from _scores(summary)
+    yield from _templates(summary)
+    yield from _questions(summary)
     failures = failure_counts(summary.snapshot["micro"]).items()
     rows = [[cell(kind), str(count)] for kind, count in failures]
-    yield from _table("Failures by reason", ["reason", ">results"], rows, most)
+    yield from _table("Failures by reason", ["reason", ">results"], rows)
     if summary.rejected:
-        lines = _cut([f"- {_sentence(told)}" for told in summary.rejects], most)
-        yield "\n".join([f"### Rejected lines: {counts(summary.rejected)}", "", *lines, ""])
+        lines = [f"- {_sentence(told)}" for told in summary.rejects]
+        yield Section([f"### Rejected lines: {counts(summary.rejected)}", ""], lines)
 
 
-def _verdict(summary: Summary, most: int) -> str:
+def _verdict(summary: Summary) -> Section:
     """Gates, outcomes of questions, and the comparison in a sentence."""
     failed, gates, comparison = summary.failed_gates, summary.gates, summary.comparison
     title, micro = "## Evaluation", summary.snapshot["micro"]
@@ -126,7 +134,7 @@ def _verdict(summary: Summary, most: int) -> str:
         head += ["", f"**Compared with the baseline:** {headline(comparison, name=code)}"]
         rows += [f"- warning: {_sentence(warning)}" for warning in comparison["warnings"]]
         rows += [f"- {_sentence(told)}" for told in one_sided(comparison)]
-    return "\n".join([*head, *([""] if rows else []), *_cut(rows, most), ""])
+    return Section([*head, *([""] if rows else [])], rows)
 
 
 def _counts(summary: Summary) -> str:
@@ -143,7 +151,7 @@ def _scores_of(groups: Mapping[str, Any]) -> list[str]:
     return [name for name, stats in groups.items() if is_score(name) and "mean" in stats]
 
 
-def _scores(summary: Summary, most: int) -> Iterator[str]:
+def _scores(summary: Summary) -> Iterator[Section]:
     """Means over all results, and how they changed, also those of templates."""
     micro, comparison = summary.snapshot["micro"], summary.comparison
     results, _ = counts_of(micro)
@@ -158,7 +166,7 @@ def _scores(summary: Summary, most: int) -> Iterator[str]:
     captions = [f"[low, high]: {percent(level)} interval, {VALIDITY[kind]}." for level, kind in kinds]
     headings = ["metric", ">mean", ">values"]
     if comparison is None:
-        yield from _table("Scores", headings, [*rows.values()], most, " ".join(captions))
+        yield from _table("Scores", headings, [*rows.values()], " ".join(captions))
         return
     changes = comparison["overall"]
     for metric, row in rows.items():
@@ -166,7 +174,7 @@ def _scores(summary: Summary, most: int) -> Iterator[str]:
     shared = plural(comparison["questions"], "question")
     captions.append(f"Changes are of the means over {shared} that both runs have.")
     captions.append(validity(changes, comparison["level"]))
-    yield from _table("Scores", headings + CHANGE, [*rows.values()], most, " ".join(captions))
+    yield from _table("Scores", headings + CHANGE, [*rows.values()], " ".join(captions))
     changed = [
         [cell(template), cell(metric), *_change(row)]
         for template, group in comparison["per_template"].items()
@@ -174,7 +182,7 @@ def _scores(summary: Summary, most: int) -> Iterator[str]:
         if row.get("verdict", UNDECIDED) != UNDECIDED
     ]
     title = "Templates that changed by more than chance"
-    yield from _table(title, ["template", "metric", *CHANGE], changed, most)
+    yield from _table(title, ["template", "metric", *CHANGE], changed)
 
 
 def _change(row: Mapping[str, Any]) -> list[str]:
@@ -182,7 +190,7 @@ def _change(row: Mapping[str, Any]) -> list[str]:
     return [change_of(row), interval, p, row.get("verdict", "")]
 
 
-def _templates(summary: Summary, most: int) -> Iterator[str]:
+def _templates(summary: Summary) -> Iterator[Section]:
     scores = _scores_of(summary.snapshot["macro"])
     shown, rest = scores[:SHOWN_SCORES], [*map(code, scores[SHOWN_SCORES : 2 * SHOWN_SCORES])]
     rows = [
@@ -191,10 +199,10 @@ def _templates(summary: Summary, most: int) -> Iterator[str]:
     ]
     headings = ["template", ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
     more = [f"Not shown: {', '.join(rest)}{', ...' * (len(scores) > 2 * SHOWN_SCORES)}"] if rest else []
-    yield from _table("Templates", headings, rows, most, *more)
+    yield from _table("Templates", headings, rows, *more)
 
 
-def _questions(summary: Summary, most: int) -> Iterator[str]:
+def _questions(summary: Summary) -> Iterator[Section]:
     """The questions that got worse, and the worst ones."""
 
     def named(question: str, template: str) -> list[str]:
@@ -210,7 +218,7 @@ def _questions(summary: Summary, most: int) -> Iterator[str]:
         names = named(row["question_id"], row["template_id"])
         rows.append([*names, cell(metric), change_of(row), place(row["question_id"])])
     headings = ["question", "template", "metric", ">change", "result"]
-    yield from _table("Questions that got worse", headings, rows, most)
+    yield from _table("Questions that got worse", headings, rows)
     rows = []
     for each in summary.worst:
         mean = summary.means.get((each.template_id, each.question_id)) if summary.by_means else None
@@ -222,4 +230,4 @@ def _questions(summary: Summary, most: int) -> Iterator[str]:
     total = sum(question.outcome in {"failed", "error"} for question in summary.questions)
     title = f"Worst questions: {len(rows)} of {total} that did not pass"
     note = ["An error counts as 0."] * any(each.errors for each in summary.lowest)
-    yield from _table(title, ["question", "template", ">score", "why", "result"], rows, most, *note)
+    yield from _table(title, ["question", "template", ">score", "why", "result"], rows, *note)

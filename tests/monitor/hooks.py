@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-HANG = 0
-"""In place of a status: the server does not answer until it is closed."""
 
 
 class Post(NamedTuple):
@@ -34,16 +31,12 @@ class Hook(NamedTuple):
 def hook(*statuses: int) -> Iterator[Hook]:
     """A server that answers with these statuses, one after the other, and with the last one from then on."""
     posts: list[Post] = []
-    is_over = Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             posts.append(Post(self.path, {key.lower(): value for key, value in self.headers.items()}, body))
             status = statuses[min(len(posts), len(statuses)) - 1]
-            if status == HANG:
-                is_over.wait()
-                return
             self.send_response(status, "<b>\x1b[31m")
             if 300 <= status < 400:
                 self.send_header("Location", f"http://{host}/moved")
@@ -64,6 +57,5 @@ def hook(*statuses: int) -> Iterator[Hook]:
         try:
             yield Hook(host, posts)
         finally:
-            is_over.set()
             server.shutdown()
             thread.join()

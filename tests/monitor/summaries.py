@@ -1,4 +1,4 @@
-"""Summaries of results that a test makes up."""
+"""Runs that a test makes up, and what screens are given of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,48 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.judge import JudgeUsage
+from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import Reading, Summary
+from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records.conditions import parse_condition
+from graphrag_eval_async.records.evaluation import Evaluation
+from graphrag_eval_async.records.token_usage import TokenUsage
 from graphrag_eval_async.reference import NoReference
 from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+MODEL = {
+    "provider": "openai",
+    "model": "gpt-4o-mini",
+    "api_key": "k",
+    "pricing": {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0},
+}
+LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5), not_found=["logs"])
+"""What a run sees of the files that it follows."""
+
+
+class _Judge:
+    """Finds the one claim of the reference answer among two."""
+
+    model = "scripted"
+
+    async def complete(self, *_: Any) -> tuple[Any, TokenUsage]:
+        matches = [{"reference": 0, "actual": 0}]
+        claims = {"reference_claims": ["a"], "actual_claims": ["a", "b"]}
+        return {**claims, "reason": "so", "matches": matches}, TokenUsage(100, 10)
+
+
+JUDGE: Any = _Judge()
+
+
+def with_answers(reference: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same reference set, whose questions have answers."""
+    return [
+        each | {"questions": [question | {"reference_answer": "a"} for question in each["questions"]]}
+        for each in reference
+    ]
 
 
 def result(question_id: str, score: float | None = 1.0, **more: Any) -> dict[str, Any]:
@@ -26,6 +61,17 @@ def result(question_id: str, score: float | None = 1.0, **more: Any) -> dict[str
 
 def failed(question_id: str, error: str = "no answer", **more: Any) -> dict[str, Any]:
     return result(question_id, None, status="error", error=error, **more)
+
+
+def seen(
+    values: Mapping[str, float] | None,
+    template: str = "t",
+    question: str | None = None,
+    sample: int | None = 0,
+) -> Evaluation:
+    """What screens see of a result with these values, None for an error."""
+    failed, values = values is None, values or {}
+    return Evaluation(template, question, failed, sample, (*values,), (*values.values(),))
 
 
 def summary_of(
@@ -41,6 +87,17 @@ def summary_of(
     for each in results:
         reading.add(each)
     return reading.summary(**more)
+
+
+def report_of(results: Iterable[Mapping[str, Any]]) -> str:
+    """The HTML report of a run with these results."""
+    aggregates, collected = RunningAggregates(), ReportResults()
+    for each in results:
+        aggregates.add(each)
+        collected.add(each)
+    aggregates.finish()
+    snapshot = aggregates.snapshot(detail=True)
+    return html_report(snapshot, collected, worst=worst_questions(aggregates))
 
 
 def idle_run(aggregates: RunningAggregates | None = None) -> Any:

@@ -1,3 +1,5 @@
+"""Alerts and their windows."""
+
 from __future__ import annotations
 
 import statistics
@@ -12,15 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.monitor.alerts import (
-    Alert,
-    Change,
-    message,
-    parse_alert,
-)
+from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.watched import Alerts, Watched
+from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from graphrag_eval_async.records.conditions import OPERATORS
-from graphrag_eval_async.records.evaluation import Evaluation
+from tests.monitor.summaries import seen
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -41,9 +39,7 @@ PARSED: list[tuple[str, tuple[Any, ...]]] = [
 @each(("text", "parts"), PARSED)
 def test_parsing(text: str, parts: tuple[Any, ...]) -> None:
     alert = parse_alert(text)
-    found = alert.template, alert.metric, alert.operator, alert.bound, alert.window, alert.quantile
-    assert found == parts
-    assert alert.text == text.strip()
+    assert alert == (text.strip(), *parts)
 
 
 INVALID = ["", "no lines for ever", "steps_score = 0.8", "x < nan", "x < 1 over 0", "x < 1 over 5 m", "< 0.8"]
@@ -53,6 +49,21 @@ INVALID = ["", "no lines for ever", "steps_score = 0.8", "x < nan", "x < 1 over 
 def test_invalid_alerts(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected|finite|between p0 and p100|no quantiles"):
         parse_alert(text)
+
+
+BAD = ["", "0", "0s", "-1", "5 m", "5d", "s", "1e3", "nan", "inf", "1.", ".5", "5m30s", "\u0663"]
+
+
+def test_durations_and_windows() -> None:
+    texts = ["30", "30s", "5m", "1h", "500ms", "1.5h", "0.25"]
+    assert [*map(parse_duration, texts)] == [30, 30, 300, 3600, 0.5, 5400, 0.25]
+    assert [*map(parse_window, ["200", "1", "5m"])] == [Last(200), Last(1), Seconds(300)]
+    for text in [*BAD, "9" * 400]:
+        with pytest.raises(ValueError, match="expected a duration over 0"):
+            parse_duration(text)
+    for text in [*BAD, "1.5", "9" * 400 + "s", "9" * 5000]:
+        with pytest.raises(ValueError, match="expected a number, such as 200, or a duration with a unit"):
+            parse_window(text)
 
 
 # The oracle: all that ever came, looked at anew each time.
@@ -125,11 +136,6 @@ def test_changes_against_the_oracle(
     assert found == expected(alert, size, looks)
 
 
-def seen(template: str, values: list[tuple[str, float]], *, failed: bool) -> Evaluation:
-    metrics, numbers = zip(*values, strict=True) if values else ((), ())
-    return Evaluation(template, None, failed, None, metrics, numbers)
-
-
 @given(st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from([0.0, 0.1, 1.0]))), st.integers(1, 9))
 def test_a_mean_is_over_the_questions_in_the_window(values: list[tuple[str, float]], size: int) -> None:
     watch = Watched(parse_alert("steps_score >= 0"), Last(size))
@@ -152,16 +158,17 @@ def test_alerts_count_only_their_values() -> None:
     ]
     alerts = Alerts(map(parse_alert, texts), Last(3))
     alerts.on_change = changes.append
-    alerts.add(seen("b", [("x", 0.0)], failed=False), 0.0)
+    alerts.add(seen({"x": 0.0}, "b"), 0.0)
     assert not changes
-    alerts.add(seen("a", [("x", 0.5), ("x", 0.75)], failed=False), 0.0)
+    for value in (0.5, 0.75):
+        alerts.add(seen({"x": value}, "a"), 0.0)
     assert [(each["alert"], each["value"]) for each in changes] == [(texts[1], 0.5), (texts[3], 1.25 / 3)]
     facts = {**changes[0]}
     assert message(changes[0]) == f"{facts.pop('time')} alert started: a: x < 1 over 1: 0.5"
     assert facts.items() >= {"state": "started", "template": "a", "metric": "x", "statistic": "mean"}.items()
     assert (facts["bound"], facts["window"], facts["samples"]) == (1.0, {"last": 1}, 1)
     del changes[:]
-    alerts.add(seen("a", [], failed=True), 0.0)
+    alerts.add(seen(None, "a"), 0.0)
     assert [change["alert"] for change in changes] == [texts[0], texts[2]]
     assert [facts["alert"] for facts in alerts.facts()] == texts[:4]
 
@@ -198,7 +205,7 @@ def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(
     text = f"x < 0.5 over {size}{unit}"
     first, second, new = (Alerts([parse_alert(text)], Last(3)) for _ in range(3))
     for now, value in enumerate(before):
-        first.add(seen("t", [("x", value)], failed=False), float(now))
+        first.add(seen({"x": value}), float(now))
     kept = {change["alert"]: change for change in first.facts()}
     changes: list[Change] = []
     second.on_change = changes.append
@@ -208,7 +215,7 @@ def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(
     quiet = 0  # values, each after a second, for which the condition has not held
     for count, value in enumerate(values, 1):
         for alerts in (second, new):
-            alerts.add(seen("t", [("x", value)], failed=False), float(count))
+            alerts.add(seen({"x": value}), float(count))
         if kept and not changes:
             quiet = 0 if fmean(values[max(0, count - size) : count]) < 0.5 else quiet + 1
             assert second.facts()

@@ -1,60 +1,33 @@
+"""The state of a run as JSON, and the results that screens keep of it."""
+
 from __future__ import annotations
 
-import asyncio
 import json
-from types import SimpleNamespace
-from typing import Any
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphrag_eval_async import evaluate_stream, load_config, load_reference
+from graphrag_eval_async import RunningAggregates, evaluate_stream
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.monitor.alerts import parse_alert
-from graphrag_eval_async.monitor.counting import Counting
+from graphrag_eval_async.monitor.board import ResultsOfQuestions
+from graphrag_eval_async.monitor.counting import KEPT, Counting, Kept, shorten
 from graphrag_eval_async.monitor.facts import Facts, complete
+from graphrag_eval_async.records.results import observe
 from tests.cli.support import COLOURS, REFERENCE, failed, response
-from tests.judge.support import ScriptedJudge
+from tests.monitor.summaries import LAG, idle_run, result
+from tests.support.loop import LoopClock
 
-LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5), not_found=["logs"])
+if TYPE_CHECKING:
+    from pathlib import Path
+
 DETAILS = ("quantiles", "bounds", "confidence")
-VERDICT = {
-    "reference_claims": ["a"],
-    "actual_claims": ["a", "b"],
-    "reason": "so",
-    "matches": [{"reference": 0, "actual": 0}],
-}
-CONFIG = {
-    "llm": {
-        "generation": {"provider": "openai", "model": "gpt-4o-mini"},
-        "limits": {"max_concurrency": 7, "budget_usd": 2.5},
-        "pricing": {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0},
-    },
-    "answer_correctness": {},
-}
-
-
-def with_answers(template: dict[str, Any]) -> dict[str, Any]:
-    return template | {"questions": [each | {"reference_answer": "a"} for each in template["questions"]]}
-
-
-async def facts_of(responses: list[Any], *, judged: bool = False, **more: Any) -> dict[str, Any]:
-    reference = load_reference([with_answers(template) for template in REFERENCE])
-    config = load_config(CONFIG, judge=True) if judged else None
-    alerts = [parse_alert("error_rate > 0 over 1")]
-    counting = Counting(Last(2), more.pop("show", "last"), alerts, include_errors=False)
-    judge = ScriptedJudge(lambda _: VERDICT) if judged else None
-    stream = evaluate_stream(reference, responses, config=config, judge=judge, ordered=True, **more)
-    facts = Facts(stream, counting, source=LAG, config=config, paths=["a.jsonl", "logs"])
-    assert facts.collect()["overall"]["samples"] == {"total": 0, "window": 0}
-    async with stream:
-        async for result in stream:
-            counting.add(result)
-    collected = facts.collect()
-    complete(collected)
-    check_details(collected, stream.aggregates.snapshot(detail=True))
-    assert json.loads(json.dumps(collected)) == collected
-    return collected
 
 
 def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
@@ -74,12 +47,21 @@ def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
             assert details == {key: stats[name][key] for key in DETAILS if key in stats[name]}
 
 
-async def test_facts_of_steps() -> None:
-    responses = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
-    facts = await facts_of(responses)
+async def test_the_state_of_a_run() -> None:
+    counting = Counting(Last(2), "last", [parse_alert("error_rate > 0 over 1")], include_errors=False)
+    responses: list[Any] = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
+    async with evaluate_stream(REFERENCE, responses, ordered=True) as stream:
+        collector = Facts(stream, counting, source=LAG, paths=["a.jsonl", "logs"])
+        assert collector.collect()["overall"]["samples"] == {"total": 0, "window": 0}
+        async for each in stream:
+            counting.add(each)
+    facts = collector.collect()
+    complete(facts)
+    check_details(facts, stream.aggregates.snapshot(detail=True))
+    assert json.loads(json.dumps(facts)) == facts
     assert all(facts[key] for key in ("time", "elapsed_sec", "results_per_sec"))
     assert [(each["alert"], each["value"]) for each in facts["alerts"]] == [("error_rate > 0 over 1", 1.0)]
-    assert [result["question_id"] for result in facts["results"]] == ["q3", "q3", "q2", "q1"]
+    assert [each["question_id"] for each in facts["results"]] == ["q3", "q3", "q2", "q1"]
     overall, colours = facts["overall"], facts["templates"][COLOURS]
     assert overall["samples"] == {"total": 4, "window": 2}
     assert overall["errors"] == {"total": 1, "window": 1}
@@ -95,23 +77,74 @@ async def test_facts_of_steps() -> None:
     assert facts["lag"] == {"bytes": 12, "seconds": 0.5}
 
 
-async def test_slow_work_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between any two templates, of all results and of a comparison."""
-    monkeypatch.setattr("graphrag_eval_async.threads.SLICE_SECONDS", -1.0)
-    reference = load_reference(REFERENCE)
-    comparison = RunningComparison()
+async def test_slow_work_does_not_block_the_loop() -> None:
+    aggregates, comparison = RunningAggregates(), RunningComparison()
     counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)
-    async with evaluate_stream(reference, [response("q1"), response("q3")]) as stream:
-        async for result in stream:
-            comparison.add_baseline(result)
-            counting.add(result)
-        facts = Facts(stream, counting, source=LAG)
-        expected = facts.collect()
-        taken, task = 0, asyncio.ensure_future(facts.prepare())
-        while not task.done():
-            await asyncio.sleep(0)
-            taken += 1
-        assert taken > 1
-        collected = facts.collect()
-        assert collected["templates"] == expected["templates"]
-        assert collected["comparison"] == expected["comparison"]
+    for i in range(3000):
+        each = result(f"q{i}", i % 2, template_id=f"t{i}")
+        aggregates.add(each)
+        comparison.add_baseline(each)
+        counting.add(each)
+    facts = Facts(idle_run(aggregates), counting)
+    clock = LoopClock()
+    await facts.prepare()
+    clock.stop()
+    assert clock.turn > 2
+    collected = facts.collect()
+    complete(collected)
+    check_details(collected, aggregates.snapshot(detail=True))
+
+
+def test_a_result_in_short() -> None:
+    whole = result("q", 0.5, sample=2, elapsed_sec=3, answer_f1=None, answer_correctness_cost=0.25)
+    whole |= {"answer_eval_error": "timeout: no reply", "score": 0.75, "judge": {"outputs": ["score", "why"]}}
+    judged = {"retrieval_answer_recall": 1.0, "retrieval_answer_recall_cost": 3}
+    whole["actual_steps"] = [{"name": "retrieval"} | judged]
+    assert shorten(observe(whole, include_errors=False)) == {
+        **{key: whole[key] for key in ("question_id", "template_id", "sample", "status", "failure")},
+        "error": "timeout: no reply",
+        "metrics": {"steps_score": 0.5, "elapsed_sec": 3, "score": 0.75},
+        "cost": 3.25,
+    }
+    short = shorten(observe(whole | {"status": "error", "error": "y" * 10_000}, include_errors=False))
+    assert (len(short["error"]), short["metrics"]) == (500, {})
+
+
+SCORES = st.dictionaries(
+    st.sampled_from(["steps_score", "answer_f1", "answer_relevance", "elapsed_sec"]),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+)
+RESULTS = st.lists(st.tuples(st.sampled_from(["error", "success"]), SCORES), max_size=30)
+
+
+@given(RESULTS, st.sampled_from([1, 20]))
+def test_the_latest_and_the_worst_against_sorting_all(
+    results: list[tuple[str, dict[str, float]]], times: int
+) -> None:
+    kept, rated = Kept(), []
+    for number, (status, metrics) in enumerate(results * times, 1):
+        each = {"template_id": "t", "question_id": "q", "status": status, **metrics}
+        kept.add(observe(each, include_errors=True))
+        scores = [value for name, value in metrics.items() if name != "elapsed_sec"]
+        if status == "error" or scores:
+            rated.append((-inf if status == "error" else sum(scores) / len(scores), -number))
+    assert [each.row["number"] for each in kept.worst()] == [-n for _, n in sorted(rated)[:KEPT]]
+    assert [each.number for each in kept.worst(1)] == [-n for rank, n in sorted(rated)[:KEPT] if rank < 1]
+    assert [each.number for each in kept.latest] == [*range(kept.count, 0, -1)][:KEPT]
+    assert kept.find(kept.count + 1) is None
+
+
+def test_a_second_look_at_a_file_reads_what_came_since(tmp_path: Path) -> None:
+    """Also of lines that were not complete, and of another file under this name."""
+    rng, path, looking = Random(3), tmp_path / "results.jsonl", ResultsOfQuestions()
+    for number in range(300):
+        line = orjson.dumps({"template_id": "t", "question_id": f"q{rng.randrange(4)}", "sample": number})
+        place = rng.randrange(len(line))
+        for part in (line[:place], line[place:] + b"\n"):
+            with path.open("ab") as file:
+                file.write(part)
+            fresh = ResultsOfQuestions().of_question(str(path), "q1")
+            assert looking.of_question(str(path), "q1") == fresh
+        if rng.random() < 0.05:
+            path.write_bytes(b"")
+            assert looking.of_question(str(path), "q1") == []

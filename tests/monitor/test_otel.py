@@ -1,16 +1,19 @@
-"""Results and aggregates sent by OpenTelemetry's SDK to a collector."""
+"""Results as evaluation events: in a file of OTLP, and sent with aggregates by OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
+import base64
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream
+from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream, run_evaluation
+from graphrag_eval_async.monitor.otlp import CAPTURE, MAX_EXPLANATION, OtlpFile
 from tests.cli.support import REFERENCE, Folder, failed, response, run
+from tests.monitor import hostile
 from tests.monitor.hooks import Post, hook
-from tests.monitor.test_otlp import NAME, SPAN, TRACE, VALUE, attributes_of
-from tests.support.deadlines import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,12 +21,122 @@ if TYPE_CHECKING:
 pytest.importorskip("opentelemetry.sdk")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+NAME, VALUE, LABEL, EXPLANATION = (
+    f"gen_ai.evaluation.{key}" for key in ("name", "score.value", "score.label", "explanation")
+)
+ANSWERS = {"answer_recall", "answer_precision", "answer_f1"}
+RESULT = {
+    "template_id": "t",
+    "question_id": "q",
+    "sample": 2,
+    "status": "success",
+    "response_id": "r1",
+    "reference_steps": [],
+    "actual_answer": "a",
+    "actual_steps": [{"name": "retrieval", "retrieval_answer_recall": 0.5}],
+    "steps_score": 0.5,
+    "failure": "missed_retrieval",
+    "answer_relevance_error": "timeout: no reply",
+    "answer_recall": 1.0,
+    "answer_precision": 0.0,
+    "answer_f1": 0.0,
+    "answer_correctness_reason": "x" * 5000,
+    "elapsed_sec": 1.5,
+}
 RESPONSES = [
     response("q1", trace_id=TRACE, span_id=SPAN),
     response("q2", False),
     response("q3"),
     failed("q3"),
 ]
+
+
+def attributes_of(record: Any) -> dict[str, Any]:
+    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in record.attributes}
+
+
+def in_file(path: Path) -> list[Any]:
+    """The records of a file, by the protobuf messages: their ids are in base64, those of OTLP hexadecimal."""
+    from google.protobuf.json_format import Parse
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+    found: list[Any] = []
+    for message in map(json.loads, path.read_bytes().splitlines()):
+        for record in message["resourceLogs"][0]["scopeLogs"][0]["logRecords"]:
+            for key in {"traceId", "spanId"} & {*record}:
+                record[key] = base64.b64encode(bytes.fromhex(record[key])).decode()
+        parsed = Parse(json.dumps(message), ExportLogsServiceRequest())
+        found += parsed.resource_logs[0].scope_logs[0].log_records
+    return found
+
+
+def written(path: Path, *results: dict[str, Any], metrics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """The attributes of the records of results."""
+    file = OtlpFile(path, metrics)
+    for result in results:
+        file.add(result)
+    file.close()
+    return [*map(attributes_of, in_file(path))]
+
+
+def test_no_records_of_scores_that_nobody_asked_for(tmp_path: Path) -> None:
+    """An error response could lack any judged score: it has records of those that other results had."""
+    error: dict[str, Any] = {"template_id": "t", "question_id": "q", "status": "error", "error": "E"}
+    error |= {"reference_answer": "A", "reference_steps": [[]], "response_id": "error"}
+    judged = {"template_id": "t", "question_id": "q", "answer_relevance": 0.5}
+    unjudged = judged | {"answer_relevance": None, "answer_eval_error": "x: y"}
+    names = []
+    for count in (1, 3, 5):
+        some = [error, judged, error, unjudged, error][:count]
+        found = written(tmp_path / str(count), *some)
+        errors = [each[NAME] for each in found if each.get("gen_ai.response.id") == "error"]
+        names.append({*errors})
+    relevance = {"steps_score", "answer_relevance"}
+    assert names == [{"steps_score"}, relevance, relevance | ANSWERS]
+
+
+def test_each_score_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What judges said is in it on request only, as are other metrics."""
+    found = written(tmp_path / "plain", RESULT, {**RESULT, "pending": ["answer_f1"]})
+    assert [each[EXPLANATION] for each in found if EXPLANATION in each] == ["missed_retrieval"]
+    monkeypatch.setenv(CAPTURE, "true")
+    named = {each[NAME]: each for each in written(tmp_path / "captured", RESULT)}
+    assert {*named} == {"steps_score", *ANSWERS, "answer_relevance", "retrieval_answer_recall"}
+    assert named["steps_score"] == {
+        NAME: "steps_score",
+        VALUE: 0.5,
+        LABEL: "partial",
+        EXPLANATION: "missed_retrieval",
+        "graphrag_eval.template_id": "t",
+        "graphrag_eval.question_id": "q",
+        "graphrag_eval.status": "success",
+        "graphrag_eval.sample": 2,
+        "gen_ai.response.id": "r1",
+    }
+    assert [named[name][LABEL] for name in ("answer_recall", "answer_precision")] == ["pass", "fail"]
+    assert named["answer_f1"][EXPLANATION] == "x" * MAX_EXPLANATION
+    assert named["answer_relevance"]["error.type"] == "timeout"
+    assert VALUE not in named["answer_relevance"]
+    [one] = written(tmp_path / "one", RESULT, metrics=("answer_f1",))
+    assert one[NAME] == "answer_f1"
+
+
+async def test_any_text_can_be_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CAPTURE, "true")
+    results = await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")
+    found = written(tmp_path / "file", *(result | {"template_id": "\ud800"} for result in results))
+    assert len(found) >= len(results)
+
+
+def test_runs_append_to_a_file(folder: Folder) -> None:
+    path, out = folder.file("evaluations.jsonl"), folder.file("out.jsonl")
+    arguments = [folder.reference, "-o", out, "--otlp-json", path, "--otel-metric", "steps_score"]
+    assert run("evaluate", *arguments, folder.lines(*RESPONSES[:2])) == 0
+    assert run("evaluate", *arguments, folder.lines(failed("q3"))) == 0
+    records = in_file(Path(path))
+    assert [attributes_of(record).get(VALUE) for record in records] == [1.0, 0.0, None]
+    assert [record.trace_id.hex() for record in records] == [TRACE, "", ""]
 
 
 def logs(posts: list[Post]) -> list[Any]:
@@ -38,12 +151,10 @@ def gauges(posts: list[Post]) -> dict[tuple[str, ...], float]:
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
     last = [post.body for post in posts if post.path == "/v1/metrics"][-1]
+    [exported] = ExportMetricsServiceRequest.FromString(last).resource_metrics
     return {
         (metric.name, *map(str, attributes_of(point).values())): point.as_double or point.as_int
-        for metric in ExportMetricsServiceRequest.FromString(last)
-        .resource_metrics[0]
-        .scope_metrics[0]
-        .metrics
+        for metric in exported.scope_metrics[0].metrics
         for point in metric.gauge.data_points
     }
 
@@ -51,8 +162,6 @@ def gauges(posts: list[Post]) -> dict[tuple[str, ...], float]:
 @pytest.fixture
 def posts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Post]]:
     """What a collector gets."""
-    for name in ("CLOSING_SECONDS", "READ_SECONDS"):
-        monkeypatch.setattr(f"graphrag_eval_async.monitor.otel.{name}", WAIT_SECONDS)
     with hook(200) as (host, posts):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{host}")
         yield posts
@@ -75,32 +184,28 @@ async def test_scores_arrive_with_their_spans(posts: list[Post]) -> None:
     assert found["graphrag_eval.mean", "colours", "steps_score"] == 0.5
 
 
-def test_the_command_sends_what_it_is_asked_for(folder: Folder, posts: list[Post]) -> None:
+def test_the_command_sends_what_it_is_asked_for(
+    folder: Folder, posts: list[Post], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the environment turns it off, or asks for what is not supported."""
     files = [folder.reference, folder.lines(*RESPONSES), "-o", folder.file("out.jsonl")]
-    assert run("evaluate", *files, "--otel", "--otel-metric", "steps_score") == 0
+    logging = ["evaluate", *files, "--otel", "--otel-metric", "steps_score"]
+    assert run(*logging) == 0
     assert {post.path for post in posts} == {"/v1/logs"}
     assert sorted(attributes_of(record).get(VALUE, -1) for record in logs(posts)) == [-1, 0, 1, 1]
     posts.clear()
     assert run("evaluate", *files, "--otlp-metrics") == 0
     assert {post.path for post in posts} == {"/v1/metrics"}
     assert gauges(posts)["graphrag_eval.results", "success"] == 3
-
-
-@pytest.mark.parametrize("name", ["OTEL_SDK_DISABLED=true", "OTEL_LOGS_EXPORTER=none"])
-async def test_the_environment_can_turn_it_off(
-    name: str, posts: list[Post], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(*name.split("="))
-    async with OtelSink(evaluate_stream(REFERENCE, RESPONSES)) as results:
-        assert len([result async for result in results]) == 4
+    posts.clear()
+    for name, value in (("OTEL_SDK_DISABLED", "true"), ("OTEL_LOGS_EXPORTER", "none")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert run(*logging) == 0
     assert not posts
-
-
-async def test_what_is_not_supported_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    async with evaluate_stream(REFERENCE, RESPONSES) as stream:
-        with pytest.raises(UsageError, match="OTLP_PROTOCOL=grpc: only http/protobuf is supported"):
-            OtelSink(stream)
+    with pytest.raises(UsageError, match="OTLP_PROTOCOL=grpc: only http/protobuf is supported"):
+        OtelSink(evaluate_stream(REFERENCE, RESPONSES))
 
 
 async def test_a_collector_that_is_not_there_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

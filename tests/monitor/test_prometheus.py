@@ -1,24 +1,26 @@
+"""Metrics for Prometheus, and the dashboard for Grafana that shows them."""
+
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import shutil
+import subprocess
 import threading
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections import Counter
+from contextlib import closing
 from itertools import pairwise
 from random import Random
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from graphrag_eval_async import (
-    Last,
-    PrometheusCollector,
-    RunningAggregates,
-    evaluate_stream,
-    load_config,
-    load_reference,
-)
-from graphrag_eval_async.monitor import prometheus
+from graphrag_eval_async import Last, PrometheusCollector, RunningAggregates, evaluate_stream
 from graphrag_eval_async.monitor.prometheus_metrics import (
     LABEL_CHARACTERS,
     MAX_TEMPLATES,
@@ -27,23 +29,22 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
-from tests.cli.support import REFERENCE, failed, response
-from tests.judge.support import ScriptedJudge
-from tests.monitor.test_facts import CONFIG, VERDICT, with_answers
-from tests.support.deadlines import WAIT_SECONDS, in_time
+from graphrag_eval_async.monitor.prometheus_server import MetricsServer
+from tests.cli.support import REFERENCE, failed, response, run
+from tests.monitor.summaries import JUDGE, LAG, MODEL, with_answers
+from tests.monitor.test_dashboard import fetch
+from tests.support.deadlines import WAIT_SECONDS, in_time, running
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
-
-    from graphrag_eval_async import EvaluationStream
+    from pathlib import Path
 
 pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-LAG: Any = SimpleNamespace(lag=SimpleNamespace(bytes=12, seconds=0.5))
 
 
 def scrape(collector: PrometheusCollector) -> Values:
@@ -83,15 +84,22 @@ def responses(count: int) -> list[Any]:
     ]
 
 
-async def judged(count: int) -> tuple[EvaluationStream, PrometheusCollector, list[dict[str, Any]]]:
-    """A finished run, and its results."""
-    reference = load_reference([with_answers(template) for template in REFERENCE])
+class Judged(NamedTuple):
+    """A finished run."""
+
+    stream: Any
+    collector: PrometheusCollector
+    recent: RunningAggregates
+    results: list[dict[str, Any]]
+
+
+async def judged(count: int) -> Judged:
     recent = RunningAggregates(window=Last(5))
     stream = evaluate_stream(
-        reference,
+        with_answers(REFERENCE),
         [*responses(count), b"{"],
-        config=load_config(CONFIG, judge=True),
-        judge=ScriptedJudge(lambda _: VERDICT),
+        config={"llm": {"generation": MODEL}, "answer_correctness": {}},
+        judge=JUDGE,
     )
     collector = PrometheusCollector(
         stream, recent=recent, source=LAG, alerts=lambda: {"a < 1": True, "b > 2": False}, judge_model="m"
@@ -100,7 +108,7 @@ async def judged(count: int) -> tuple[EvaluationStream, PrometheusCollector, lis
     async for result in stream:
         recent.add(result)
         results.append(result)
-    return stream, collector, results
+    return Judged(stream, collector, recent, results)
 
 
 def check_groups(found: Values, snapshot: dict[str, Any], recent: dict[str, Any]) -> None:
@@ -123,16 +131,13 @@ def check_groups(found: Values, snapshot: dict[str, Any], recent: dict[str, Any]
 
 @in_time
 async def test_metrics_are_those_of_the_snapshot_and_of_the_results() -> None:
-    stream, collector, results = await judged(200)
+    stream, collector, recent, results = await judged(200)
     found = scrape(collector)
     snapshot = stream.aggregates.snapshot(detail=True)
-    assert collector._recent is not None
-    check_groups(found, snapshot, collector._recent.snapshot())
+    check_groups(found, snapshot, recent.snapshot())
     micro = snapshot["micro"]
-    assert (
-        get(found, "quantile", metric="elapsed_sec", quantile="0.95")
-        == micro["elapsed_sec"]["quantiles"]["p95"]
-    )
+    p95 = micro["elapsed_sec"]["quantiles"]["p95"]
+    assert get(found, "quantile", metric="elapsed_sec", quantile="0.95") == p95
     seconds = [result["elapsed_sec"] for result in results if result["status"] == "success"]
     for end in RESPONSE_BUCKETS:
         assert get(found, "response_seconds_bucket", le=str(end)) == sum(each <= end for each in seconds)
@@ -150,12 +155,6 @@ async def test_metrics_are_those_of_the_snapshot_and_of_the_results() -> None:
     assert get(found, "failures_total", failure="none") is None
     missing = micro["answer_f1"]["coverage"]["failed"]["response_error"]
     assert get(found, "metric_missing_total", metric="answer_f1", reason="response_error") == missing
-
-
-@in_time
-async def test_the_rest_of_the_run() -> None:
-    stream, collector, _ = await judged(30)
-    found = scrape(collector)
     assert get(found, "rejects_total", reason="invalid_json") == 1
     assert get(found, "rejects_total", reason="too_long") == 0
     assert get(found, "judge_calls_total", outcome="ok") == stream.usage.outcomes["ok"] > 0
@@ -184,8 +183,7 @@ def check_scrapes(scraped: list[Values]) -> None:
 
 
 @in_time
-async def test_another_thread_scrapes_while_the_stream_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "SCRAPE_SECONDS", WAIT_SECONDS)
+async def test_another_thread_scrapes_while_the_stream_runs() -> None:
     is_over = threading.Event()
     scraped: list[Values] = []
 
@@ -194,9 +192,9 @@ async def test_another_thread_scrapes_while_the_stream_runs(monkeypatch: pytest.
             scraped.append(scrape(collector))
 
     async def source() -> AsyncIterator[Any]:
-        for i, each in enumerate(responses(3000)):
+        for i, each in enumerate(responses(1000)):
             yield each
-            while len(scraped) < i // 500:  # noqa: ASYNC110  (a thread adds to it)
+            while len(scraped) < i // 150:  # noqa: ASYNC110  (a thread adds to it)
                 await asyncio.sleep(0.001)
 
     stream = evaluate_stream(REFERENCE, source())
@@ -256,3 +254,120 @@ async def test_templates_beyond_a_limit_count_together() -> None:
     expected = sum(map(names.index, others)) / 30
     assert get(found, "mean", template="other", metric="elapsed_sec") == pytest.approx(expected)
     assert len(aggregates.per_template()) == 80
+
+
+def test_metrics_on_loopback_are_for_this_machine_only() -> None:
+    with MetricsServer("127.0.0.1", 0) as server:
+        for headers, status in [
+            ({}, 200),
+            ({"Host": "localhost:9999"}, 200),
+            ({"Host": "evil.example:9464"}, 403),
+            ({"Origin": "http://evil.example"}, 403),
+        ]:
+            assert fetch(server.address, **headers)[0] == status
+    with MetricsServer("0.0.0.0", 0) as server:  # noqa: S104
+        address = server.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        assert fetch(address, Host="prometheus.example")[0] == 200
+
+
+LABELS = {
+    f"{PREFIX}{metric.name}{end}": {*metric.labels, *({"le"} if end == "_bucket" else ())}
+    for metric in METRICS
+    for end in (("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",))
+}
+"""The labels of each series."""
+
+
+def printed(capfd: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], list[str]]:
+    """The dashboard for Grafana, and its queries."""
+    assert run("grafana") == 0
+    dashboard: dict[str, Any] = json.loads(capfd.readouterr().out)
+    return dashboard, [each["expr"] for panel in dashboard["panels"] for each in panel.get("targets", ())]
+
+
+# Many versions of Grafana do not read the newer layout.
+@pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:DeprecationWarning")
+def test_the_dashboard_is_made_from_the_table_of_metrics(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("grafana_foundation_sdk", reason="needs grafana-foundation-sdk==0.0.21")
+    from docs.grafana import PATH, grafana
+
+    text = grafana()
+    assert PATH.read_text() == text, "python -m docs.grafana writes it"
+    assert printed(capfd)[0] == json.loads(text)
+
+
+def test_its_queries_name_metrics_and_labels_that_there_are(capfd: pytest.CaptureFixture[str]) -> None:
+    shown = set()
+    for expression in printed(capfd)[1]:
+        found = re.findall(r"(graphrag_eval_\w+)\{([^}]*)\}", expression)
+        assert len(found) == expression.count(PREFIX) > 0
+        grouped = {label for part in re.findall(r"by \(([^)]*)\)", expression) for label in part.split(", ")}
+        for name, selectors in found:
+            labels = {*re.findall(r'(\w+)=~?"', selectors)}
+            assert labels | grouped <= LABELS[name] | {"instance"}, expression
+            shown.add(name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count"))
+    assert shown == {PREFIX + metric.name for metric in METRICS}, "each metric is shown somewhere"
+
+
+async def found_by(address: str, query: str) -> list[dict[str, Any]]:
+    """Wait for a query to find something: a scrape that took too long leaves nothing until the next."""
+
+    def ask() -> Any:
+        url = f"{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+        try:
+            with closing(urllib.request.urlopen(url, timeout=WAIT_SECONDS)) as reply:  # noqa: S310
+                return json.load(reply)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code != 503:  # It has just started.
+                    raise
+        except urllib.error.URLError:
+            pass
+        return None
+
+    end = monotonic() + WAIT_SECONDS
+    while not (found := await asyncio.to_thread(ask)):
+        assert monotonic() < end, f"waited {WAIT_SECONDS} s: nothing is found by {query}"
+        await asyncio.sleep(0.05)
+    result: list[dict[str, Any]] = found
+    return result
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="apt-get install prometheus")
+@in_time
+async def test_prometheus_scrapes_and_answers_the_dashboard(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Prometheus itself reads the metrics, and each query of the dashboard finds some; takes 10 seconds."""
+    stream, collector, _, _ = await judged(50)
+    micro = stream.aggregates.snapshot()["micro"]
+    sums = {name: micro[name]["sum"] for name in ("steps_score", "answer_f1")}
+    address = f"127.0.0.1:{free_port()}"
+
+    async def check() -> None:
+        await found_by(f"http://{address}", "count_over_time(graphrag_eval_info[1h]) >= 3")
+        found = await found_by(f"http://{address}", "graphrag_eval_score_sum")
+        shown = {each["metric"]["metric"]: float(each["value"][1]) for each in found}
+        assert {name: shown[name] for name in sums} == sums
+        for expression in printed(capfd)[1]:
+            query = expression.replace("$__rate_interval", "1m")
+            for name in ("instance", "template", "metric"):
+                query = query.replace(f'"${name}"', '".*"')
+            await found_by(f"http://{address}", query)
+
+    with MetricsServer("127.0.0.1", 0) as server, (tmp_path / "log").open("wb") as log:
+        target = urllib.parse.urlsplit(server.address).netloc
+        (tmp_path / "prometheus.yml").write_text(
+            "global: {scrape_interval: 500ms, scrape_timeout: 500ms}\n"
+            f"scrape_configs: [{{job_name: watch, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        )
+        command = [
+            "prometheus",
+            f"--config.file={tmp_path}/prometheus.yml",
+            f"--storage.tsdb.path={tmp_path}",
+        ]
+        command.append(f"--web.listen-address={address}")
+        with running(command, stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path) as process:
+            await server.run(check(), lambda: collector)
+            process.terminate()

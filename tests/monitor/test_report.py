@@ -1,7 +1,8 @@
-"""The report of a run as one file."""
+"""The report of a run as one file, and the worst questions, which are the same ones on every screen."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from base64 import b64encode
@@ -10,45 +11,35 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphrag_eval_async import RunningAggregates, run_evaluation
-from graphrag_eval_async.monitor.report import DETAILED, ReportResults, html_report
-from tests.cli.support import COLOURS, REFERENCE, failed, from_jsonl, response, run
+from graphrag_eval_async.monitor.report import DETAILED
+from graphrag_eval_async.monitor.worst import questions_in_slices, worst_questions
+from tests.cli.support import COLOURS, REFERENCE, response, run
+from tests.cli.support import failed as not_answered
 from tests.monitor import hostile
+from tests.monitor.summaries import failed, report_of, result
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
 
 pytest.importorskip("jinja2")
 
-RESPONSES = [response("q1"), response("q2", False), response("q3"), failed("q3")]
+RESPONSES = [response("q1"), response("q2", False), response("q3"), not_answered("q3")]
 
 
-def report_of(results: list[dict[str, Any]], **more: Any) -> str:
-    aggregates, collected = RunningAggregates(), ReportResults()
-    for result in results:
-        aggregates.add(result)
-        collected.add(result)
-    aggregates.finish()
-    return html_report(aggregates.snapshot(detail=True), collected, **more)
-
-
-def test_evaluate_writes_a_report(folder: Folder) -> None:
-    responses, out, page = folder.lines(*RESPONSES), folder.file("out.jsonl"), folder.file("report.html")
-    assert run("evaluate", folder.reference, responses, "-o", out, "--report", page) == 0
+def test_pages_of_a_run_and_of_finished_runs(folder: Folder) -> None:
+    out, base, page = folder.file("out.jsonl"), folder.file("base.jsonl"), folder.file("report.html")
+    better = [response("q1"), response("q2"), response("q3")]
+    assert run("evaluate", folder.reference, folder.lines(*better), "-o", base) == 0
+    assert run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out, "--report", page) == 0
     html = Path(page).read_text()
     assert "steps_score 0.667" in html
     assert "for one look at a finished run" in html
     assert f"{COLOURS}<br>steps_score 0.500" in html
     assert html.count('class="detail"') == 2
-    assert len(from_jsonl(Path(out).read_bytes())) == 4
-
-
-def test_report_writes_a_page_of_finished_runs(folder: Folder) -> None:
-    out, base, page = folder.file("out.jsonl"), folder.file("base.jsonl"), folder.file("report.html")
-    better = [response("q1"), response("q2"), response("q3")]
-    assert run("evaluate", folder.reference, folder.lines(*better), "-o", base) == 0
-    assert run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out) == 0
     gates = ["--gate", "steps_score >= 0.5", "--max-regressions", "0"]
     assert run("report", out, "--baseline", base, "-o", page, *gates) == 1
     html = Path(page).read_text()
@@ -57,31 +48,94 @@ def test_report_writes_a_page_of_finished_runs(folder: Folder) -> None:
     assert ">q2</th>" in html
 
 
+async def test_markup_in_any_field_stays_text() -> None:
+    hostile.check(report_of(await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")))
+
+
 async def test_ten_thousand_results_are_at_most_five_megabytes() -> None:
+    """Their page allows only the style and the script of the file itself."""
     results = await run_evaluation(REFERENCE, RESPONSES, missing="skip")
     chosen = Random(1).choices(results, k=10_000)
-    many = [result | {"question_id": f"{result['question_id']}-{i}"} for i, result in enumerate(chosen)]
-    html = report_of(many)
+    html = report_of(each | {"question_id": f"{each['question_id']}-{i}"} for i, each in enumerate(chosen))
     assert len(html.encode()) < 5_000_000
     assert html.count('class="detail"') == DETAILED
     listed = html.partition('id="results-table"')[2].partition("</table>")[0]
     assert listed.count("<tr") == 10_001
-
-
-async def test_markup_in_any_field_stays_text() -> None:
-    results = await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")
-    html = report_of(results)
-    assert "<img" not in html
-    assert html.count("<script") == 1
-    assert not {"\x1b", "\x07", "\u202e", "\u2028"} & {*html}
-
-
-async def test_the_policy_allows_just_the_style_and_the_script_of_the_file() -> None:
-    html = report_of(await run_evaluation(REFERENCE, RESPONSES, missing="skip"))
-    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
+    head = html.partition("<body")[0]
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', head)
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
         digest = b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{tag}-src &#39;sha256-{digest}&#39;" in policy.replace("'", "&#39;")
     assert "default-src" in policy
-    assert not re.search(r"https?://(?!www\.w3\.org)", html.partition("<body")[0])
+    assert not re.search(r"https?://(?!www\.w3\.org)", head)
+
+
+COUNTS = {"gone": (0, 3), "bad": (90, 1), "poor": (40, 6), "fair": (20, 0), "rare": (2, 1), "good": (0, 0)}
+"""How many of the results of a question are wrong, and how many are errors; the worst first."""
+
+WORST = [*COUNTS][:-1]
+
+
+def results() -> list[dict[str, Any]]:
+    found = []
+    for question, (wrong, errors) in COUNTS.items():
+        found += [result(question, 0.0, failure="missed_retrieval") for _ in range(wrong)]
+        found += [failed(question, "TimeoutError") for _ in range(errors)]
+        if question != "gone":
+            found += [result(question) for _ in range(100 - wrong - errors)]
+    Random(1).shuffle(found)
+    return found
+
+
+def order_in(text: str) -> list[str]:
+    return [*dict.fromkeys(re.findall(rf"\b({'|'.join(COUNTS)})\b", text))]
+
+
+def test_every_screen_names_the_same_worst_questions_in_the_same_order(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    lines, page, html = folder.lines(*results()), folder.file("page.md"), folder.file("page.html")
+    assert run("aggregate", lines) == 0
+    told = capfd.readouterr()
+    assert order_in((told.out + told.err).partition("worst questions by steps_score:")[2]) == WORST
+    assert run("report", lines, "--markdown", page, "--github", "-o", html) == 0
+    annotations = capfd.readouterr().out
+    assert order_in(Path(page).read_text().partition("### Worst questions")[2].partition("###")[0]) == WORST
+    for kind, names in (("warning", WORST[:1]), ("notice", WORST[1:])):
+        shown = "\n".join(line for line in annotations.splitlines() if line.startswith(f"::{kind} title="))
+        assert order_in(shown) == names
+    text = Path(html).read_text()
+    table = text.partition('id="worst-table"')[2].partition("<tbody>")[2].partition("</table>")[0]
+    assert order_in(table) == WORST
+    answer = text.partition("Worst question")[2].partition("</div>")[0]
+    assert "steps_score 0 over 3 results, 3 of them errors" in answer
+
+
+OUTCOMES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0.0, 0.5, 1.0])), max_size=30)
+
+
+@given(OUTCOMES, st.integers(0, 30), st.booleans())
+def test_errors_count_as_zero_however_results_are_split(
+    outcomes: list[tuple[str, float | None]], cut: int, include_errors: bool
+) -> None:
+    made = [failed(name) if score is None else result(name, score) for name, score in outcomes]
+    parts = []
+    for some in (made[:cut], made[cut:]):
+        part = RunningAggregates(include_errors=include_errors)
+        for each in some:
+            part.add(each)
+        parts.append(RunningAggregates.from_bytes(part.to_bytes()))
+    aggregates = parts[0].merge(parts[1])
+    expected = []
+    if any(score is not None for _, score in outcomes):
+        for name in {name for name, _ in outcomes}:
+            own = [score for other, score in outcomes if other == name]
+            values = [score or 0.0 for score in own if score is not None or not include_errors]
+            if values and sum(values) < len(values):
+                expected.append((sum(values) / len(values), name))
+    found = worst_questions(aggregates)
+    assert {(each.mean, each.question) for each in found} == {*expected}
+    assert found == sorted(found, key=lambda each: each.rank)
+    assert asyncio.run(questions_in_slices(aggregates)) == found

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Change
 
 CHANGE: Change = {"alert": "a & b: <!channel> < 0.8", "state": "started", "template": "a & b", "value": 0.75}
-SECRETS = ("T0KEN", "S3CRET", "us3r", "passw0rd")
-
 PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
 
 
@@ -51,10 +49,11 @@ async def test_what_may_pass_is_tried_again() -> None:
 
 @in_time
 async def test_attempts_are_bounded_and_failures_keep_secrets() -> None:
-    with hook(500) as (host, posts):
-        problem = await posted(f"http://us3r:passw0rd@{host}/T0KEN?key=S3CRET")
-    assert problem == "was answered with status 500 (attempt 5 of 5)"
-    assert len(posts) == 5
+    for status, attempts in ((500, 5), (302, 1)):  # Redirects are not followed.
+        with hook(status) as (host, posts):
+            problem = await posted(f"http://us3r:passw0rd@{host}/T0KEN?key=S3CRET")
+        assert problem == f"was answered with status {status} (attempt {attempts} of 5)"
+        assert len(posts) == attempts
 
 
 @in_time
@@ -72,19 +71,12 @@ async def test_the_snippet_of_the_documentation_verifies_signatures() -> None:
     assert not names["is_genuine"](post.body, post.headers[SIGNATURE.lower()], b"another")
 
 
-BAD = [
-    *("T0KEN", "file:///T0KEN", "https:///T0KEN", "https://host:99999/T0KEN", "https://host/T0KEN here"),
-    *(
-        "https://host/T0KEN\r\nX: y",
-        "https://h\u00f4st/T0KEN",
-        "https://[::1/T0KEN",
-        "${NO_SUCH_VARIABLE}/T0KEN",
-    ),
-]
+BAD = ["T0KEN", "file:///T0KEN", "https:///T0KEN", "https://host:99999/T0KEN", "https://host/T0KEN here"]
+BAD += ["https://host/T0KEN\r\nX: y", "https://h\u00f4st/T0KEN", "https://[::1/T0KEN", "${NO_SUCH}/T0KEN"]
 
 
 @each("text", BAD)
 def test_errors_do_not_quote_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected a URL|NO_SUCH_VARIABLE") as error:
+    with pytest.raises(ValueError, match=r"expected a URL|NO_SUCH") as error:
         parse_address(text)
-    assert not any(secret in str(error.value) for secret in SECRETS)
+    assert "T0KEN" not in str(error.value)
