@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from graphrag_eval_async import (
     Evaluator,
     GraphragEvalWarning,
-    Reference,
     UsageError,
     compute_aggregates,
     evaluate_file,
@@ -23,7 +21,6 @@ from graphrag_eval_async import (
     run_evaluation,
     run_evaluation_sync,
 )
-from graphrag_eval_async.reference import misnamed_steps
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -67,17 +64,6 @@ def test_names_match_as_an_oracle_says(expected: list[str], actual: str) -> None
     assert step.get("alias", step["name"]) == actual
 
 
-@each("name", ["SPARQL_Query", "sparql-query", "Sparql Query", "Run-SPARQL"])
-def test_case_and_separators_do_not_count(name: str) -> None:
-    given = [response(0, name, "respond")]
-    [result] = run_evaluation_sync(reference("sparql_query", questions=1), given, step_aliases=ALIASES)
-    assert result["steps_score"] == 1
-    assert result["actual_steps"][0]["alias"] == name
-    failed = [response(0, name, status="error")]
-    [result] = run_evaluation_sync(reference("sparql_query", questions=1), failed, step_aliases=ALIASES)
-    assert result["failure"] == "step_error"
-
-
 @pytest.mark.parametrize("options", [{"step_aliases": ALIASES}, {"config": {"aliases": ALIASES}}])
 async def test_steps_match_by_alias(options: Any, tmp_path: Path) -> None:
     templates = reference("retrieval", questions=1)
@@ -85,8 +71,10 @@ async def test_steps_match_by_alias(options: Any, tmp_path: Path) -> None:
     before = json.dumps(given)
     plain = Evaluator(templates)
     assert (await plain.evaluate(given))["steps_score"] == 0
-    evaluator = pickle.loads(pickle.dumps(Evaluator(templates, **options)))  # noqa: S301
+    evaluator = Evaluator(templates, **options)
     assert plain.fingerprints()["configuration"] != evaluator.fingerprints()["configuration"]
+    for name in ("Search", "SE-ARCH", "Se arch"):
+        assert (await evaluator.evaluate(response(0, name, output=DOCUMENTS)))["steps_score"] == 1
     result = await evaluator.evaluate(given)
     assert result["steps_score"] == 1
     assert (result["actual_steps"][0]["name"], result["actual_steps"][0]["alias"]) == ("retrieval", "search")
@@ -116,7 +104,8 @@ def test_invalid_aliases(aliases: Any, problem: str) -> None:
 
 
 async def test_a_stream_warns_once_and_early() -> None:
-    responses = [response(number, "run_sparql", "respond") for number in range(30)]
+    many = ["\x1b[2J: ]\n", *(f"tool {number}" for number in range(50))]
+    responses = [response(number, "run_sparql", *many) for number in range(30)]
     count = 0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -128,34 +117,13 @@ async def test_a_stream_warns_once_and_early() -> None:
     assert warning.category is GraphragEvalWarning
     text, line = str(warning.message).split("\n")
     assert text.startswith("so far, no step of the agent is named like")
-    assert "these reference steps: sparql_query; its other tools: respond, run_sparql." in text
+    assert "these reference steps: sparql_query; its other tools: " in text
+    assert "\x1b" not in text
+    assert "32 more" in text
     aliases = yaml.safe_load(line)["aliases"]
-    assert aliases == {"sparql_query": ["run_sparql"]}
+    assert "run_sparql" in aliases["sparql_query"]
     results = await run_evaluation(reference("sparql_query"), responses, step_aliases=aliases)
     assert all(result["steps_score"] == 1 for result in results)
-
-
-@each(
-    ("expected", "actual"),
-    [
-        (["sparql_query"], ["SPARQL query", "respond"]),
-        (["search", "sparql_query"], ["sparql_query", "respond"]),  # Only the last group is scored.
-        (["search"], []),
-    ],
-)
-def test_nothing_is_said_of_names_that_were_seen(expected: list[str], actual: list[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run_evaluation_sync(reference(*expected, questions=1), [response(0, *actual)])
-
-
-def test_names_of_tools_are_escaped_and_limited() -> None:
-    names = ["\x1b[2J: ]\n", *(f"tool {number}" for number in range(50))]
-    text = misnamed_steps(Reference(reference("sparql_query")), {"t": (names, ["q0"])})
-    assert text is not None
-    assert "\x1b" not in text
-    assert "31 more" in text
-    assert yaml.safe_load(text.split("\n")[1])
 
 
 @each(

@@ -80,7 +80,6 @@ def test_aggregates_in_a_notebook() -> None:
     assert running.to_bytes() == before
     lately = aggregates(*[result()] * 5, window=Last(3))
     assert repr(lately) == "<RunningAggregates: 3 results in the window, 0 of them errors>"
-    RunningAggregates()._repr_html_()
 
 
 def test_a_comparison() -> None:
@@ -95,8 +94,6 @@ def test_a_comparison() -> None:
     assert "<script" not in shown
     compared = compare(before, after[:19])
     assert "19 questions on both sides, 1 missing from the candidate: " in repr(compared)
-    assert "<li>1 questions are missing from the candidate</li>" in compared._repr_html_()
-    compare([], [])._repr_html_()
 
 
 async def test_a_stream() -> None:
