@@ -62,7 +62,7 @@ def test_the_retrieval_steps_of_a_response_are_one_sample(values: list[float | N
 
 def test_what_is_counted() -> None:
     deciding = Deciding(Until("t:steps_score > 0.5"))
-    assert deciding.interval == (0, 1)
+    assert [*deciding.interval] == [0, 1]
     deciding.add(None)
     for sample in [("a", 0.5, 0.5), ("b", None, None), ("a", 0.0, 1.0), ("d", 0.25, 0.5), ("c", 0, 1)]:
         deciding.add(Sample(*sample))
