@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async import Reject
 
-SECONDS = 90
-"""How long anything may take that starts processes."""
-
 REFERENCE = load_reference(templates())
 
 
@@ -49,11 +46,16 @@ class Here:
 
 @contextmanager
 def in_ranges(size: int, *, reply_bytes: int = 1 << 20) -> Iterator[None]:
-    """Within it, files are cut into pieces of about this size, and the work is done in this process."""
+    """Within it, files are cut into pieces of about this size, and the work is done in this process.
+
+    These patches of internals are needed: random files of the size of real pieces, each evaluated by new
+    processes, would take a second each.
+    """
     with (
         patch.object(merging, "ProcessPoolExecutor", Here),
-        patch.multiple(pieces, MAX_PIECE_BYTES=size, MIN_PIECE_BYTES=size),
-        patch.multiple(pieces, CHUNK_BYTES=64, REPLY_BYTES=reply_bytes),
+        patch.multiple(
+            pieces, MAX_PIECE_BYTES=size, MIN_PIECE_BYTES=size, CHUNK_BYTES=64, REPLY_BYTES=reply_bytes
+        ),
     ):
         yield
 
