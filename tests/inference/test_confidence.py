@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from math import exp, fsum, log, log1p
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -51,30 +50,6 @@ def slow_log_wealth(mean: float, values: Iterable[float]) -> float:
                 won += weight * log1p(fraction / mean * (point - mean))
         wealth += share * exp(won)
     return log(wealth)
-
-
-@st.composite
-def distributions(draw: st.DrawFn) -> list[tuple[float, float]]:
-    """Values in [0, 1] with their probabilities; the mean is not 0 or 1."""
-    values = draw(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.5]), min_size=2, max_size=3))
-    weights = [draw(st.floats(0.01, 1)) for _ in values]
-    return [(value, weight / sum(weights)) for value, weight in zip(values, weights, strict=True)]
-
-
-@settings(max_examples=50)
-@given(distributions(), st.integers(1, 3))
-def test_no_bet_wins_on_average(distribution: list[tuple[float, float]], n: int) -> None:
-    """Over all sequences of n values, each with its probability."""
-    mean = sum(value * weight for value, weight in distribution)
-    if not 0.001 < mean < 0.999:
-        return
-    above = below = 0.0
-    for draw in product(distribution, repeat=n):
-        weight = math.prod(weight for _, weight in draw)
-        above += weight * exp(slow_log_wealth(mean, [value for value, _ in draw]))
-        below += weight * exp(slow_log_wealth(1 - mean, [1 - value for value, _ in draw]))
-    assert above <= 0.5 + 1e-9
-    assert below <= 0.5 + 1e-9
 
 
 @each(("chance", "level"), [(0.03, 0.95), (0.2, 0.8), (0.5, 0.95), (0.95, 0.8)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import random
 import re
 import signal
 import subprocess
@@ -94,37 +95,13 @@ def test_processes_give_equal_results(path: Path, jobs: int) -> None:
     asyncio.run(compared())
 
 
-RESULTS = st.builds(
-    lambda question, template, more: orjson.dumps(
-        {"template_id": template, "question_id": question, "status": "success", "sample": 1} | more
-    ),
-    st.sampled_from(["q0", "q1"]),
-    st.sampled_from(["t", "u"]),
-    st.sampled_from(
-        [
-            {},
-            {"steps_score": 0.25},
-            {"status": "error", "steps_score": 1},
-            {"status": "nonsense"},
-            {"elapsed_sec": 1e300},
-            {"question_id": 5},
-            {"answer_recall": 1.0, "note": "pending"},
-        ]
-    ),
-)
-OTHER = st.sampled_from([b"", b"{", b"[1]", b"\xef\xbb\xbf", b"x" * 700, b'{"steps_score": 1}'])
-PENDING = orjson.dumps({"template_id": "t", "question_id": "q0", "pending": ["answer_correctness"]})
-RESULT_FILES = st.lists(
-    st.tuples(
-        st.lists(RESULTS | RESULTS | OTHER, max_size=25).flatmap(
-            lambda lines: st.sampled_from([lines, lines, [PENDING, *lines]])
-        ),
-        st.just(b"\n"),
-        st.booleans(),
-    ),
-    min_size=1,
-    max_size=3,
-)
+RESULTS = [
+    {"template_id": template, "question_id": "q0", "status": "success", "sample": 1, **more}
+    for template in "tu"
+    for more in ({}, {"steps_score": 0.25}, {"status": "error"}, {"elapsed_sec": 1e300}, {"question_id": 5})
+]
+OTHER = [b"", b"{", b"[1]", b"\xef\xbb\xbf", b"x" * 700, b'{"steps_score": 1}', b'{"status": "nonsense"}']
+PENDING = {"template_id": "t", "question_id": "q0", "pending": ["answer_correctness"]}
 
 
 def aggregate(folder: Path, files: list[str], jobs: int) -> tuple[int, bytes, bytes]:
@@ -134,13 +111,16 @@ def aggregate(folder: Path, files: list[str], jobs: int) -> tuple[int, bytes, by
     return code, aggregates.read_bytes(), rejects.read_bytes()
 
 
-@settings(max_examples=40, deadline=None)
-@given(RESULT_FILES, SIZES, REPLIES)
-def test_aggregates_of_any_pieces(files: Any, size: int, reply_bytes: int) -> None:
-    with tempfile.TemporaryDirectory() as name, in_ranges(size, reply_bytes=reply_bytes):
-        folder = Path(name)
-        paths = write(folder, files)
-        assert aggregate(folder, paths, 2) == aggregate(folder, paths, 1)
+@each("reply_bytes", [1, 3000])
+@each("size", [1, 64, 1000])
+@each("first", [[], [PENDING]])
+def test_aggregates_of_any_pieces(tmp_path: Path, size: int, reply_bytes: int, first: list[Any]) -> None:
+    rnd = random.Random(1)
+    lines = [orjson.dumps(each) for each in [*first, *RESULTS]] + OTHER
+    rnd.shuffle(lines)
+    paths = write(tmp_path, [(lines, b"\n", True), (lines * 5, b"\n", False)])
+    with in_ranges(size, reply_bytes=reply_bytes):
+        assert aggregate(tmp_path, paths, 2) == aggregate(tmp_path, paths, 1)
 
 
 async def test_a_reject_may_end_it(path: Path, tmp_path: Path) -> None:

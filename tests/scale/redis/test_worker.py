@@ -300,38 +300,36 @@ async def test_an_entry_that_two_workers_evaluate(server: RedisServer, tmp_path:
 # Servers that refuse, forget, or are gone
 
 
-def forbid(command: str) -> tuple[Trouble, Trouble]:
-    def change(sign: str) -> Trouble:
-        return lambda at: at.acl_setuser("default", enabled=True, commands=[f"{sign}{command}"])
-
-    return change("-"), change("+")
+RESULTS = f"{GROUP}:results"
+AWAY = f"{RESULTS}:away"
 
 
-def occupy(key: str) -> tuple[Trouble, Trouble]:
+def occupy(at: redis.Redis) -> None:
     """Put a value of another type there for a while."""
-
-    def take(at: redis.Redis) -> None:
-        if at.exists(key):
-            at.rename(key, f"{key}:away")
-        at.zadd(key, {"member": 1})
-
-    def free(at: redis.Redis) -> None:
-        at.delete(key)
-        if at.exists(f"{key}:away"):
-            at.rename(f"{key}:away", key)
-
-    return take, free
+    if at.exists(RESULTS):
+        at.rename(RESULTS, AWAY)
+    at.zadd(RESULTS, {"member": 1})
 
 
-def run_out_of_memory() -> tuple[Trouble, Trouble]:
-    return (lambda at: at.config_set("maxmemory", 1)), (lambda at: at.config_set("maxmemory", 0))
+def free(at: redis.Redis) -> None:
+    at.delete(RESULTS)
+    if at.exists(AWAY):
+        at.rename(AWAY, RESULTS)
 
 
-CAUSES = (
-    {f"no permission {command}": forbid(command) for command in ("xadd", "xack", "xpending", "type")}
-    | {f"wrong type {name}": occupy(f"{GROUP}:{name}") for name in ("results", "counts", "answered")}
-    | {"out of memory": run_out_of_memory()}
-)
+def permit(*changes: str) -> Trouble:
+    return lambda at: at.acl_setuser("default", enabled=True, commands=changes)
+
+
+CAUSES: dict[str, tuple[Trouble, Trouble]] = {
+    "no permission xadd": (permit("-xadd"), permit("+xadd")),
+    "no permission xpending": (permit("-xpending"), permit("+xpending")),
+    "wrong type": (occupy, free),
+    "out of memory": (
+        lambda at: at.config_set("maxmemory", 1),
+        lambda at: at.config_set("maxmemory", 0),
+    ),
+}
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -365,10 +363,11 @@ async def test_what_the_server_refuses_loses_nothing(server: RedisServer, cause:
 async def test_what_will_be_refused_is_said_before_anything_is_read(server: RedisServer) -> None:
     fill(server, [response(0)])
     with client(server) as at:
-        for (bring, mend), said in [
-            (forbid("xadd"), "no permission for XADD .*; allow the user "),
-            (occupy(f"{GROUP}:rejects"), "rejects is a zset, expected a stream; delete this key, "),
+        for cause, said in [
+            ("no permission xadd", "no permission for XADD .*; allow the user "),
+            ("wrong type", "results is a zset, expected a stream; delete this key, "),
         ]:
+            bring, mend = CAUSES[cause]
             bring(at)
             try:
                 with pytest.raises(SourceError, match=said):
