@@ -77,27 +77,19 @@ def test_costs_are_exact_but_for_rounding(i: float, o: float, e: float, sent: in
     assert prices.cost("embedding", usage) == pytest.approx(float(Fraction(e) * sent / 10**6), rel=1e-15)
 
 
-PREFIX = "llm.limits.budget_usd: the price of"
-INPUT, OUTPUT, EMBEDDING = (
-    f"llm.pricing.{kind}_usd_per_million" for kind in ("input", "output", "embedding")
-)
-
-
-@pytest.mark.parametrize(
-    ("unpriced", "problems"),
-    [
-        (llm("llama", budget=0.0), [f"{PREFIX} 'llama' is unknown; set {INPUT} and {OUTPUT}"]),
+def test_a_budget_needs_every_price() -> None:
+    prefix, key = "llm.limits.budget_usd: the price of", "llm.pricing.{}_usd_per_million".format
+    for unpriced, problems in [
+        (llm("llama", budget=0.0), [f"{prefix} 'llama' is unknown; set {key('input')} and {key('output')}"]),
         (
             llm("bge", "bge", 1.0, output=1.0),
-            [f"{PREFIX} 'bge' is unknown; set {INPUT}", f"{PREFIX} 'bge' is unknown; set {EMBEDDING}"],
+            [f"{prefix} 'bge' is unknown; set {key(kind)}" for kind in ("input", "embedding")],
         ),
-        (llm(None, SMALL, 1.0, input=1.0), [f"{PREFIX} the judge is unknown; set {OUTPUT}"]),
-    ],
-)
-def test_a_budget_needs_every_price(unpriced: LLMConfig, problems: list[str]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_budget(unpriced, embeds=unpriced.embedding is not None)
-    assert caught.value.problems == problems
+        (llm(None, SMALL, 1.0, input=1.0), [f"{prefix} the judge is unknown; set {key('output')}"]),
+    ]:
+        with pytest.raises(ConfigError) as caught:
+            check_budget(unpriced, embeds=unpriced.embedding is not None)
+        assert caught.value.problems == problems
 
 
 @given(st.text())

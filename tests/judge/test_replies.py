@@ -9,50 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.refusals import Response, Scrubber, retry_after
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.judge.support import Opened
 from tests.support.cases import each
-from tests.support.judge_server import (
-    JudgeServer,
-    Reply,
-    completion,
-    embeddings,
-    error,
-    json_reply,
-)
+from tests.support.judge_server import Reply, completion, embeddings, error, json_reply
 
 if TYPE_CHECKING:
     from graphrag_eval_async.errors import Failure
 
 KEY = "sk-secret-0123456789"
 USED = TokenUsage(100, 20)
-MESSAGES = [{"role": "user", "content": "?"}]
-SCHEMA = {
-    "title": "Verdict",
-    "type": "object",
-    "properties": {"value": {"type": "integer"}},
-    "required": ["value"],
-    "additionalProperties": False,
-}
-TEXTS = ["a", "b", "c"]
-
-
-def judge_of(server: JudgeServer, **limits: Any) -> Opened:
-    return Opened(
-        LLMConfig(
-            generation=GenerationConfig(
-                provider="openai", model="gpt-4o", base_url=server.base_url, api_key=KEY
-            ),
-            embedding=EmbeddingConfig(provider="openai", model="text-embedding-3-small"),
-            **limits,
-        )
-    )
-
-
 TARGET = ("llm.generation", "gpt-4o at https://host/v1")
 
 
@@ -71,7 +39,6 @@ def judged(reply: Reply) -> JudgeError:
         (error(429, "You exceeded your current quota: insufficient_quota"), "rate_limited", False),
         (error(500, "no", code="insufficient_quota"), "unavailable", False),
         (error(418, "no"), "invalid_request", False),
-        (error(529, "no"), "unavailable", False),
         (error(429, "no", code={"insufficient_quota": 1}), "rate_limited", False),
         (json_reply([{"error": {"code": "insufficient_quota"}}], status=429), "unavailable", True),
         (json_reply({"message": "no", "code": "model_not_found"}, status=400), "invalid_request", True),

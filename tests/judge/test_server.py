@@ -11,7 +11,7 @@ import pytest
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.endpoint import Client, endpoint_of, proxy_of
-from graphrag_eval_async.judge.session import check, judge_setup
+from graphrag_eval_async.judge.session import check
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judge.support import Opened
 from tests.support.cases import each
@@ -70,39 +70,33 @@ async def bodies(count: int, **changes: Any) -> list[Any]:
         return [request.body for request in server.requests]
 
 
-@pytest.mark.parametrize(
-    ("changes", "sent"),
-    [
+FREE = {"temperature": None, "seed": 7, "extra": {"a": [None]}}
+
+
+async def test_the_parameters_of_a_model() -> None:
+    described = {"name": "Verdict", "strict": True, "schema": SCHEMA}
+    form = {"type": "json_schema", "json_schema": described}
+    whole = {"model": "gpt-4o", "messages": MESSAGES, "response_format": form}
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({}, {"temperature": 0.0, "max_tokens": 4096}),
         ({"temperature": None, "max_tokens": None}, {}),
         ({"temperature": 0.5}, {"temperature": 0.5, "max_tokens": 4096}),
         ({"parameters": {"max_completion_tokens": 9}}, {"temperature": 0.0, "max_completion_tokens": 9}),
-        ({"parameters": {"max_tokens": 9}}, {"temperature": 0.0, "max_tokens": 9}),
-        (
-            {"parameters": {"temperature": None, "seed": 7, "extra": {"a": [None]}}},
-            {"temperature": None, "max_tokens": 4096, "seed": 7, "extra": {"a": [None]}},
-        ),
-    ],
-)
-async def test_the_parameters_of_a_model(changes: dict[str, Any], sent: dict[str, Any]) -> None:
-    described = {"name": "Verdict", "strict": True, "schema": SCHEMA}
-    form = {"type": "json_schema", "json_schema": described}
-    assert await bodies(1, **changes) == [
-        {"model": "gpt-4o", "messages": MESSAGES, "response_format": form} | sent
+        ({"parameters": FREE}, {"max_tokens": 4096} | FREE),
     ]
+    for changes, sent in cases:
+        assert await bodies(1, **changes) == [whole | sent]
 
 
-@pytest.mark.parametrize(
-    ("changes", "sent"),
-    [
+async def test_variations_differ_unless_configured() -> None:
+    cases: list[tuple[dict[str, Any], list[Any]]] = [
         ({}, [(0.0, None), (0.3, 1), (0.3, 2)]),
         ({"temperature": 0.5}, [(0.5, None), (0.5, 1), (0.5, 2)]),
         ({"temperature": None, "parameters": {"seed": 7}}, [(None, 7), (None, 8), (None, 9)]),
-    ],
-)
-async def test_variations_differ_unless_configured(changes: dict[str, Any], sent: list[Any]) -> None:
-    found = [(body.get("temperature"), body.get("seed")) for body in await bodies(3, **changes)]
-    assert found == sent
+    ]
+    for changes, sent in cases:
+        found = [(body.get("temperature"), body.get("seed")) for body in await bodies(3, **changes)]
+        assert found == sent
 
 
 async def test_azure() -> None:
@@ -167,10 +161,9 @@ async def test_a_server_that_repeats_the_key() -> None:
             await judge.aclose()
 
 
-@pytest.mark.parametrize("name", ["HTTP_PROXY", "all_proxy"])
-async def test_a_proxy_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with JudgeServer() as proxy, leaving_nothing():
-        monkeypatch.setenv(name, proxy.origin.replace("//", "//user:%40word@"))
+        monkeypatch.setenv("all_proxy", proxy.origin.replace("//", "//user:%40word@"))
         judge = Opened(LLMConfig(generation=generation(base_url="http://judge.invalid/v1")))
         assert await asked(judge) == VERDICT
         await judge.aclose()
@@ -179,32 +172,27 @@ async def test_a_proxy_of_the_environment(name: str, monkeypatch: pytest.MonkeyP
 
 
 @each(
-    ("url", "excluded", "is_direct"),
+    ("url", "direct", "proxied"),
     [
-        (url, excluded, is_direct)
-        for url, direct, proxied in [
-            (
-                "http://127.0.0.1:80/v1",
-                "127.0.0.1, 127.0.0.0/8, http://127.0.0.1, 127.0.0.1:80, x,*, *, http://127.0.0.1:80/",
-                "127.0.0.1:8, 127.0.0.2, 128.0.0.0/8, ::1, ::/0, localhost, /8",
-            ),
-            ("http://[::1]:80/v1", "::1, [::1], [::1]:80, ::/64, 0:0:0:0:0:0:0:1", "::2, [::1]:8, 0.0.0.0/0"),
-            (
-                "https://Api.ex.test/v1",
-                "api.ex.test, API.EX.TEST, ex.test, .ex.test, *.ex.test, .test, https://*.ex.test",
-                "x.test, pi.ex.test, *.api, 0.0.0.0/0, ::/0, ",
-            ),
-        ]
-        for names, is_direct in [(direct, True), (proxied, False)]
-        for excluded in [*names.split(", "), f" 1.2.3.4/5 ,b.test,{names.split(', ')[0]}"]
+        (
+            "http://127.0.0.1:80/v1",
+            "127.0.0.1, 127.0.0.0/8, http://127.0.0.1, 127.0.0.1:80, x,*, *",
+            "127.0.0.1:8, 127.0.0.2, 128.0.0.0/8, ::1, ::/0, localhost, /8",
+        ),
+        ("http://[::1]:80/v1", "::1, [::1], [::1]:80, ::/64, 0:0:0:0:0:0:0:1", "::2, [::1]:8, 0.0.0.0/0"),
+        (
+            "https://Api.ex.test/v1",
+            "api.ex.test, API.EX.TEST, ex.test, .ex.test, *.ex.test, .test, 1.2.3.4/5,api.ex.test",
+            "x.test, pi.ex.test, *.api, 0.0.0.0/0, ::/0, ",
+        ),
     ],
 )
-def test_hosts_without_a_proxy(
-    url: str, excluded: str, is_direct: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hosts_without_a_proxy(url: str, direct: str, proxied: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://proxy:1")
-    monkeypatch.setenv("NO_PROXY", excluded)
-    assert proxy_of(url)[0] == (None if is_direct else "http://proxy:1")
+    for names, proxy in ((direct, None), (proxied, "http://proxy:1")):
+        for excluded in names.split(", "):
+            monkeypatch.setenv("NO_PROXY", excluded)
+            assert proxy_of(url)[0] == proxy, excluded
 
 
 def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -214,12 +202,6 @@ def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_p
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / name))
         with pytest.raises(ConfigError, match=f"SSL_CERT_FILE: .*{name}: "):
             Client(endpoint, LimitsConfig())
-
-
-def test_the_order_of_settings_that_the_hash_of_prompts_covers() -> None:
-    llm = LLMConfig(generation=generation(max_tokens=9, temperature=0.2, parameters={"b": 1, "a": 2}))
-    found = judge_setup(llm, "generation", None, lambda: None, embeds=False).identities["complete"]
-    assert [*found] == ["provider", "model", "temperature", "max_tokens", "parameters"]
 
 
 async def test_neither_a_proxy_nor_an_error_shows_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_a_budget_counts_requests_that_timed_out() -> None:
     assert len(judge.requests) == 1
 
 
-@pytest.mark.parametrize("end", ["fatal", "budget"])
+@each("end", ["fatal", "budget"])
 def test_one_that_waits_for_another_try_hears_that_there_is_none(end: str) -> None:
     def script(number: int) -> Any:
         if number == 0:
@@ -132,7 +132,7 @@ def test_a_judge_that_cancels_itself_cancels_nobody_else() -> None:
     asked(judge, use)
 
 
-@pytest.mark.parametrize("turns", range(6))
+@each("turns", range(6))
 def test_a_cancellation_is_never_lost(turns: int) -> None:
     judge = ScriptedJudge(lambda n: JudgeUnavailable("no") if n else refused("unavailable", retry_after=50.0))
 
@@ -151,7 +151,7 @@ def test_a_cancellation_is_never_lost(turns: int) -> None:
     asked(judge, use)
 
 
-@pytest.mark.parametrize("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: refused("refused")])
+@each("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: refused("refused")])
 def test_equal_calls_of_a_result_are_one(script: Any) -> None:
     judge = ScriptedJudge(script)
 
@@ -169,7 +169,7 @@ def test_equal_calls_of_a_result_are_one(script: Any) -> None:
     asked(judge, use)
 
 
-@pytest.mark.parametrize("value", [b"", b"{", b"NaN", b"[" * 100_000, b"null"])
+@each("value", [b"", b"{", b"NaN", b"[" * 100_000, b"null"])
 def test_a_damaged_value_in_the_cache_is_asked_for_again(tmp_path: Path, value: bytes) -> None:
     path = tmp_path / "calls.sqlite"
 
