@@ -1,3 +1,5 @@
+"""Configurations, right and wrong."""
+
 from __future__ import annotations
 
 import copy
@@ -17,23 +19,20 @@ EVALUATION = {
     "instructions": "Judge the style.",
     "outputs": {"style": "fraction 0-1", "elegance": {"type": "number", "description": "0-10"}},
 }
+METRICS = ("answer_correctness", "answer_relevance", "retrieval_answer", "retrieval_context")
 EVERYTHING = {
     "llm": LLM | {"limits": {}, "pricing": {}},
     "steps": {},
-    "answer_correctness": {},
-    "answer_relevance": {},
-    "retrieval_answer": {},
-    "retrieval_context": {},
-    "ragas_answer_correctness": {},
+    **{name: {} for name in (*METRICS, "ragas_answer_correctness")},
     "custom_evaluations": [EVALUATION],
 }
 
 
-def changed(key: str, value: Any, base: Any = EVERYTHING) -> Any:
-    """A copy of a configuration with another value at a key such as ``custom_evaluations[0].name``."""
-    config = copy.deepcopy(base)
+def changed(key: str, value: Any) -> Any:
+    """All of it with another value at a key such as ``custom_evaluations[0].name``."""
+    config = copy.deepcopy(EVERYTHING)
     *path, last = (int(part) if part.isdigit() else part for part in re.findall(r"\w+", key))
-    section = config
+    section: Any = config
     for part in path:
         section = section[part]
     section[last] = value
@@ -45,12 +44,7 @@ def generation(**fields: Any) -> dict[str, Any]:
     return {"llm": {"generation": GENERATION | fields}}
 
 
-def evaluations(*changes: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with custom evaluations."""
-    return {"llm": LLM, "custom_evaluations": [EVALUATION | change for change in changes]}
-
-
-def problems(config: Any, *, judge: bool = False) -> list[str]:
+def problems(config: Any) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load_config(config, judge=judge)
+        load_config(config)
     return caught.value.problems

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.pretty import pretty_repr
 
-from graphrag_eval_async.config import (
-    Config,
-    EmbeddingConfig,
-    GenerationConfig,
-    LLMConfig,
-    load_config,
-    secrets,
-)
+from graphrag_eval_async.config import Config, GenerationConfig, LLMConfig, load_config, secrets
 from graphrag_eval_async.errors import ConfigError
 from tests.config.support import GENERATION, changed, generation, problems
 from tests.support.cases import each
@@ -48,11 +41,10 @@ def model(config: Config) -> GenerationConfig:
 @each(
     ("written", "read"),
     [
-        ("a ${HOST} b", "a judge.example b"),
         ("${HOST}${N}-${HOST}", "judge.example7-judge.example"),
         ("${DOLLAR}", "${SECRET}"),
         ("x${EMPTY}", "x"),
-        *[(text, text) for text in ("$HOST", "$ {HOST}", "${", "${}", "{HOST}", "${HOST", "%HOST%")],
+        *[(text, text) for text in ("$HOST", "$ {HOST}", "${", "${}", "{HOST}", "%HOST%")],
         ("${HOST}\\1\\g<0>", "judge.example\\1\\g<0>"),
     ],
 )
@@ -84,15 +76,9 @@ def test_values_from_the_environment(key: str, written: str, read: Any) -> None:
     [
         ("llm.generation.api_key", "a ${HOST} ${UNSET}", "UNSET is not set"),
         ("execute", {"endpoint": "${UNSET}"}, "UNSET is not set"),
-        (
-            "llm.generation.parameters",
-            {"a": [1, {"b": "${UNSET}"}]},
-            "the environment variable UNSET is not set",
-        ),
+        ("llm.generation.parameters", {"a": [1, {"b": "${UNSET}"}]}, "environment variable UNSET is not set"),
         ("llm.generation.max_tokens", "${SECRET}", "got text from ${SECRET}"),
         ("llm.limits.budget_usd", "${N}${HOST}", "got text from ${N} and ${HOST}"),
-        ("llm.generation.provider", "${SECRET}", "got text from ${SECRET}"),
-        ("llm.generation.model", "${EMPTY}", "got text from ${EMPTY}"),
         ("llm.generation.base_url", "${SECRET}", "expected a URL that begins with http:// or https://"),
     ],
 )
@@ -101,21 +87,14 @@ def test_wrong_values_from_the_environment(key: str, value: Any, expected: str) 
     assert problem.startswith(key)
 
 
-SECRETIVE = {
-    "api_key": SECRET,
-    "base_url": f"https://user:{SECRET}@judge.example/v1?key={SECRET}",
-    "parameters": {"user": "${SECRET}", "headers": {"x": ["${SECRET}"]}, "literal": SECRET},
-}
-
-
 def secretive() -> Iterator[Any]:
     """Configurations and parts of them that hold the secret."""
-    literal: Any = GENERATION | SECRETIVE
-    right: Any = literal | {"base_url": "https://judge.example/v1"}
+    parameters = {"user": "${SECRET}", "headers": {"x": ["${SECRET}"]}, "literal": SECRET}
+    right: Any = GENERATION | {"api_key": SECRET, "base_url": "https://h/v1", "parameters": parameters}
+    literal = right | {"base_url": f"https://user:{SECRET}@judge.example/v1?key={SECRET}"}
     yield GenerationConfig(**literal)
-    yield Config(llm=LLMConfig(generation=GenerationConfig(**literal), embedding=EmbeddingConfig(**literal)))
     unchecked: Any = {"generation": literal}
-    yield Config(llm=unchecked)
+    yield from (Config(llm=unchecked), Config(llm=LLMConfig(generation=GenerationConfig(**literal))))
     for field in ("api_key", "model", "api_version", "base_url"):
         value = "https://${SECRET}/v1" if field == "base_url" else "${SECRET}"
         yield load_config(generation(**{field: value}))
@@ -127,35 +106,26 @@ def secretive() -> Iterator[Any]:
     assert SECRET in secrets(full)
 
 
-@each("show", [repr, str, format, "{!r:>10}".format, pformat, pretty_repr, lambda value: repr([value])])
-def test_no_way_to_show_a_configuration_shows_a_secret(show: Any) -> None:
+def test_no_way_to_show_a_configuration_shows_a_secret() -> None:
     for value in secretive():
-        text = show(value)
-        assert "s3cr3t" not in text
-        assert "Config(" in text
+        for show in (repr, str, format, "{!r:>10}".format, pformat, pretty_repr, lambda value: repr([value])):
+            text = show(value)
+            assert "s3cr3t" not in text
+            assert "Config(" in text
 
 
-@each("text", ["sk: $: x", "!$ x", "*$", "!!int $", "'$", "[$", "&$ &$", "@$", "\t$"])
-def test_errors_of_files_quote_no_secret(tmp_path: Path, text: str) -> None:
-    for suffix in ("yaml", "json"):
-        path = tmp_path / f"eval.{suffix}"
-        path.write_text(f"llm:\n  generation:\n    api_key: {text.replace('$', SECRET)}\n")
-        with pytest.raises(ConfigError) as caught:
-            load_config(path)
-        assert "s3cr3t" not in str(caught.value)
-        assert caught.value.__cause__ is None
+def test_errors_of_files_quote_no_secret(tmp_path: Path) -> None:
+    for text in ("sk: $: x", "!$ x", "*$", "!!int $", "'$", "[$", "&$ &$", "@$", "\t$"):
+        for suffix in ("yaml", "json"):
+            path = tmp_path / f"eval.{suffix}"
+            path.write_text(f"llm:\n  generation:\n    api_key: {text.replace('$', SECRET)}\n")
+            with pytest.raises(ConfigError) as caught:
+                load_config(path)
+            assert "s3cr3t" not in str(caught.value)
+            assert caught.value.__cause__ is None
 
 
-@each(
-    "key",
-    [
-        "llm",
-        "llm.generation",
-        "llm.generation.provider",
-        "llm.generation.temperature",
-        "llm.limits.budget_usd",
-    ],
-)
+@each("key", ["llm", "llm.generation", "llm.generation.provider", "llm.limits.budget_usd"])
 @each("value", [SECRET, [SECRET], {"key": SECRET}, "${SECRET}", f"${{HOST}}{SECRET}"])
 def test_errors_quote_no_secret(key: str, value: Any) -> None:
     found = problems(changed(key, value))
