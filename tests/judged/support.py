@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async import evaluate_stream
+from tests.support.data import question, template
 from tests.support.judge_server import JudgeServer, Reply, completion, reply_to
 from tests.support.loop import leaving_nothing
 
@@ -59,38 +59,33 @@ def _documents(kind: str, record: int, count: int) -> str:
 
 
 def templates(records: int, documents: int = 1) -> list[dict[str, Any]]:
-    """Template dicts with the questions q0, q1, .... Each text names its record, so that requests do."""
-
-    def question(i: int) -> dict[str, Any]:
+    """A reference set with the questions q0, q1, .... Each text names its record, so that requests do."""
+    questions = []
+    for i in range(records):
         step = {"name": "retrieval", "args": {"k": documents}, "output": _documents("known", i, documents)}
-        return {
-            "id": f"q{i}",
-            "question_text": f"riddle {i}",
-            "reference_answer": f"known answer {i}",
-            "reference_steps": [[step]],
-        }
-
-    return [{"template_id": "t", "questions": [question(i) for i in range(records)]}]
+        texts = {"question_text": f"riddle {i}", "reference_answer": f"known answer {i}"}
+        questions.append(question(step, question_id=f"q{i}", **texts))
+    return template(*questions)
 
 
-def response(record: int, documents: int = 1, **more: Any) -> dict[str, Any]:
+OTHER_STEP = {"name": "other", "id": "b", "status": "success", "output": "1"}
+
+
+def response(record: int, documents: int = 1) -> dict[str, Any]:
     """A response that all metrics apply to."""
-    step = {"name": "retrieval", "id": "a", "status": "success"}
-    return {
-        "question_id": f"q{record}",
-        "actual_answer": f"given answer {record}",
-        "actual_steps": [
-            step | {"output": _documents("found", record, documents)},
-            {"name": "other", "id": "b", "status": "success", "output": "1"},
-        ],
-        **more,
+    found = {
+        "name": "retrieval",
+        "id": "a",
+        "status": "success",
+        "output": _documents("found", record, documents),
     }
+    answer = f"given answer {record}"
+    return {"question_id": f"q{record}", "actual_answer": answer, "actual_steps": [found, OTHER_STEP]}
 
 
 def steps_only(record: int) -> dict[str, Any]:
     """A response of which only the steps can be scored."""
-    step = {"name": "other", "id": "b", "status": "success", "output": "1"}
-    return {"question_id": f"q{record}", "actual_steps": [step]}
+    return {"question_id": f"q{record}", "actual_steps": [OTHER_STEP]}
 
 
 class Call(NamedTuple):
@@ -132,7 +127,6 @@ PURPOSES = {
     "custom": "custom",
 }
 MARK = re.compile(r"(riddle|known answer|given answer|known text|found text) (\d+)")
-
 
 CLAIMS = ["answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"]
 KEYS = {
@@ -196,17 +190,15 @@ def sensible(request: Request) -> Reply:
     return completion(REPLIES[title_of(request)]) if request.is_chat else reply_to(request)
 
 
-def aimed(
-    fault: Callable[[Request], Reply], *targets: Call, times: float = float("inf")
-) -> Callable[[Request], Reply]:
+def aimed(fault: Callable[[Request], Reply], *targets: Call, times: int = 10**9) -> Script:
     """A script in which only these calls meet a fault, each so many times."""
-    met = dict.fromkeys(targets, 0)
+    left = dict.fromkeys(targets, times)
 
     def script(request: Request) -> Reply:
         call = call_of(request)
-        if met.get(call, times) >= times:
+        if left.get(call, 0) <= 0:
             return sensible(request)
-        met[call] += 1
+        left[call] -= 1
         return fault(request)
 
     return script
@@ -224,59 +216,37 @@ def flat(result: Mapping[str, Any]) -> dict[str, Any]:
 
 async def collect(stream: AsyncIterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Results by question; each comes once."""
-    results: dict[str, dict[str, Any]] = {}
-    async for result in stream:
-        assert result["question_id"] not in results
-        results[result["question_id"]] = result
-    return results
+    results = [result async for result in stream]
+    by_question = {result["question_id"]: result for result in results}
+    assert len(by_question) == len(results)
+    return by_question
 
 
 @asynccontextmanager
 async def serving(script: Script = sensible, **more: Any) -> AsyncGenerator[JudgeServer]:
-    """A server that all connections, and all tasks and files of the process, are gone from afterwards."""
-    async with leaving_nothing():
-        files = open_files()
-        async with JudgeServer(script, **more) as server:
-            yield server
-            await server.until(lambda: server.counts.connections == 0)
-        assert open_files() == files
-
-
-def open_files() -> int:
-    """How many files and sockets the process has open; devices are the business of its event loops.
-
-    0 on systems that do not tell.
-    """
-    links = []
-    with suppress(FileNotFoundError):
-        for name in os.listdir("/proc/self/fd"):
-            with suppress(FileNotFoundError):  # That by which the directory was read.
-                links.append(os.readlink(f"/proc/self/fd/{name}"))
-    return sum(link.startswith(("/", "socket:")) and not link.startswith("/dev/") for link in links)
+    """A server; afterwards, all connections are closed and all tasks are gone."""
+    async with leaving_nothing(), JudgeServer(script, **more) as server:
+        yield server
+        await server.until(lambda: server.counts.connections == 0)
 
 
 def stream_of(
     server: JudgeServer, records: int = 2, *, documents: int = 1, limits: Any = None, **more: Any
 ) -> EvaluationStream:
     """All metrics of so many records."""
+    responses = [response(i, documents) for i in range(records)]
     return evaluate_stream(
-        templates(records, documents),
-        [response(i, documents) for i in range(records)],
-        config=config(server, limits=limits),
-        **more,
+        templates(records, documents), responses, config=config(server, limits=limits), **more
     )
 
 
 def costs_of(result: Mapping[str, Any]) -> list[float]:
     """All costs that a result names, each once."""
-    items = [result, *result.get("actual_steps", [])]
-    return [
-        v for item in items for k, v in item.items() if k.endswith("_cost") and not k.endswith("_f1_cost")
-    ]
+    items = [pair for part in (result, *result.get("actual_steps", [])) for pair in part.items()]
+    return [value for key, value in items if key.endswith("_cost") and not key.endswith("_f1_cost")]
 
 
 def dollars(server: JudgeServer) -> float:
     """What the replies cost that the server sent whole."""
     counts = server.counts
-    tokens = counts.input_tokens * 1.0 + counts.output_tokens * 10.0 + counts.embedding_tokens * 0.5
-    return tokens / 1e6
+    return (counts.input_tokens + counts.output_tokens * 10 + counts.embedding_tokens * 0.5) / 1e6
