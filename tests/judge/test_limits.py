@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.judge.limits import LONG_PAUSE, Clock, Clocks, RateLimiter
+from graphrag_eval_async.judge.limits import RateLimiter
 from graphrag_eval_async.judge.usage import JudgeUsage
 from tests.support.cases import each
 from tests.support.virtual_time import now, run
@@ -77,32 +77,3 @@ def test_tokens_are_paid_for_afterwards() -> None:
         return [*times, await send(one, tokens=100)]
 
     assert run(main()) == pytest.approx([0, 0, 1, 3.1, 3.2, 8.7], abs=0.01)
-
-
-@each(("pause", "ends_at"), [(20.0, 10.0), (LONG_PAUSE + 40, 110.0)])
-def test_a_long_pause_stops_the_clocks(pause: float, ends_at: float) -> None:
-    async def main() -> list[float]:
-        clocks, ends = Clocks(10), []
-        one = RateLimiter(LimitsConfig(), JudgeUsage(), clocks)
-
-        async def result(start: float) -> None:
-            await asyncio.sleep(start)
-            clock = Clock(clocks)
-            with clock:
-                clock.start()
-                clock.start()  # Only the first counts.
-                await asyncio.sleep(1000)
-            ends.append(now())
-
-        async def pauses() -> None:
-            await asyncio.sleep(5)
-            one.pause(pause)
-            await asyncio.sleep(1)
-            one.pause(pause - 1)  # Until the same time.
-
-        await together(result(0), result(6), pauses())
-        return sorted(ends)
-
-    first, second = run(main())
-    assert first == pytest.approx(ends_at)
-    assert second == pytest.approx(16 if pause < LONG_PAUSE else 115)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-from contextlib import suppress
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import certifi
 import pytest
 import uvloop
 
 from graphrag_eval_async import EvaluationStream, evaluate_stream, load_reference
 from tests.judged.support import config, response, sensible, serving, steps_only, templates
-from tests.support.deadlines import TEST_SECONDS, until
+from tests.support.deadlines import TEST_SECONDS
 from tests.support.judge_server import NEVER, JudgeServer
 from tests.support.loop import settle
 
@@ -45,7 +41,7 @@ async def finished() -> None:
         await asyncio.wait(others)
 
 
-def stream_of(server: JudgeServer, calls: int, **model: Any) -> EvaluationStream:
+def stream_of(server: JudgeServer, calls: int) -> EvaluationStream:
     """One call for each record; the first result is there at once, and the second when it is judged."""
 
     async def responses() -> AsyncGenerator[dict[str, Any]]:
@@ -56,7 +52,6 @@ def stream_of(server: JudgeServer, calls: int, **model: Any) -> EvaluationStream
             yield response(i)
 
     settings = config(server, answer_correctness={}, limits={"max_concurrency": calls})
-    settings["llm"]["generation"] |= model
     return evaluate_stream(REFERENCE, responses(), config=settings, max_in_flight=1000)
 
 
@@ -66,6 +61,14 @@ async def break_within_the_context(calls: int) -> None:
             if "judge" in result:
                 break
         await server.until(lambda: server.counts.in_flight == calls)
+
+
+async def leaving_while_the_judge_opens(calls: int) -> None:
+    for turns in range(10):
+        async with serving(silent) as server, stream_of(server, calls) as stream:
+            assert "judge" not in await anext(stream)
+            for _ in range(turns):
+                await asyncio.sleep(0)
 
 
 async def dropped_in_full_flight(calls: int) -> None:
@@ -115,56 +118,10 @@ async def guarded(scenario: Awaitable[None]) -> None:
     [
         (break_within_the_context, MANY, asyncio.new_event_loop),
         (dropped_in_full_flight, MANY, uvloop.new_event_loop),
+        (leaving_while_the_judge_opens, FEW, asyncio.new_event_loop),
         (cancelled, FEW, uvloop.new_event_loop),
     ],
 )
 def test_leaving(scenario: Any, calls: int, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(guarded(scenario(calls)))
-
-
-class SlowCertificates:
-    """A pipe in place of the certificates that a judge reads when it is opened."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._end = path, -1
-        os.mkfifo(path)
-
-    def is_read(self) -> bool:
-        """Whether somebody waits for the certificates."""
-        with suppress(OSError):  # Nobody does.
-            self._end = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK)
-        return self._end >= 0
-
-    async def arrive(self) -> None:
-        os.set_blocking(self._end, True)
-        with open(self._end, "wb") as pipe:
-            await asyncio.to_thread(pipe.write, Path(certifi.where()).read_bytes())
-        self._end = -1
-
-
-async def while_the_judge_is_being_opened(certificates: SlowCertificates) -> None:
-    for how in ("close", "cancel", "drop"):
-        async with serving(silent) as server:
-            stream = stream_of(server, FEW, base_url=server.base_url.replace("http:", "https:"))
-            await anext(stream)
-            task = asyncio.ensure_future(anext(stream, None))
-            await until(certificates.is_read)
-            if how != "close":
-                task.cancel()
-                await settle()
-            closing = asyncio.ensure_future(stream.aclose() if how != "drop" else settle())
-            del stream
-            await settle()
-            await certificates.arrive()
-            await closing
-            await finished()
-            assert task.cancelled() if how != "close" else await task is None
-            assert server.counts.requests == 0
-
-
-def test_leaving_while_the_judge_is_being_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificates = SlowCertificates(tmp_path / "certificates.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificates.pem"))
-    with asyncio.Runner() as runner:
-        runner.run(guarded(while_the_judge_is_being_opened(certificates)))
