@@ -126,7 +126,7 @@ def test_a_judge_that_cancels_itself_cancels_nobody_else() -> None:
     judge = ScriptedJudge(lambda n: {"value": n} if n else asyncio.CancelledError())
 
     async def use(one: JudgeSession) -> None:
-        assert await asyncio.gather(outcome(one, "a"), outcome(one, "b")) == ["unavailable", 1]
+        assert [*await asyncio.gather(outcome(one, "a"), outcome(one, "b"))] == ["unavailable", 1]
 
     asked(judge, use)
 
