@@ -71,16 +71,12 @@ def templates(records: int, documents: int = 1) -> list[dict[str, Any]]:
 OTHER_STEP = {"name": "other", "id": "b", "status": "success", "output": "1"}
 
 
-def response(record: int, documents: int = 1) -> dict[str, Any]:
+def response(record: int, documents: int = 1, **more: Any) -> dict[str, Any]:
     """A response that all metrics apply to."""
-    found = {
-        "name": "retrieval",
-        "id": "a",
-        "status": "success",
-        "output": _documents("found", record, documents),
-    }
+    step = {"name": "retrieval", "id": "a", "status": "success"}
+    steps = [step | {"output": _documents("found", record, documents)}, OTHER_STEP]
     answer = f"given answer {record}"
-    return {"question_id": f"q{record}", "actual_answer": answer, "actual_steps": [found, OTHER_STEP]}
+    return {"question_id": f"q{record}", "actual_answer": answer, "actual_steps": steps, **more}
 
 
 def steps_only(record: int) -> dict[str, Any]:
