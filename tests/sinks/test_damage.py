@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -33,17 +34,19 @@ def judged(path: Path) -> EvaluationStream:
     return complete(LINES, path, config=CONFIG, judge=Judge())[1]
 
 
-def assert_whole(path: Path, whole: list[bytes]) -> EvaluationStream:
+def assert_mended(path: Path, whole: list[bytes], *, damaged: int) -> EvaluationStream:
     """Started again, and again, it is as if nothing had happened."""
     quiet = judged(path.with_name("quiet.jsonl"))
     streams = [judged(path) for _ in range(2)]
-    for stream in streams:
+    for stream, found in zip(streams, (damaged, 0), strict=True):
         assert sorted(lines_of(path)) == sorted(whole)
         assert bits(stream.aggregates) == bits(quiet.aggregates)
         assert stream.rejects.counts == quiet.rejects.counts
+        assert stream.journal is not None
+        assert stream.journal.damaged == found
     assert names_of(path) == names(LINES)
     assert streams[1].journal is not None
-    assert (streams[1].journal.damaged, streams[1].journal.restored) == (0, len(whole))
+    assert (streams[1].journal.restored, streams[1].journal.rejected) == (len(whole), len(LINES) - len(whole))
     return streams[0]
 
 
@@ -59,40 +62,39 @@ def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], byt
     return damage
 
 
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "garbage": lambda line: b"\xff\xfe" + line,
-    "no newline": lambda line: line[:-1],
-    "blank": lambda _: b"\n",
-    "too deep": lambda _: b"[" * 5000 + b"]" * 5000 + b"\n",
-    "no source": changed(lambda record: record.pop("source")),
-    "no question": changed(lambda record: record.pop("question_id")),
-    "a metric of text": changed(lambda record: record.update(steps_score="1")),
-    "no digest": changed(lambda record: record["source"].update(sha256="00")),
-    "an endless place": changed(lambda record: record["source"].update(file="key", path="p", offset=2**63)),
-}
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    lambda line: b"\xff\xfe" + line,
+    lambda line: line.replace(b'"steps_score":1', b'"steps_score":0'),
+    lambda _: b"\n",
+    lambda _: b"[" * 5000 + b"]" * 5000 + b"\n",
+    changed(lambda record: record.pop("source")),
+    changed(lambda record: record.pop("question_id")),
+    changed(lambda record: record.update(steps_score="1")),
+    changed(lambda record: record["source"].update(sha256="00")),
+    changed(lambda record: record["source"].update(file="key", path="p", offset=2**63)),
+    lambda line: line[:-1],  # So the next one is lost, too.
+]
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_line(
-    path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+def test_damaged_lines_are_set_aside_and_evaluated_again(
+    path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = lines_of(path)
-    lines = whole.copy()
-    lines[3] = damage(lines[3])
-    broken = lines[3] if lines[3].endswith(b"\n") else lines[3] + lines[4]
-    path.write_bytes(b"".join([*lines, b"torn"]))
+    lines = [damage(line) for damage, line in zip(DAMAGES, whole[1:], strict=False)]
+    content = b"".join([whole[0], *lines, *whole[1 + len(lines) :]])
+    path.write_bytes(content + b"torn")
     path.chmod(0o640)
     with caplog.at_level(logging.WARNING, "graphrag_eval_async.journal"):
-        stream = assert_whole(path, whole)
+        stream = assert_mended(path, whole, damaged=len(DAMAGES))
     damaged = path.with_name("results.jsonl.damaged")
-    assert damaged.read_bytes() == broken
-    (record,) = [record for record in caplog.records if record.name.endswith("journal")]
-    start = sum(map(len, lines[:3]))
-    assert record.getMessage().startswith(f"{path}: byte {start}: not a result or reject; the line is set")
-    assert stream.journal is not None
-    lost = 1 if lines[3].endswith(b"\n") else 2
-    assert (stream.journal.damaged, stream.skipped) == (1, len(LINES) - lost)
+    lost = b"".join([*lines, whole[1 + len(lines)]])
+    assert damaged.read_bytes() == lost
+    assert stream.skipped == len(LINES) - len(DAMAGES) - 1
     assert {file.stat().st_mode & 0o777 for file in (path, damaged)} == {0o640}
+    told = [record.getMessage() for record in caplog.records if record.name.endswith("journal")]
+    starts = accumulate(map(len, [whole[0], *lines[:-1]]))
+    for text, start in zip(told, starts, strict=True):
+        assert text.startswith(f"{path}: byte {start}: not a result or reject; the line is set aside: ")
 
 
 def test_lines_that_are_there_twice(path: Path) -> None:
@@ -100,10 +102,8 @@ def test_lines_that_are_there_twice(path: Path) -> None:
     again = [whole[2], lines_of(rejects)[0]]
     path.write_bytes(b"".join([*whole, again[0]]))
     rejects.write_bytes(b"".join([*lines_of(rejects), again[1]]))
-    stream = assert_whole(path, whole)
+    assert_mended(path, whole, damaged=2)
     assert path.with_name("results.jsonl.damaged").read_bytes() == b"".join(again)
-    assert stream.journal is not None
-    assert stream.journal.damaged == 2
 
 
 @pytest.mark.parametrize("suffix", [".damaged", ".rejects", ".run"])

@@ -13,7 +13,7 @@ import pytest
 
 from graphrag_eval_async.sinks import LineFile, write_report
 from tests.sinks.disks import full_at
-from tests.support.deadlines import WAIT_SECONDS
+from tests.support import virtual_time
 from tests.support.loop import settle
 
 if TYPE_CHECKING:
@@ -50,26 +50,26 @@ def pipe(tmp_path: Path) -> Iterator[Pipe]:
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_slow_reader_gets_whole_lines(
-    pipe: Pipe, cancelled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sinks.files.PATIENCE_SECONDS", WAIT_SECONDS)
-    with LineFile(pipe.path) as lines:
-        await lines.send(b"one\n")
-        task = asyncio.create_task(lines.send(LINE))
-        await settle()
-        assert not task.done()
-        if cancelled:
-            task.cancel()
+def test_a_slow_reader_gets_whole_lines(pipe: Pipe, cancelled: bool) -> None:
+    async def main() -> None:
+        with LineFile(pipe.path) as lines:
+            await lines.send(b"one\n")
+            task = asyncio.create_task(lines.send(LINE))
             await settle()
-        content = b""
-        while not task.done():
-            content += pipe.read()
-            await asyncio.sleep(0)
-        assert content + pipe.read() == b"one\n" + LINE
-        assert task.cancelled() == cancelled
-        await lines.send(b"two\n")
-        assert pipe.read() == b"two\n"
+            assert not task.done()
+            if cancelled:
+                task.cancel()
+                await settle()
+            content = b""
+            while not task.done():
+                content += pipe.read()
+                await asyncio.sleep(0)
+            assert content + pipe.read() == b"one\n" + LINE
+            assert task.cancelled() == cancelled
+            await lines.send(b"two\n")
+            assert pipe.read() == b"two\n"
+
+    virtual_time.run(main())  # Else a cancelled line has half a second.
 
 
 async def test_a_reader_who_goes_away(pipe: Pipe) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -9,8 +10,7 @@ from pyarrow import parquet
 
 from graphrag_eval_async import UsageError
 from graphrag_eval_async.records.tabular import FORMULA_STARTS
-from graphrag_eval_async.sinks import tables
-from graphrag_eval_async.sinks.tables import check_table, write_table
+from graphrag_eval_async.sinks.tables import ROWS, check_table, write_table
 from tests.sinks.disks import full_at
 
 if TYPE_CHECKING:
@@ -48,17 +48,15 @@ def test_csv(tmp_path: Path, lines: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("start", FORMULA_STARTS)
-def test_no_cell_of_text_begins_a_formula(tmp_path: Path, start: str) -> None:
+def test_no_cell_of_text_begins_a_formula(tmp_path: Path) -> None:
     lines, path = tmp_path / "lines", tmp_path / "results.csv"
-    lines.write_bytes(orjson.dumps({f"{start}key": f"{start}cmd|' /C calc'!A0"}))
+    texts = [f"{start}cmd|' /C calc'!A0" for start in FORMULA_STARTS]
+    lines.write_bytes(orjson.dumps({text: text for text in texts}))
     write_table(str(lines), str(path))
-    assert cells(path) == [[f"'{start}key"], [f"'{start}cmd|' /C calc'!A0"]]
+    assert cells(path) == [[f"'{text}" for text in texts]] * 2
 
 
-@pytest.mark.parametrize("rows", [1, 1000])
-def test_parquet(tmp_path: Path, lines: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "ROWS", rows)
+def test_parquet(tmp_path: Path, lines: str) -> None:
     path = tmp_path / "results.parquet"
     write_table(lines, str(path))
     table = parquet.read_table(path)
@@ -73,6 +71,13 @@ def test_parquet(tmp_path: Path, lines: str, rows: int, monkeypatch: pytest.Monk
     }
     assert table["mixed"].to_pylist() == ["1", "two\r\n\0three", '{"a":[1]}']
     assert table["whole"].to_pylist() == [3, -4, None]
+
+
+def test_parquet_of_several_batches(tmp_path: Path) -> None:
+    lines, path = tmp_path / "lines", tmp_path / "results.parquet"
+    lines.write_bytes(b"".join(b'{"n": %d}\n' % i for i in range(2 * ROWS + 1)))
+    write_table(str(lines), str(path))
+    assert parquet.read_table(path)["n"].to_pylist() == [*range(2 * ROWS + 1)]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -94,7 +99,7 @@ def test_what_is_checked_before_a_run(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(UsageError, match="is not a regular file"):
         check_table(str(tmp_path / "folder.csv"))
-    monkeypatch.setattr(tables, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # As where it is not installed.
     with pytest.raises(UsageError, match=r"pip install 'graphrag-eval-async\[table\]'"):
         check_table(str(tmp_path / "a.parquet"))
     check_table(str(tmp_path / "a.csv"))
