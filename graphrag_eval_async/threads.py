@@ -86,9 +86,10 @@ async def run_to_end(
 async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
     """Wait for a task to end, up to a limit; raise a cancellation that came meanwhile."""
     cancelled = None
-    deadline = monotonic() + seconds
+    time = asyncio.get_running_loop().time
+    deadline = time() + seconds
     with anyio.CancelScope(shield=True):
-        while not task.done() and (left := deadline - monotonic()) > 0:
+        while not task.done() and (left := deadline - time()) > 0:
             try:
                 await asyncio.wait([task], timeout=left)
             except asyncio.CancelledError as error:

@@ -1,8 +1,11 @@
+"""Finished sets: run_evaluation, compute_aggregates and compare."""
+
 from __future__ import annotations
 
 import asyncio
 import copy
 import gzip
+import inspect
 import random
 import re
 from decimal import Decimal
@@ -26,13 +29,12 @@ from graphrag_eval_async import (
     load_reference,
     read_jsonl,
     run_evaluation,
+    run_evaluation_sync,
 )
 from tests.support.cases import each
 from tests.support.data import answer, heavy, templates
-from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
     from pathlib import Path
 
 REFERENCE = load_reference(templates(3))
@@ -47,15 +49,6 @@ async def test_results_stand_in_the_order_of_the_reference() -> None:
     ]
     expected = [r["id"] for q in range(3) for r in responses if r["question_id"] == f"q{q}"]
     assert [r["response_id"] for r in results] == expected
-
-
-@pytest.mark.parametrize(
-    "option", ["stages", "until", "journal", "dedupe", "ordered", "aggregates", "unheard_of"]
-)
-async def test_options_of_a_stream_are_refused(option: str) -> None:
-    options: dict[str, Any] = {option: None}
-    with pytest.raises(TypeError, match=option):
-        await run_evaluation(REFERENCE, [], **options)
 
 
 async def test_they_are_those_of_a_stream(tmp_path: Path) -> None:
@@ -119,16 +112,17 @@ async def test_rejects_are_all_listed() -> None:
         await run_evaluation(REFERENCE, responses[:-1], on_reject="collect")
 
 
-async def test_errors_end_it_without_leaving_anything() -> None:
-    async def failing() -> AsyncGenerator[Any]:
-        yield heavy(0)
-        raise ConnectionError
+def test_without_an_event_loop() -> None:
+    results = run_evaluation_sync(templates(2), [answer(1), answer(0)])
+    assert [(result["question_id"], result["steps_score"]) for result in results] == [("q0", 1), ("q1", 1)]
+    with pytest.raises(MissingResponses):
+        run_evaluation_sync(templates(2), [answer(0)])
+    assert inspect.signature(run_evaluation_sync) == inspect.signature(run_evaluation)
 
-    async with leaving_nothing():
-        with pytest.raises(ConnectionError):
-            await run_evaluation(REFERENCE, failing())
-        with pytest.raises(SourceError):
-            await run_evaluation(REFERENCE, "/absent")
+
+async def test_error_inside_an_event_loop_says_what_to_do() -> None:
+    with pytest.raises(UsageError, match=r"use `await run_evaluation\(\.\.\.\)` there"):
+        run_evaluation_sync(templates(2), [])
 
 
 def test_aggregates_of_results() -> None:

@@ -23,6 +23,7 @@ from graphrag_eval_async import (
     run_evaluation,
     run_evaluation_sync,
 )
+from graphrag_eval_async.sources import FRAME_ROWS
 from tests.cli.support import ROOT, from_jsonl, run
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ async def test_every_result_is_rejected_as_such() -> None:
     assert all(result["metadata"].items() >= own.items() for result in results)
 
 
-async def test_a_data_frame_is_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.FRAME_ROWS", 3)
-    frame = pandas.DataFrame(ROWS)  # Missing keys are NaN in it.
+async def test_a_data_frame_is_its_rows() -> None:
+    rows = ROWS * (FRAME_ROWS // len(ROWS) + 2)
+    frame = pandas.DataFrame(rows)  # Missing keys are NaN in it.
     assert frame.isna().any().any()
-    assert await run_evaluation(TEMPLATES, frame) == await run_evaluation(TEMPLATES, ROWS)
+    assert await run_evaluation(TEMPLATES, frame) == await run_evaluation(TEMPLATES, rows)
     frame["ts"] = pandas.Timestamp("2026-01-02T03:04:05+00:00")
     results = await run_evaluation(TEMPLATES, frame)
     assert {result["metadata"]["ts"] for result in results} == {"2026-01-02T03:04:05+00:00"}

@@ -1,3 +1,5 @@
+"""The bounded map: what comes out of it, how much is under way, and that no end loses a committed result."""
+
 from __future__ import annotations
 
 import asyncio
@@ -12,6 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.stream.bounded_map import BoundedMap
+from tests.support import virtual_time
+from tests.support.cases import each
+from tests.support.deadlines import in_time
 from tests.support.loop import leaving_nothing, settle
 
 if TYPE_CHECKING:
@@ -39,29 +44,11 @@ class Source:
             self.closed = True
 
 
-class Cleaning:
-    """A source that takes its time to clean up."""
-
-    def __init__(self) -> None:
-        self.cleaning, self.go_on = asyncio.Event(), asyncio.Event()
-        self.cleaned = False
-
-    async def __call__(self) -> AsyncGenerator[Sequence[int]]:
-        try:
-            yield [0, 1]
-            await asyncio.Event().wait()
-        finally:
-            self.cleaning.set()
-            await self.go_on.wait()
-            self.cleaned = True
-
-
 class Gates:
     """Work that waits until it is let through, and how much of it runs."""
 
     def __init__(self) -> None:
         self.started: list[Any] = []
-        self.finished: list[Any] = []
         self._gates: dict[Any, asyncio.Event] = {}
 
     def gate(self, item: Any) -> asyncio.Event:
@@ -71,7 +58,6 @@ class Gates:
         async def work(_hand_out: object) -> Any:
             self.started.append(item)
             await self.gate(item).wait()
-            self.finished.append(item)
             if isinstance(item, Exception):
                 raise item
             return item
@@ -79,11 +65,28 @@ class Gates:
         return partial(work)
 
 
+class Commit:
+    """Remembers what was committed; it may be held up, and fail."""
+
+    def __init__(self, *, fail_at: int | None = None) -> None:
+        self.results: list[Any] = []
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self._fail_at = fail_at
+
+    async def __call__(self, results: Sequence[Any]) -> Sequence[Any]:
+        await self.go_on.wait()
+        if self._fail_at is not None and len(self.results) >= self._fail_at:
+            raise OSError("full")
+        self.results += results
+        return results
+
+
 def ready(item: Any) -> Any:
     return item
 
 
-def mapped(source: Source | Cleaning, function: Callable[[Any], Any], **options: Any) -> BoundedMap[Any]:
+def mapped(source: Source, function: Callable[[Any], Any], **options: Any) -> BoundedMap[Any]:
     return BoundedMap(source(), function, **({"limit": 10} | options))
 
 
@@ -150,9 +153,8 @@ async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, commits:
 # How much is under way
 
 
-@pytest.mark.parametrize("limit", [1, 4])
-async def test_at_most_so_many_are_admitted(limit: int) -> None:
-    gates = Gates()
+async def test_so_many_are_admitted_and_no_more() -> None:
+    gates, limit = Gates(), 4
     source = Source(range(100))
     async with leaving_nothing(), aclosing(mapped(source, gates, limit=limit)) as results:
         waiting = asyncio.ensure_future(anext(results))
@@ -213,6 +215,27 @@ async def test_work_that_never_waits_lets_others_run() -> None:
 # Errors
 
 
+@given(st.integers(1, 6), st.booleans(), st.integers(0, 15), st.none() | st.just(KeyError))
+async def test_errors_follow_committed_results(
+    limit: int, ordered: bool, fail_at: int, end: type[Exception] | None
+) -> None:
+    """Of a commit, or of the source."""
+    commit, taken = Commit(fail_at=fail_at), []
+    source = Source(range(10), end=None if end is None else end())
+    results = mapped(source, ready, limit=limit, ordered=ordered, commit=commit)
+    error = None
+    try:
+        async for result in results:
+            assert result in commit.results
+            taken.append(result)
+    except (OSError, KeyError) as raised:
+        error = type(raised)
+    assert taken == commit.results == [*range(len(taken))]
+    assert error in (end, OSError)
+    assert error is OSError or len(taken) == 10
+    assert await anext(results, None) is None
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_work_that_raises_ends_the_reading_but_not_the_other_work(ordered: bool) -> None:
     gates = Gates()
@@ -236,8 +259,7 @@ async def test_work_that_raises_ends_the_reading_but_not_the_other_work(ordered:
 
 
 @pytest.mark.parametrize("of_source", [False, True])
-@pytest.mark.parametrize("ordered", [False, True])
-async def test_a_cancellation_that_nobody_asked_for_is_an_error(ordered: bool, of_source: bool) -> None:
+async def test_a_cancellation_that_nobody_asked_for_is_an_error(of_source: bool) -> None:
     gates = Gates()
 
     async def cancelled(_hand_out: object = None) -> str:
@@ -252,7 +274,7 @@ async def test_a_cancellation_that_nobody_asked_for_is_an_error(ordered: bool, o
 
     async with leaving_nothing():
         items = source() if of_source else Source("axb")()
-        results: BoundedMap[str] = BoundedMap(items, function, ordered=ordered, limit=2)
+        results: BoundedMap[str] = BoundedMap(items, function, limit=2)
         first = asyncio.ensure_future(anext(results))
         await settle()
         assert not first.done()
@@ -263,46 +285,72 @@ async def test_a_cancellation_that_nobody_asked_for_is_an_error(ordered: bool, o
         assert await collect(results) == []
 
 
+@each("error", [SystemExit, KeyboardInterrupt])
+@each("where", ["source", "function", "later", "commit"])
+def test_the_end_of_the_program_passes_through(error: type[BaseException], where: str) -> None:
+    def fail(place: str) -> None:
+        if place == where:
+            raise error("now")
+
+    async def source() -> Any:
+        fail("source")
+        yield [1]
+
+    def work(item: int) -> Any:
+        async def later(_hand_out: object) -> int:
+            fail("later")
+            return item
+
+        fail("function")
+        return partial(later)
+
+    async def commit(results: Sequence[int]) -> Sequence[int]:
+        fail("commit")
+        return results
+
+    async def main() -> None:
+        await collect(BoundedMap(source(), work, limit=2, commit=commit))
+
+    with pytest.raises(error, match="now"):
+        asyncio.run(in_time(main)())
+
+
 # Ends
 
 
-async def test_closing_again_does_not_cut_short_the_clean_up() -> None:
-    source = Cleaning()
+@pytest.mark.parametrize("way", ["closed", "dropped"])
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_complete_results_are_committed_when_consumers_leave(way: str, ordered: bool) -> None:
+    commit, gates, ended = Commit(), Gates(), []
+
+    async def finish() -> None:
+        await asyncio.sleep(0)
+        ended.append(way)
+
     async with leaving_nothing():
-        results = mapped(source, ready)
+        results = mapped(Source(range(4)), gates, ordered=ordered, commit=commit, finish=finish)
+        gates.gate(0).set()
         await anext(results)
-        closing = [asyncio.create_task(results.aclose())]
-        await source.cleaning.wait()
-        closing += [asyncio.create_task(results.aclose()) for _ in range(3)]
-        await settle()
-        source.go_on.set()
-        await asyncio.gather(*closing)
+        commit.go_on.clear()
+        for item in (1, 3):
+            gates.gate(item).set()
+            await settle()
+        if way == "closed":
+            closing = asyncio.gather(results.aclose(), results.aclose())
+            await settle()
+            assert not closing.done()
+        else:
+            results.drop()
+        commit.go_on.set()
         await results.aclose()
-        assert source.cleaned
+        assert commit.results == [0, 1, 3]
+        assert ended == [way]
 
 
-async def test_nothing_comes_after_closing_even_from_work_that_ignores_it() -> None:
-    async def stubborn(_hand_out: object) -> str:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return "late"
-        return "never"
-
-    async with leaving_nothing():
-        results = mapped(Source("ab"), lambda item: item if item == "a" else partial(stubborn))
-        assert await anext(results) == "a"
-        await settle()
-        await results.aclose()
-        assert await collect(results) == []
-
-
-# Waiting
-
-
-async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing() -> None:
-    gates = Gates()
-    async with aclosing(mapped(Source("abcdef"), gates)) as results:
+@pytest.mark.parametrize("commits", [False, True])
+async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing(commits: bool) -> None:
+    gates, commit = Gates(), Commit() if commits else None
+    async with aclosing(mapped(Source("abcdef"), gates, commit=commit)) as results:
         taken = []
         for item in "abcdef":
             waiting = asyncio.ensure_future(anext(results))
@@ -316,7 +364,18 @@ async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing() -> Non
         assert taken == list("abcdef")
 
 
-# Committing, stopping, aborting
+def test_closing_does_not_wait_for_ever_for_a_commit() -> None:
+    async def main() -> None:
+        commit = Commit()
+        commit.go_on.clear()
+        async with leaving_nothing():
+            results = mapped(Source([1]), ready, commit=commit)
+            waiting = asyncio.create_task(anext(results, None))
+            await settle()
+            await results.aclose()
+            assert await waiting is None
+            commit.go_on.set()
+            await settle()
+            assert commit.results == [1]
 
-
-# Threads
+    virtual_time.run(main())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
-import os
 import threading
 from contextlib import asynccontextmanager, suppress
 from itertools import product
@@ -18,7 +16,7 @@ import pytest
 from graphrag_eval_async import Journal, JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks.journal import seal
-from tests.sinks.disks import full_at
+from tests.sinks.disks import disk, full_at
 from tests.sources.followed import open_files
 from tests.support.deadlines import join, until, wait
 from tests.support.journals import (
@@ -121,59 +119,55 @@ async def test_a_second_stream_on_a_journal_is_refused_at_once(path: Path) -> No
         assert await once_more(path) == ([], None)
 
 
-def make_link_to_null(path: Path) -> None:
-    path.symlink_to("/dev/null")
-
-
-@pytest.mark.parametrize(
-    ("suffix", "make"), [*product(["", ".rejects"], [Path.mkdir, make_link_to_null]), (".run", Path.mkdir)]
-)
-async def test_unopenable_files(path: Path, suffix: str, make: Callable[[Path], None]) -> None:
-    make(Path(f"{path}{suffix}"))
-    async with leaving_no_trace():
-        source = Source(LINES)
-        results, error = await outcome(stream_of(source(), path))
-        assert (results, type(error), source.asked) == ([], JournalError, 0)
-        assert f"{path}" in str(error)
-        Path(f"{path}{suffix}").rename(f"{path}.away")
-        assert len(await collect(stream_of(LINES, path))) > 20
+async def test_unopenable_files(tmp_path: Path) -> None:
+    ways: list[Callable[[Path], None]] = [Path.mkdir, lambda path: path.symlink_to("/dev/null")]
+    for number, (suffix, make) in enumerate([*product(["", ".rejects"], ways), (".run", Path.mkdir)]):
+        path = tmp_path / f"{number}.jsonl"
+        make(Path(f"{path}{suffix}"))
+        async with leaving_no_trace():
+            source = Source(LINES)
+            results, error = await outcome(stream_of(source(), path))
+            assert (results, type(error), source.asked) == ([], JournalError, 0)
+            assert f"{path}" in str(error)
+            Path(f"{path}{suffix}").rename(f"{path}.away")
+            assert len(await collect(stream_of(LINES, path))) > 20
 
 
 # Writing
 
 
-@pytest.mark.parametrize("room", [1, 300, 2000, 5000])
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_full_disk(path: Path, room: int, ordered: bool) -> None:
+async def test_full_disk(path: Path, ordered: bool) -> None:
+    """Several times, and each time there is a little more room."""
     quiet = path.with_name("quiet.jsonl")
     async with stream_of(LINES, quiet) as undisturbed:
         await collect(undisturbed)
     Path(f"{path}.run").write_bytes(quiet.with_name("quiet.jsonl.run").read_bytes())
     path.touch()
+    there: list[bytes] = []
     async with leaving_no_trace():
-        source = Source(LINES)
-        with full_at(room):
-            results, error = await outcome(stream_of(source(), path, ordered=ordered, max_in_flight=4))
-        assert isinstance(error, JournalError)
-        assert str(error).endswith("cannot be written: File too large")
-        assert source.closed
-        there = lines_of(path)
-        assert sealed(results) <= set(there) <= set(lines_of(quiet))
-        assert lines_of(f"{path}.rejects") == lines_of(f"{quiet}.rejects")[: len(lines_of(f"{path}.rejects"))]
+        for room in (1, 300, 2000, 5000):
+            source = Source(LINES)
+            with full_at(room):
+                results, error = await outcome(stream_of(source(), path, ordered=ordered, max_in_flight=4))
+            assert isinstance(error, JournalError)
+            assert str(error).endswith("cannot be written: File too large")
+            assert source.closed
+            assert lines_of(path)[: len(there)] == there
+            assert sealed(results) <= set(lines_of(path)) <= set(lines_of(quiet))
+            there, rejected = lines_of(path), lines_of(f"{path}.rejects")
+            assert rejected == lines_of(f"{quiet}.rejects")[: len(rejected)]
         async with stream_of(LINES, path) as again:
             assert len(await collect(again)) == len(lines_of(quiet)) - len(there)
-        assert sorted(lines_of(path)) == sorted(lines_of(quiet))
-        assert bits(again.aggregates) == bits(undisturbed.aggregates)
+    assert sorted(lines_of(path)) == sorted(lines_of(quiet))
+    assert bits(again.aggregates) == bits(undisturbed.aggregates)
 
 
 @pytest.mark.parametrize("fsync", ["interval", "always"])
-async def test_a_disk_that_forgets(path: Path, monkeypatch: pytest.MonkeyPatch, fsync: Any) -> None:
-    def fail(_: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
+async def test_a_disk_that_forgets(path: Path, fsync: Any) -> None:
     async with leaving_no_trace():
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "fdatasync", fail)
+        with disk() as broken:
+            broken.fails = True
             stream = stream_of(LINES, Journal(path, fsync=fsync, fsync_interval=0.001))
             results, error = await outcome(stream)
         assert isinstance(error, JournalError)
@@ -184,29 +178,8 @@ async def test_a_disk_that_forgets(path: Path, monkeypatch: pytest.MonkeyPatch, 
         assert names_of(path) == names(LINES)
 
 
-class Disk:
-    """Knows how much of each file was flushed."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._flush = os.fdatasync
-        self._sizes: dict[int, int] = {}
-        monkeypatch.setattr(os, "fdatasync", self)
-
-    def __call__(self, descriptor: int) -> None:
-        status = os.fstat(descriptor)
-        self._flush(descriptor)
-        self._sizes[status.st_ino] = status.st_size
-
-    def has(self, path: Path) -> int:
-        return self._sizes.get(path.stat().st_ino, 0)
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("fsync", ["never", "interval", "always"])
-async def test_no_result_comes_before_it_is_in_the_journal(
-    path: Path, monkeypatch: pytest.MonkeyPatch, fsync: Any, ordered: bool
-) -> None:
-    disk = Disk(monkeypatch)
+@pytest.mark.parametrize(("fsync", "ordered"), [("never", False), ("interval", True), ("always", False)])
+async def test_no_result_comes_before_it_is_in_the_journal(path: Path, fsync: Any, ordered: bool) -> None:
     draws = iter(range(100))
 
     async def wait(_: str) -> None:
@@ -214,27 +187,28 @@ async def test_no_result_comes_before_it_is_in_the_journal(
             await asyncio.sleep(0)
 
     options: dict[str, Any] = {"config": CONFIG, "judge": Judge(wait), "ordered": ordered}
-    async with stream_of(LINES, Journal(path, fsync=fsync, fsync_interval=1e6), **options) as stream:
-        taken = 0
-        async for result in stream:
-            taken += 1
-            (line,), data = sealed([result]), path.read_bytes()
-            assert line in data
-            assert disk.has(path) >= (data.index(line) + len(line) if fsync == "always" else 0)
-    assert taken == 26
-    assert disk.has(path) == (0 if fsync == "never" else path.stat().st_size)
+    journal = Journal(path, fsync=fsync, fsync_interval=1e6)
+    with disk() as watched:
+        async with stream_of(LINES, journal, **options) as stream:
+            taken = 0
+            async for result in stream:
+                taken += 1
+                (line,), data = sealed([result]), path.read_bytes()
+                assert line in data
+                assert watched.has(path) >= (data.index(line) + len(line) if fsync == "always" else 0)
+        assert taken == 26
+        assert watched.has(path) == (0 if fsync == "never" else path.stat().st_size)
 
 
-async def test_an_interval_after_which_all_is_on_the_disk(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk, source = Disk(monkeypatch), Source(LINES[:2])
-    async with stream_of(source(), Journal(path, fsync_interval=0.001)) as stream:
-        await anext(stream)
-        await anext(stream)
-        await until(lambda: disk.has(path) == path.stat().st_size)
-        source.go_on.set()
-        assert await anext(stream, None) is None
+async def test_an_interval_after_which_all_is_on_the_disk(path: Path) -> None:
+    source = Source(LINES[:2])
+    with disk() as watched:
+        async with stream_of(source(), Journal(path, fsync_interval=0.001)) as stream:
+            await anext(stream)
+            await anext(stream)
+            await until(lambda: watched.has(path) == path.stat().st_size)
+            source.go_on.set()
+            assert await anext(stream, None) is None
 
 
 # Leaving
@@ -308,24 +282,19 @@ async def test_dropping(path: Path) -> None:
     assert names_of(path) == names(LINES)
 
 
-async def test_closing_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on, waiting = threading.Event(), threading.Event()
-
-    def hold(_: int) -> None:
-        waiting.set()
-        wait(go_on)
-
-    monkeypatch.setattr(os, "fdatasync", hold)
-    async with leaving_no_trace():
-        stream = stream_of(Source(LINES)(), Journal(path, fsync_interval=1e6))
-        await anext(stream)
-        closing = asyncio.create_task(stream.aclose())
-        await asyncio.to_thread(wait, waiting)
-        closing.cancel()
-        await settle()
-        assert not closing.done()
-        assert isinstance((await once_more(path))[1], JournalLocked)
-        go_on.set()
-        with suppress(asyncio.CancelledError):
-            await closing
-        assert (await once_more(path))[1] is None
+async def test_closing_waits_for_the_disk(path: Path) -> None:
+    with disk() as slow:
+        slow.go_on.clear()
+        async with leaving_no_trace():
+            stream = stream_of(Source(LINES)(), Journal(path, fsync_interval=1e6))
+            await anext(stream)
+            closing = asyncio.create_task(stream.aclose())
+            await asyncio.to_thread(wait, slow.held)
+            closing.cancel()
+            await settle()
+            assert not closing.done()
+            assert isinstance((await once_more(path))[1], JournalLocked)
+            slow.go_on.set()
+            with suppress(asyncio.CancelledError):
+                await closing
+            assert (await once_more(path))[1] is None

@@ -1,24 +1,33 @@
-"""Files, pipes and reports: whole lines, and old content until the new content is complete."""
+"""Files, pipes, reports and locked files: whole lines, and old content until the new is complete."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
+import signal
 import stat
-from contextlib import suppress
+import subprocess
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from graphrag_eval_async import JournalError
+from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import LineFile, write_report
+from graphrag_eval_async.sinks.files import LockedFile
 from tests.sinks.disks import full_at
 from tests.support import virtual_time
+from tests.support.deadlines import WAIT_SECONDS, killing, running
 from tests.support.loop import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LINE = bytes(range(11, 256)) * 4000 + b"\n"
 """More than a pipe holds."""
@@ -70,15 +79,6 @@ def test_a_slow_reader_gets_whole_lines(pipe: Pipe, cancelled: bool) -> None:
             assert pipe.read() == b"two\n"
 
     virtual_time.run(main())  # Else a cancelled line has half a second.
-
-
-async def test_a_reader_who_goes_away(pipe: Pipe) -> None:
-    with LineFile(pipe.path) as lines:
-        task = asyncio.create_task(lines.send(LINE))
-        await settle()
-        os.close(pipe.reader)
-        with pytest.raises(BrokenPipeError, match="pipe"):
-            await task
 
 
 def test_what_write_waits_with(pipe: Pipe) -> None:
@@ -145,3 +145,62 @@ async def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path: P
         await write_report(tmp_path / "absent" / "report", "text")
     assert path.read_text() == "older"
     assert list(tmp_path.iterdir()) == [path]
+
+
+# Files that one process at a time appends to
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5), st.integers(0, 60))
+def test_a_journal_line_is_there_whole_or_not_at_all(tmp_path: Path, lines: list[bytes], room: int) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"")
+    written = b""
+    with closing(LockedFile(path)) as file:
+        for line in lines:
+            with full_at(room):
+                if len(written) + len(line) <= room:
+                    file.write(line)
+                    written += line
+                else:
+                    with pytest.raises(JournalError, match="lines: cannot be written: File too large"):
+                        file.write(line)
+            assert path.read_bytes() == written
+            assert file.size == len(written)
+    with closing(LockedFile(path)) as file:
+        file.write(b"more")
+    assert path.read_bytes() == written + b"more"
+
+
+ROOT = Path(__file__).parents[2]
+HOLD = """
+import os, sys
+from graphrag_eval_async.sinks.files import LockedFile
+
+file = LockedFile(sys.argv[1])
+if not os.fork():
+    print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_lock_dies_with_its_process_though_a_child_lives(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    command, pipe = [sys.executable, "-c", HOLD, str(path)], subprocess.PIPE
+    with running(command, stdin=pipe, stdout=pipe, cwd=ROOT, text=True) as process:
+        assert process.stdout is not None
+        with killing(process, "the lock"):
+            assert process.stdout.readline() == "ready\n"
+        with pytest.raises(JournalLocked):
+            LockedFile(path)
+        process.send_signal(signal.SIGKILL)
+        process.wait(WAIT_SECONDS)
+        LockedFile(path).close()
+
+
+def test_a_file_that_is_gone_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    with closing(LockedFile(path)) as file:
+        file.write(b"1\n")
+        path.rename(f"{path}.1")
+        with pytest.raises(JournalError, match="lines: was removed, renamed or replaced"):
+            file.write(b"2\n")
