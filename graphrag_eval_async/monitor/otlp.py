@@ -47,10 +47,10 @@ class Records(NamedTuple):
 
 
 class Recording:
-    """Makes records of the results of one run.
+    """Makes records of results.
 
-    A response without an answer may lack a judged score because nobody asked for it, so it has records only
-    of the judged scores that results before it had.
+    A response without an answer may lack a judged score because nobody asked for it, so it has no record of
+    any.
     """
 
     def __init__(self, metrics: Collection[str] = ()) -> None:
@@ -58,7 +58,6 @@ class Recording:
         allowed = {"true", "span_and_event", "event_only"}
         self._content = os.environ.get(CAPTURE, "").strip().lower() in allowed
         self._metrics = frozenset(metrics)
-        self._met = {"steps_score"}
 
     def __call__(self, result: Mapping[str, Any]) -> Records:
         """The records of a complete result and of its retrieval steps; none of a pending one.
@@ -71,15 +70,11 @@ class Recording:
         seen = observe(result, include_errors=True)
         found: list[Attributes] = []
         for metric, value in seen.values:
-            self._met.add(metric)
             if self._is_wanted(metric):
                 found.append(self._scored(result, metric, value))
         for metric, kind in seen.outcomes:
-            if metric in {REASON, OUTPUTS} or kind == TEXT or not self._is_wanted(metric):
-                continue
-            if kind not in {RESPONSE_ERROR, NO_ANSWER}:
-                self._met.add(metric)
-            if metric in self._met:
+            is_known = metric == "steps_score" or kind not in {RESPONSE_ERROR, NO_ANSWER}
+            if is_known and metric not in {REASON, OUTPUTS} and kind != TEXT and self._is_wanted(metric):
                 found.append({"gen_ai.evaluation.name": metric, "error.type": kind})
         about = _about(result)
         for attributes in found:

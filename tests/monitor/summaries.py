@@ -6,15 +6,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import RunningAggregates
-from graphrag_eval_async.judge import JudgeUsage
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import Reading, Summary
 from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records.conditions import parse_condition
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.token_usage import TokenUsage
-from graphrag_eval_async.reference import NoReference
-from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,19 +95,3 @@ def report_of(results: Iterable[Mapping[str, Any]]) -> str:
     aggregates.finish()
     snapshot = aggregates.snapshot(detail=True)
     return html_report(snapshot, collected, worst=worst_questions(aggregates))
-
-
-def idle_run(aggregates: RunningAggregates | None = None) -> Any:
-    """What pages show of a stream that has these results and does nothing else."""
-    return SimpleNamespace(
-        aggregates=aggregates or RunningAggregates(),
-        reference=NoReference(),
-        rejects=SimpleNamespace(counts={}),
-        usage=JudgeUsage(),
-        in_flight=0,
-        missing=(),
-        journal=None,
-        skipped=0,
-        late=LateSpans(),
-        is_restored=True,
-    )

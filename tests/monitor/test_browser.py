@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -32,18 +32,9 @@ pytestmark = [
     pytest.mark.skipif(EXECUTABLE is None, reason="needs chromium-headless-shell or chromium"),
 ]
 
-WATCH_VIOLATIONS = """
-window.violations = [];
-const note = (event) => window.violations.push(event.violatedDirective);
-document.addEventListener("securitypolicyviolation", note);
-"""
 MILLISECONDS = 1000 * DEADLINE_SECONDS
 sync_api.expect.set_options(timeout=MILLISECONDS)
 expect = sync_api.expect
-
-ROWS = 6000
-SORTING_SECONDS = 2
-"""Processor time to sort so many rows: a tenth of a second, or half a minute if rows move one by one."""
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +50,9 @@ class Page:
     """A page and all that went wrong on it."""
 
     def __init__(self, browser: Any, width: int = 1600, scheme: str = "light") -> None:
-        self.width = width
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 1000}, color_scheme=scheme, reduced_motion="reduce"
-        )
+        self.width, size = width, {"width": width, "height": 1000}
+        self.context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
         self.context.set_default_timeout(MILLISECONDS)
-        self.context.add_init_script(WATCH_VIOLATIONS)
         self.page = self.context.new_page()
         self.errors: list[str] = []
         self.page.on("console", lambda message: self._note(message.type, message.text))
@@ -75,30 +63,28 @@ class Page:
             self.errors.append(text)
 
     def check(self) -> None:
-        """Nothing was refused, nothing failed, no text of a response was run, and the page fits."""
+        """Nothing failed or was refused, no text of a response was run, and the page fits its window."""
         assert self.errors == []
-        assert self.page.evaluate("window.violations") == []
         assert self.page.evaluate("window.harmed") is None
         # Only tables may be wider than the window, in boxes that scroll.
         assert self.page.evaluate("document.documentElement.scrollWidth") <= self.width
 
     def accessible(self) -> None:
         found = axe.Axe().run(self.page).response["violations"]
-        serious = [each for each in found if each["impact"] in {"serious", "critical"}]
-        assert not serious, [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+        assert not [each for each in found if each["impact"] in {"serious", "critical"}]
 
     def is_focused(self, locator: Any) -> bool:
         return bool(locator.evaluate("each => each === document.activeElement"))
 
 
-class Run(NamedTuple):
-    url: str
-    add: Callable[..., None]
-
-
 @contextmanager
-def running(*responses: Any, reference: Any = REFERENCE, port: int = 0, **options: Any) -> Iterator[Run]:
-    """A run that evaluates what it is given; in another thread, since the browser has a loop in this one."""
+def running(
+    *responses: Any, reference: Any = REFERENCE, port: int = 0, **options: Any
+) -> Iterator[tuple[str, Callable[..., None]]]:
+    """The address of a run, and what gives it responses.
+
+    It is in another thread, since the browser has an event loop in this one.
+    """
 
     @asynccontextmanager
     async def served() -> AsyncIterator[tuple[str, asyncio.Queue[Any]]]:
@@ -126,7 +112,7 @@ def running(*responses: Any, reference: Any = REFERENCE, port: int = 0, **option
                 portal.call(given.put_nowait, each)
 
         add(*responses)
-        yield Run(url, add)
+        yield url, add
 
 
 def report(path: Path, responses: list[Any], reference: Any = REFERENCE) -> str:
@@ -142,10 +128,10 @@ def test_a_run_is_seen_as_it_goes_on(browser: Any) -> None:
     page = seen.page
     score, rows = page.locator("#scores .big").first, page.locator("#templates-table tbody th")
     connection = page.locator("#connection")
-    with running(response("q1"), response("q2", False), response("q3"), port=port) as run:
+    with running(response("q1"), response("q2", False), response("q3"), port=port) as (url, add):
         # A browser does not try again by itself after such an answer.
         page.route("**/events", lambda route: route.fulfill(status=502))
-        page.goto(run.url)
+        page.goto(url)
         expect(connection).to_contain_text("lost")
         page.unroute("**/events")
         expect(connection).to_have_text("Live")
@@ -157,12 +143,12 @@ def test_a_run_is_seen_as_it_goes_on(browser: Any) -> None:
             expect(rows).to_have_text(order)
         link = rows.nth(1).locator("a")
         link.focus()
-        run.add(response("q3", False), response("q3", False))
+        add(response("q3", False), response("q3", False))
         expect(rows).to_have_text(["a:b=c", "colours"])
         assert seen.is_focused(rows.first.locator("a"))
         box = page.locator("input.filter").first
         box.fill("col")
-        run.add(failed("q3"), response("q1"), response("q1", False))
+        add(failed("q3"), response("q1"), response("q1", False))
         expect(score).to_have_text("0.333")
         expect(page.locator("#templates-table tbody tr:visible th")).to_have_text(["colours"])
         expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
@@ -180,7 +166,7 @@ def test_a_run_is_seen_as_it_goes_on(browser: Any) -> None:
         page.locator("#results-table a", has_text="What of q2?").first.click()
         expect(page.locator("h1")).to_have_text("q2")
         expect(page.locator(".verdict").first).to_have_text("different")
-        page.goto(run.url)
+        page.goto(url)
         seen.check()
     expect(connection).to_contain_text("lost")
     with running(response("q1"), port=port):
@@ -193,8 +179,8 @@ def test_lists_of_results_keep_filter_and_place(browser: Any) -> None:
     seen = Page(browser)
     page, rows = seen.page, seen.page.locator("#results-table tbody tr")
     count, box = page.locator(".count"), page.locator("input.filter")
-    with running(response("q1", False), response("q2", False)) as run:
-        page.goto(run.url)
+    with running(response("q1", False), response("q2", False)) as (url, add):
+        page.goto(url)
         expect(page.locator("#run dd").first).to_have_text("2")
         page.get_by_role("link", name="Worst results", exact=True).click()
         expect(rows).to_have_count(2)
@@ -205,17 +191,17 @@ def test_lists_of_results_keep_filter_and_place(browser: Any) -> None:
         expect(rows).to_have_count(2)
         box.fill("q2")
         expect(count).to_have_text("1 of 2")
-        run.add(response("q2", False))
-        held[0].continue_()
+        add(response("q2", False))
+        held[-1].continue_()  # An earlier one may be that of the page before.
         expect(count).to_have_text("2 of 3")
         assert seen.is_focused(box)
         page.unroute("**/events*")
         # A browser may also move the place by the height of the new row.
-        run.add(*(response("q1") for _ in range(80)))
+        add(*(response("q1") for _ in range(80)))
         page.get_by_role("link", name="Latest results", exact=True).click()
         expect(rows).to_have_count(83)
         page.evaluate("scrollTo(0, 300)")
-        run.add(failed("q3"))
+        add(failed("q3"))
         expect(rows.first).to_contain_text("error:")
         assert page.evaluate("scrollY") >= 300
         seen.check()
@@ -224,9 +210,9 @@ def test_lists_of_results_keep_filter_and_place(browser: Any) -> None:
 def test_text_of_responses_is_shown_as_text(tmp_path: Path, browser: Any) -> None:
     seen, responses = Page(browser), hostile.responses()
     page = seen.page
-    with running(*responses, reference=hostile.reference(), alerts=["error_rate > 0 over 1"]) as run:
+    with running(*responses, reference=hostile.reference(), alerts=["error_rate > 0 over 1"]) as (url, _):
         for path in ("", "results/1", "results/2", "worst", "latest"):
-            page.goto(f"{run.url}{path}")
+            page.goto(f"{url}{path}")
             expect(page.locator("body")).to_contain_text("</script><script>")
             seen.check()
     page.goto(report(tmp_path / "report.html", responses, hostile.reference()))
@@ -257,14 +243,14 @@ def test_pages_are_accessible(tmp_path: Path, browser: Any, width: int, scheme: 
     base.write_bytes(to_jsonl(result(name, template_id="colours") for name in ("q1", "q2")))
     tables = ("templates-table", "worst-table")
     long = {"question_id": "q1", "error": f"HTTP 500 from {address}"}
-    with running(long, *responses, alerts=["error_rate > 0 over 1"], baseline=base) as run:
-        seen.page.goto(run.url)
+    with running(long, *responses, alerts=["error_rate > 0 over 1"], baseline=base) as (url, _):
+        seen.page.goto(url)
         expect(seen.page.locator("#run dd").first).to_have_text("5")
         scores_are_in_sight(seen.page, width, (*tables, "latest-table"))
         seen.accessible()
         seen.check()
         for path in ("results/2", "results/1"):
-            seen.page.goto(f"{run.url}{path}")
+            seen.page.goto(f"{url}{path}")
             seen.accessible()
             seen.check()
     seen.page.goto(report(tmp_path / "report.html", responses))
@@ -278,21 +264,14 @@ def test_pages_are_accessible(tmp_path: Path, browser: Any, width: int, scheme: 
 
 def test_many_results_are_sorted_in_a_moment(tmp_path: Path, browser: Any) -> None:
     seen, path = Page(browser), tmp_path / "report.html"
-    path.write_text(report_of([result(f"q{i}", i % 7 / 7) for i in range(ROWS)]))
+    path.write_text(report_of([result(f"q{i}", i % 7 / 7) for i in range(6000)]))
     seen.page.goto(path.as_uri())
     session = seen.context.new_cdp_session(seen.page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})  # The time of the processor.
-
-    def script_seconds() -> float:
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        return next(float(each["value"]) for each in metrics if each["name"] == "ScriptDuration")
-
-    before = script_seconds()
+    # Processor time: a tenth of a second, but half a minute if rows were moved one by one.
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
     seen.page.locator("#results-table button.sort").nth(1).evaluate("each => each.click()")
-    assert script_seconds() - before < SORTING_SECONDS
-    # Much faster than `all_inner_texts`, which lays the page out.
-    values = seen.page.evaluate(
-        "[...document.querySelectorAll('#results-table tbody td:nth-child(2)')].map(each => each.textContent)"
-    )
-    assert len(values) == ROWS
+    taken = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    assert taken["ScriptDuration"] < 2
+    values = seen.page.locator("#results-table tbody td:nth-child(2)").all_text_contents()
+    assert len(values) == 6000
     assert values == sorted(values, reverse=True)

@@ -14,42 +14,34 @@ from graphrag_eval_async.monitor.otlp import CAPTURE, MAX_EXPLANATION, OtlpFile
 from tests.cli.support import REFERENCE, Folder, failed, response, run
 from tests.monitor import hostile
 from tests.monitor.hooks import Post, hook
+from tests.monitor.summaries import result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytest.importorskip("opentelemetry.sdk")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 NAME, VALUE, LABEL, EXPLANATION = (
     f"gen_ai.evaluation.{key}" for key in ("name", "score.value", "score.label", "explanation")
 )
 ANSWERS = {"answer_recall", "answer_precision", "answer_f1"}
-RESULT = {
-    "template_id": "t",
-    "question_id": "q",
-    "sample": 2,
-    "status": "success",
-    "response_id": "r1",
-    "reference_steps": [],
+RESULT = result("q", 0.5, sample=2, response_id="r1", failure="missed_retrieval", elapsed_sec=1.5) | {
     "actual_answer": "a",
     "actual_steps": [{"name": "retrieval", "retrieval_answer_recall": 0.5}],
-    "steps_score": 0.5,
-    "failure": "missed_retrieval",
+    "reference_steps": [],
     "answer_relevance_error": "timeout: no reply",
     "answer_recall": 1.0,
     "answer_precision": 0.0,
     "answer_f1": 0.0,
     "answer_correctness_reason": "x" * 5000,
-    "elapsed_sec": 1.5,
 }
-RESPONSES = [
-    response("q1", trace_id=TRACE, span_id=SPAN),
-    response("q2", False),
-    response("q3"),
-    failed("q3"),
-]
+TRACED = response("q1", trace_id=TRACE, span_id=SPAN)
+RESPONSES = [TRACED, response("q2", False), response("q3"), failed("q3")]
 
 
 def attributes_of(record: Any) -> dict[str, Any]:
@@ -58,9 +50,6 @@ def attributes_of(record: Any) -> dict[str, Any]:
 
 def in_file(path: Path) -> list[Any]:
     """The records of a file, by the protobuf messages: their ids are in base64, those of OTLP hexadecimal."""
-    from google.protobuf.json_format import Parse
-    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-
     found: list[Any] = []
     for message in map(json.loads, path.read_bytes().splitlines()):
         for record in message["resourceLogs"][0]["scopeLogs"][0]["logRecords"]:
@@ -74,26 +63,10 @@ def in_file(path: Path) -> list[Any]:
 def written(path: Path, *results: dict[str, Any], metrics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """The attributes of the records of results."""
     file = OtlpFile(path, metrics)
-    for result in results:
-        file.add(result)
+    for each in results:
+        file.add(each)
     file.close()
     return [*map(attributes_of, in_file(path))]
-
-
-def test_no_records_of_scores_that_nobody_asked_for(tmp_path: Path) -> None:
-    """An error response could lack any judged score: it has records of those that other results had."""
-    error: dict[str, Any] = {"template_id": "t", "question_id": "q", "status": "error", "error": "E"}
-    error |= {"reference_answer": "A", "reference_steps": [[]], "response_id": "error"}
-    judged = {"template_id": "t", "question_id": "q", "answer_relevance": 0.5}
-    unjudged = judged | {"answer_relevance": None, "answer_eval_error": "x: y"}
-    names = []
-    for count in (1, 3, 5):
-        some = [error, judged, error, unjudged, error][:count]
-        found = written(tmp_path / str(count), *some)
-        errors = [each[NAME] for each in found if each.get("gen_ai.response.id") == "error"]
-        names.append({*errors})
-    relevance = {"steps_score", "answer_relevance"}
-    assert names == [{"steps_score"}, relevance, relevance | ANSWERS]
 
 
 def test_each_score_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,12 +93,16 @@ def test_each_score_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert VALUE not in named["answer_relevance"]
     [one] = written(tmp_path / "one", RESULT, metrics=("answer_f1",))
     assert one[NAME] == "answer_f1"
+    # Nobody may have asked for the judged scores of a response without an answer.
+    error = result("e", None, status="error", error="E", reference_answer="A", reference_steps=[[]])
+    [failure] = written(tmp_path / "error", error)
+    assert (failure[NAME], failure["error.type"]) == ("steps_score", "response_error")
 
 
 async def test_any_text_can_be_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "true")
     results = await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")
-    found = written(tmp_path / "file", *(result | {"template_id": "\ud800"} for result in results))
+    found = written(tmp_path / "file", *(each | {"template_id": "\ud800"} for each in results))
     assert len(found) >= len(results)
 
 
@@ -140,16 +117,12 @@ def test_runs_append_to_a_file(folder: Folder) -> None:
 
 
 def logs(posts: list[Post]) -> list[Any]:
-    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-
     exports = [ExportLogsServiceRequest.FromString(each.body) for each in posts if each.path == "/v1/logs"]
     return [record for each in exports for record in each.resource_logs[0].scope_logs[0].log_records]
 
 
 def gauges(posts: list[Post]) -> dict[tuple[str, ...], float]:
     """The last value of each gauge, by name and the values of its attributes."""
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-
     last = [post.body for post in posts if post.path == "/v1/metrics"][-1]
     [exported] = ExportMetricsServiceRequest.FromString(last).resource_metrics
     return {
@@ -170,7 +143,7 @@ def posts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Post]]:
 async def test_scores_arrive_with_their_spans(posts: list[Post]) -> None:
     stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True)
     async with OtelSink(stream, aggregates=True) as results:
-        assert len([result async for result in results]) == 4
+        assert len([each async for each in results]) == 4
     scores = [record for record in logs(posts) if attributes_of(record)[NAME] == "steps_score"]
     assert [attributes_of(record).get(VALUE) for record in scores] == [1.0, 0.0, 1.0, None]
     assert attributes_of(scores[3])["error.type"] == "response_error"
@@ -214,4 +187,4 @@ async def test_a_collector_that_is_not_there_ends_no_run(monkeypatch: pytest.Mon
     stream = evaluate_stream(REFERENCE, RESPONSES[:3])
     with pytest.warns(GraphragEvalWarning, match="3 of 3 evaluation records were not delivered"):
         async with OtelSink(stream, metrics=["steps_score"]) as results:
-            assert len([result async for result in results]) == 3
+            assert len([each async for each in results]) == 3

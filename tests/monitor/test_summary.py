@@ -1,25 +1,32 @@
-"""What a summary says of each question, and how JUnit XML and annotations of GitHub say it."""
+"""What a summary says of each question, and how Markdown, JUnit XML and annotations of GitHub say it."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.monitor.github import render_annotations
 from graphrag_eval_async.monitor.junit import render_junit
+from graphrag_eval_async.monitor.markdown import MAX_CHARACTERS, cell, code, render_markdown
 from graphrag_eval_async.monitor.summary import CheckedGate, Reading, Summary
 from graphrag_eval_async.text import one_line
 from tests.cli.support import REFERENCE
 from tests.monitor.summaries import failed, result, summary_of
 from tests.support.cases import each
 
-RIGHT = [result("q")]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from markdown_it.token import Token
+
 HALF = "steps_score is 0.5, expected >= 1"
 NOTHING = ("skipped", "no_score", "no score decides whether it passed")
 UNANSWERED = ("failed", "no_answer", "no answer")
@@ -30,10 +37,9 @@ ANSWERED: dict[str, Any] = {"reference_answer": "a", "actual_answer": "a"}
 @each(
     ("results", "pass_if", "expected"),
     [
-        (RIGHT, [], ("passed", "", "")),
+        ([result("q")], [], ("passed", "", "")),
         ([result("q"), result("q", 0.0)], [], ("failed", "wrong_order", HALF)),
         ([result("q", 0.5)], ["steps_score >= 0.5"], ("passed", "", "")),
-        ([result("q", 0.5)], ["other:steps_score >= 1"], NOTHING),
         (
             [result("q"), failed("q", "a\nb\x1b")],
             [],
@@ -76,13 +82,8 @@ class Command(NamedTuple):
     message: str
 
 
-ESCAPES = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}
-
-
-def decode(text: str, escapes: list[str]) -> str:
-    for escape in escapes:
-        text = text.replace(escape, ESCAPES[escape])
-    return text
+def decode(text: str, escapes: str) -> str:
+    return re.sub(f"%({escapes})", lambda found: unquote(found[0]), text)
 
 
 def commands(summary: Summary) -> list[Command]:
@@ -92,8 +93,8 @@ def commands(summary: Summary) -> list[Command]:
         found = re.fullmatch(r"::(\w+) (.*?)::(.*)", line)
         assert found, line
         pairs = [each.split("=", 1) for each in found[2].split(",")]
-        properties = {key: decode(value, [*ESCAPES]) for key, value in pairs}
-        read.append(Command(found[1], properties, decode(found[3], ["%0D", "%0A", "%25"])))
+        properties = {key: decode(value, "0D|0A|3A|2C|25") for key, value in pairs}
+        read.append(Command(found[1], properties, decode(found[3], "0D|0A|25")))
     return read
 
 
@@ -127,30 +128,18 @@ def test_no_more_annotations_than_github_shows() -> None:
     assert last == {"error": "And 3 more", "warning": "And 23 more", "notice": "And 2 more"}
 
 
-ALLOWED = {
-    "testsuites": ({"name", "tests", "failures", "errors", "time"}, {"testsuite"}),
-    "testsuite": ({"name", "tests", "failures", "errors", "skipped", "time"}, {"testcase"}),
-    "testcase": ({"classname", "name", "time"}, {"failure", "error", "skipped"}),
-    "failure": ({"message", "type"}, set()),
-    "error": ({"message", "type"}, set()),
-    "skipped": ({"message"}, set()),
-}
-"""The attributes and children of elements that are written: a part of the schema of Jenkins."""
+CASES = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+"""What the numbers of a suite of JUnit's count."""
 
 
 def parsed(summary: Summary) -> ET.Element:
-    """The XML, which fits the schema and whose counts are right."""
+    """The XML, whose counts and times are right."""
     root = ET.fromstring(render_junit(summary).encode())  # noqa: S314  (it is our own)
-    for element in root.iter():
-        attributes, children = ALLOWED[element.tag]
-        assert {*element.keys()} == attributes
-        assert {child.tag for child in element} <= children
-        if "tests" in attributes:
-            found = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
-            for attribute in found.keys() & attributes:
-                assert int(element.get(attribute, "")) == len([*element.iter(found[attribute])])
-            times = [float(case.get("time", "")) for case in element.iter("testcase")]
-            assert abs(float(element.get("time", "")) - sum(times)) < 1e-9
+    for suites in (root, *root):
+        for attribute in CASES.keys() & suites.keys():
+            assert int(suites.get(attribute, "")) == len([*suites.iter(CASES[attribute])])
+        times = [float(case.get("time", "")) for case in suites.iter("testcase")]
+        assert abs(float(suites.get("time", "")) - sum(times)) < 1e-9
     return root
 
 
@@ -194,3 +183,93 @@ def test_every_text_is_one_command_and_xml(text: str) -> None:
     [gate, warning, _] = commands(summary)
     assert gate.message == one_line(text)
     assert warning == ("warning", {"title": one_line(f"e{text}: response_error")}, shown)
+
+
+PARSER = MarkdownIt("commonmark", {"html": True}).enable("table")
+MARKUP = st.text(st.sampled_from("`|\\@<>&;#[]()*_~!:. $-=+\n\r\t\x1b\u202eab0"), max_size=30)
+
+
+def tokens(page: str) -> Iterator[Token]:
+    for token in PARSER.parse(page):
+        yield from token.children or [token]
+
+
+@given(MARKUP | st.text(max_size=30))
+def test_text_from_data_is_a_code_span(text: str) -> None:
+    shown = one_line(text).replace("##[", r"##\x5b")
+    in_cell = re.sub(r"\\(?=\|)", r"\\x5c", shown)
+    for page, wanted in ((f"- {code(text)}", shown), (f"| {cell(text)} |\n|---|\n| {cell(text)} |", in_cell)):
+        found = {(token.type, token.content) for token in tokens(page) if token.content}
+        assert found == {("code_inline", wanted) if shown else ("text", "(empty)")}
+
+
+EVIL = "@all `<img src=x>` | [a](http://b) **c** <!-- ##[error]d #1 \\| ::error::e"
+
+
+@each("evil", [EVIL, "``" + EVIL, EVIL + "`", f"{EVIL}\n\n# {EVIL}\n", f"|{EVIL}|\\"])
+def test_nothing_from_data_is_markup(evil: str) -> None:
+    more: dict[str, Any] = {"template_id": f"t {evil}", "failure": f"f {evil}", f"m {evil}": 0.5}
+    more["judge"] = {"outputs": [f"m {evil}"], "fractions": [f"m {evil}"], "model": f"j {evil}"}
+    results = [result(f"q{i} {evil}", i / 40, **more) for i in range(20)]
+    results.append(failed(f"e {evil}", evil, **more))
+    before = [result(f"q{i} {evil}", 1.0, **more | {"judge": {}}) for i in range(21)]
+    rejects: dict[str, Any] = {"rejected": {"invalid_json": 1}, "rejects": [f"{evil}: line 1"]}
+    gates = [CheckedGate(f"g {evil}", False, f"{evil} >= 1")]
+    page = render_markdown(summary_of(results, before, gates=gates, **rejects))
+    found = [*tokens(page)]
+    assert {token.type for token in found if "html" in token.type or "link" in token.type} == set()
+    assert not re.search("[@`*#]|::|<[^0]", "".join(token.content for token in found if token.type == "text"))
+    assert sum("@all" in token.content for token in found if token.type == "code_inline") > 30
+    rows = re.findall(r"<tr>.*?</tr>", PARSER.render(page), re.DOTALL)
+    assert len(rows) > 30
+    assert all(row.count("</t") - 1 in {2, 4, 5, 6, 7} for row in rows)
+    assert not any(line.lstrip().startswith("::") or "##[" in line for line in page.splitlines())
+
+
+def test_a_page_has_the_numbers_of_the_snapshot() -> None:
+    down = failed("c", "timed out", reference_steps=[])
+    summary = summary_of(
+        [result("a"), result("a", 0.5), result("b", 0.0), down, result("d")],
+        [result(name) for name in "abcd"],
+        gates=[CheckedGate("x", True, "x held"), CheckedGate("y", False, "y failed")],
+        places={"b": "r.jsonl:3"},
+        rejected={"invalid_json": 2},
+    )
+    page, place = render_markdown(summary), -1
+    interval = summary.snapshot["micro"]["steps_score"]["interval"]
+    ends = f"[{interval['low']:.2f}, {interval['high']:.2f}]"
+    for line in (
+        "## \N{CROSS MARK} Evaluation: 1 of 2 gates failed\n",
+        "5 results, 1 error, 2 rejected lines; 4 questions: 1 passed, 2 failed, 1 with an error.\n",
+        "**Compared with the baseline:** Undecided: what changed may be chance. 2 regr",
+        "- \N{CROSS MARK} failed: `y failed`\n- \N{WHITE HEAVY CHECK MARK} held: `x held`\n",
+        "| `error_rate` | 0.25 | 5 | 0 -> 0.25, +0.25 |",
+        f"| `steps_score` | 0.583 {ends} | 4 of 5 | 1 -> 0.5833, -0.417 |",
+        "### Questions that got worse\n",
+        "| `b` | `t` | `steps_score` | 1 -> 0, -1 | `r.jsonl:3` |\n",
+        "### Worst questions: 3 of 3 that did not pass\n",
+        "| `b` | `t` | `steps_score` 0 | `wrong_order` | `r.jsonl:3` |\n",
+        "| `c` | `t` | `steps_score` 0 | `response_error: timed out` |  |\n",
+        "### Failures by reason\n",
+        "| `wrong_order` | 2 |\n",
+        "### Rejected lines: 2 invalid_json\n",
+    ):
+        before, place = place, page.find(line)
+        assert place > before, f"{line} is not there, or not in this order"
+
+
+def test_a_page_has_a_maximum() -> None:
+    """Long tables fill it; what is short stays whole, and what is missing is counted."""
+    for count, width in ((400, 40), (3000, 2)):
+        results = [result(f"q{i}" * width, 0.5, template_id=f"t{i}" * width) for i in range(count)]
+        gates = [CheckedGate("x", False, "x" * 600)] * count
+        more: dict[str, Any] = {"rejected": {"too_long": 1}, "rejects": ["r.jsonl: long"]}
+        page = render_markdown(summary_of(results, gates=gates, listed=300, **more))
+        assert MAX_CHARACTERS - 2000 < len(page) <= MAX_CHARACTERS
+        cut = r"^\*Cut: the last (\d+) lines; a page has at most 60,000 characters\.\*$"
+        told = re.findall(cut, page, re.MULTILINE)
+        assert len(told) == 3
+        assert "- `r.jsonl: long`" in page
+        assert f"| `wrong_order` | {count} |" in page
+        shown = sum(line.startswith("- \N{CROSS MARK}") for line in page.splitlines())
+        assert shown + int(told[0]) == len(gates)

@@ -1,0 +1,255 @@
+"""The state of a run as JSON, its course so far, and the results that screens keep of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from math import fsum, inf, isclose
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import Dashboard, Journal, evaluate_stream
+from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.monitor.alerts import parse_alert
+from graphrag_eval_async.monitor.board import ResultsOfQuestions
+from graphrag_eval_async.monitor.changes import getting_worse
+from graphrag_eval_async.monitor.counting import KEPT, Counting, Kept
+from graphrag_eval_async.monitor.facts import Facts, complete
+from graphrag_eval_async.monitor.history import EVERY, POINTS, STARTS, History
+from graphrag_eval_async.records.results import observe
+from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, response
+from tests.inference.test_confidence import weights_of
+from tests.monitor.summaries import LAG, result, seen
+from tests.monitor.test_dashboard import get, text_of
+from tests.support.cases import each
+from tests.support.loop import LoopClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
+    """What stands beside means is as in a detailed snapshot, of all results and of each template."""
+    assert [*facts["templates"]] == [*snapshot["per_template"]]
+    groups = [(facts["overall"], snapshot["micro"])]
+    groups += [(group, snapshot["per_template"][name]) for name, group in facts["templates"].items()]
+    for group, expected in groups:
+        stats = {
+            name: each for name, each in expected.items() if isinstance(each, dict) and "coverage" in each
+        }
+        assert group["failure"] == expected.get("failure", {})
+        assert group["coverage"] == {name: each["coverage"] for name, each in stats.items()}
+        assert [*group["metrics"]] == [name for name, each in stats.items() if "mean" in each]
+        for name, shown in group["metrics"].items():
+            for key in ("quantiles", "bounds", "confidence"):
+                assert shown.get(key) == stats[name].get(key)
+
+
+async def test_the_state_of_a_run() -> None:
+    counting = Counting(Last(2), "last", [parse_alert("error_rate > 0 over 1")], include_errors=False)
+    responses: list[Any] = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
+    async with evaluate_stream(REFERENCE, responses, ordered=True) as stream:
+        collector = Facts(stream, counting, source=LAG, paths=["a.jsonl", "logs"])
+        assert collector.collect()["overall"]["samples"] == {"total": 0, "window": 0}
+        async for given in stream:
+            counting.add(given)
+    facts = collector.collect()
+    complete(facts)
+    check_details(facts, stream.aggregates.snapshot(detail=True))
+    assert json.loads(json.dumps(facts)) == facts
+    assert all(facts[key] for key in ("time", "elapsed_sec", "results_per_sec"))
+    assert [(each["alert"], each["value"]) for each in facts["alerts"]] == [("error_rate > 0 over 1", 1.0)]
+    assert [each["question_id"] for each in facts["results"]] == ["q3", "q3", "q2", "q1"]
+    overall, colours = facts["overall"], facts["templates"][COLOURS]
+    assert (overall["samples"], overall["errors"]) == ({"total": 4, "window": 2}, {"total": 1, "window": 1})
+    assert overall["error_rate"] == {"mean": 0.25, "mean_of_questions": 0.5 / 3, "window": 0.5}
+    assert overall["metrics"]["steps_score"]["mean_of_questions"] == pytest.approx(2 / 3)
+    assert overall["metrics"]["steps_score"]["window"] == 1.0
+    assert (colours["samples"], colours["metrics"]["steps_score"]["window"]) == (
+        {"total": 2, "window": 0},
+        None,
+    )
+    about = {"paths": ["a.jsonl", "logs"], "not_found": ["logs"], "window": {"last": 2}, "level": 0.95}
+    counts = {"in_flight": 0, "rejects": {"invalid_json": 1}, "questions": 3, "missing": 0, "skipped": 0}
+    counts["lag"] = {"bytes": 12, "seconds": 0.5}
+    absent = ("backlog", "comparison", "judge", "journal", "misnamed", "late")
+    assert facts.items() >= {**about, **counts, **dict.fromkeys(absent)}.items()
+
+
+async def test_slow_work_does_not_block_the_loop() -> None:
+    stream, comparison = evaluate_stream(None, []), RunningComparison()
+    counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)
+    for i in range(3000):
+        one = result(f"q{i}", i % 2, template_id=f"t{i}")
+        stream.aggregates.add(one)
+        comparison.add_baseline(one)
+        counting.add(one)
+    facts, clock = Facts(stream, counting), LoopClock()
+    await facts.prepare()
+    clock.stop()
+    assert clock.turn > 2
+    collected = facts.collect()
+    complete(collected)
+    check_details(collected, stream.aggregates.snapshot(detail=True))
+
+
+NAMES = st.sampled_from(["steps_score", "answer_f1", "answer_relevance", "elapsed_sec"])
+METRICS = st.dictionaries(NAMES, st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+RESULTS = st.lists(st.tuples(st.sampled_from(["error", "success"]), METRICS), max_size=30)
+
+
+@given(RESULTS, st.sampled_from([1, 20]))
+def test_the_latest_and_the_worst_against_sorting_all(
+    results: list[tuple[str, dict[str, float]]], times: int
+) -> None:
+    kept, rated = Kept(), []
+    for number, (status, metrics) in enumerate(results * times, 1):
+        each = {"template_id": "t", "question_id": "q", "status": status, **metrics}
+        kept.add(observe(each, include_errors=True))
+        scores = [value for name, value in metrics.items() if name != "elapsed_sec"]
+        if status == "error" or scores:
+            rated.append((-inf if status == "error" else sum(scores) / len(scores), -number))
+    assert [each.row["number"] for each in kept.worst()] == [-n for _, n in sorted(rated)[:KEPT]]
+    assert [each.number for each in kept.worst(1)] == [-n for rank, n in sorted(rated)[:KEPT] if rank < 1]
+    assert [each.number for each in kept.latest] == [*range(kept.count, 0, -1)][:KEPT]
+    assert kept.find(kept.count + 1) is None
+
+
+def test_a_second_look_at_a_file_reads_what_came_since(tmp_path: Path) -> None:
+    """Also of lines that were not complete, and of another file under this name."""
+    rng, path, looking = Random(3), tmp_path / "results.jsonl", ResultsOfQuestions()
+    for number in range(300):
+        line = orjson.dumps({"template_id": "t", "question_id": f"q{rng.randrange(4)}", "sample": number})
+        place = rng.randrange(len(line))
+        for part in (line[:place], line[place:] + b"\n"):
+            with path.open("ab") as file:
+                file.write(part)
+            fresh = ResultsOfQuestions().of_question(str(path), "q1")
+            assert looking.of_question(str(path), "q1") == fresh
+        if rng.random() < 0.05:
+            path.write_bytes(b"")
+            assert looking.of_question(str(path), "q1") == []
+
+
+SCORE = "steps_score"
+
+
+def mean(values: list[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def same(one: float | None, other: float | None) -> bool:
+    return one == other if one is None or other is None else isclose(one, other, abs_tol=1e-9)
+
+
+SCORES = st.lists(st.none() | st.sampled_from([0.0, 0.25, 1.0]), min_size=1, max_size=700)
+
+
+@given(SCORES, st.integers(1, 300), st.integers(1, 99))
+def test_a_course_has_the_means_by_each_of_its_points(
+    scores: list[float | None], window: int, look: int
+) -> None:
+    """Looks between change nothing."""
+    history = History(Last(window))
+    for number, score in enumerate(scores):
+        history.add(seen(None if score is None else {SCORE: score, "total_tokens": 5}))
+        if not number % look:
+            history.courses()
+    course, templates = history.courses()
+    assert course.results == templates["t"].results == len(scores)
+    assert len(course.points) <= POINTS + 2
+    known = [[score for score in scores[: point.results] if score is not None] for point in course.points]
+    assert all(map(same, course.means(SCORE), map(mean, known[1:])))
+    assert course.means("total_tokens") == [None] * (len(course.points) - 1)
+    assert course.recent == min(window, len(scores) // 2)
+    assert [start.results for start in course.starts] == [*range(EVERY, len(scores) + 1, EVERY)][-STARTS:]
+    for place, results, weights in course.starts:
+        own = [score for score in scores[:results] if score is not None]
+        assert place == results / EVERY
+        assert weights.get(SCORE, ()) == (weights_of(own) if own else ())
+
+
+def first_yes(draw: Callable[[int], float], results: int, looks: int, after: int = 0) -> int | None:
+    """After how many results it first says yes, by a look after so many each."""
+    history = History(Last(200))
+    for i in range(1, results + 1):
+        history.add(seen({SCORE: draw(i)}))
+        is_due = i > after and not i % looks
+        if is_due and getting_worse(history.courses(), [SCORE], 0.95).startswith("yes"):
+            return i
+    return None
+
+
+def test_a_fall_is_said_soon_and_an_unchanged_run_is_not_getting_worse() -> None:
+    for seed in range(6):
+        random = Random(seed)
+        found = first_yes(lambda i: float(random.random() < (0.9 if i <= 2000 else 0.7)), 2300, 25, 2000)  # noqa: B023
+        assert found is not None, seed
+    random = Random(1)
+    assert first_yes(lambda _: float(random.random() < 0.9), 5_000, 200) is None
+    assert first_yes(lambda _: random.random(), 2_000, 100) is None
+
+
+@each(
+    ("values", "expected", "name"),
+    [
+        ([("t", 1.0)] * 49, "too early to say, after 49 results", SCORE),
+        ([("t", 1.0), ("t", 0.0)] * 500, "no clear change", SCORE),
+        ([("t", 5.0)] * 1000 + [("t", 1.0)] * 500, "no clear change", "tone"),
+        (
+            [("t", 1.0)] * 3800 + [("t", 0.5)] * 200,
+            "yes: steps_score 0.500 after the first 3800 results, 1.000 before",
+            SCORE,
+        ),
+        (
+            [("t", None), ("t", 0.5)] * 300 + [("t", 0.5)] * 300,
+            "no, better: errors in 0.0% of the results after the first 600 results, 50.0% before",
+            SCORE,
+        ),
+        # One of 30 templates, while all others stay as they are.
+        (
+            [(f"t{i}", float((i + j) % 2 if i else j < 100)) for j in range(200) for i in range(30)],
+            "yes: template t0: steps_score 0.000 after the first 100 results, 1.000 before",
+            SCORE,
+        ),
+    ],
+)
+def test_what_is_said(values: list[tuple[str, float | None]], expected: str, name: str) -> None:
+    history = History(Last(200))
+    for template, value in values:
+        history.add(seen(None if value is None else {name: value}, template))
+    assert getting_worse(history.courses(), [name], 0.95) == expected
+
+
+@pytest.mark.parametrize("window", [Last(4), Seconds(3600)])
+async def test_a_dashboard_shows_what_came_before(tmp_path: Path, window: Last | Seconds) -> None:
+    journal = Journal(tmp_path / "out.jsonl")
+    responses = [response("q1", i < 10) for i in range(20)]
+    async with evaluate_stream(REFERENCE, responses, ordered=True, journal=journal) as stream:
+        _ = [result async for result in stream]
+    stream = evaluate_stream(REFERENCE, [*responses, response("q1")], ordered=True, journal=journal)
+    alerts = ["steps_score < 0.5 over 3"]
+    async with Dashboard(stream, port=0, window=window, alerts=alerts) as dashboard:
+        assert "Restoring the results of an earlier run: 0 so far" in (await get(dashboard.url))[2]
+        assert (await anext(dashboard))["steps_score"] == 1.0
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while "over 21 results" not in (html := (await get(dashboard.url))[2]):
+                pass
+        status, _, result = await get(f"{dashboard.url}results/20")
+    is_timed = isinstance(window, Seconds)
+    assert "steps_score: mean 1 of the first 1 results, 0.524 of all 21" in html
+    recent = "last 1h: <strong>1.00" if is_timed else "last 4: <strong>0.250"
+    assert f'<p class="recent">{recent}</strong></p>' in html
+    assert ("The window was empty when this run began." in html) == is_timed
+    assert "Not active: steps_score &lt; 0.5 over 3. An alert can start once its window is full." in html
+    assert status == 200
+    assert "wrong" in text_of(result)
+    assert re.search(r"1: restored 11: restored 21: \d\d:\d\d", text_of(html))
