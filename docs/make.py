@@ -10,9 +10,8 @@ import inspect
 import io
 import json
 import re
-import subprocess
-import sys
 import tempfile
+from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, get_args
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from graphrag_eval_async import Last, RunningAggregates, evaluate_stream, load_reference
+from graphrag_eval_async.cli import main as command_line
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.config import llm, model
 from graphrag_eval_async.monitor.alerts import parse_alert
@@ -143,31 +143,38 @@ def watch() -> str:
     return svg_of(asyncio.run(watched()), "graphrag-eval-async watch")
 
 
+def printed(*arguments: str) -> list[Text]:
+    """What the command line prints."""
+    with redirect_stdout(io.StringIO()) as out, suppress(SystemExit):
+        command_line(arguments)
+    return [Text(line) for line in out.getvalue().splitlines()]
+
+
 def compare() -> str:
     """What `compare` prints of the examples, and of a run in which one answer went wrong."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = f"""cd {folder}
-            evaluate() {{ {sys.executable} -m graphrag_eval_async evaluate {REFERENCE} - -o $1; }}
-            evaluate baseline.jsonl < {EXAMPLES}/responses.jsonl
-            sed s/31.2/13.2/ {EXAMPLES}/responses.jsonl | evaluate candidate.jsonl
-            {sys.executable} -m graphrag_eval_async compare baseline.jsonl candidate.jsonl"""
-        done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, check=True)
-    return svg_of([Text(line) for line in done.stdout.splitlines()], "graphrag-eval-async compare")
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        answers = (EXAMPLES / "responses.jsonl").read_text()
+        for run, load in (("baseline", "31.2"), ("candidate", "13.2")):
+            Path("responses.jsonl").write_text(re.sub("31.2(.*)", rf"{load}\1", answers))
+            printed("evaluate", str(REFERENCE), "responses.jsonl", "-o", f"{run}.jsonl")
+        lines = printed("compare", "baseline.jsonl", "candidate.jsonl")
+    return svg_of(lines, "graphrag-eval-async compare")
 
 
 def report() -> str:
     """The page that `evaluate` prints of the examples."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "graphrag_eval_async", "evaluate", str(REFERENCE)]
-        command += [f"{EXAMPLES}/responses.jsonl", "-o", "results.jsonl", "--gate", "steps_score >= 0.5"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return svg_of([Text(line) for line in done.stdout.splitlines()], "graphrag-eval-async evaluate")
+    responses = f"{EXAMPLES}/responses.jsonl"
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        lines = printed(
+            *("evaluate", str(REFERENCE), responses, "-o", "results.jsonl", "--gate", "steps_score >= 0.5")
+        )
+    return svg_of(lines, "graphrag-eval-async evaluate")
 
 
 def plot() -> str:
     """What `plot` draws of two runs of 60 questions."""
     chance = Random(5)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for name, fall in (("baseline", 0.0), ("candidate", 0.12)):
             lines = [
                 {
@@ -179,10 +186,9 @@ def plot() -> str:
                 }
                 for i in range(60)
             ]
-            Path(folder, f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        command = [sys.executable, "-m", "graphrag_eval_async", "plot", "baseline.jsonl", "candidate.jsonl"]
-        subprocess.run([*command, "-o", "page.svg"], cwd=folder, check=True, capture_output=True)
-        return Path(folder, "page.svg").read_text()
+            Path(f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        printed("plot", "baseline.jsonl", "candidate.jsonl", "-o", "page.svg")
+        return Path("page.svg").read_text()
 
 
 def interval() -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from runpy import run_path
+from typing import TYPE_CHECKING
 
-import pytest
 import yaml
 
 from graphrag_eval_async import RunningAggregates, load_reference, run_evaluation
 from graphrag_eval_async.records.metrics import counts_of
-from tests.support.deadlines import PROCESS_SECONDS
+from tests.support.cases import each
+from tests.support.shell import Shell
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -72,57 +74,38 @@ async def test_graphs_are_scored_as_meant() -> None:
     assert "not RDF in any known format" in results[3]["steps_score_error"]
 
 
-@pytest.mark.parametrize("scheduler", ["slurm", "kubernetes"])
-def test_tasks_of_a_scheduler_evaluate_all(scheduler: str, tmp_path: Path) -> None:
+@each("scheduler", ["slurm", "kubernetes"])
+def test_tasks_of_a_scheduler_evaluate_all(
+    scheduler: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / scheduler
+    folder.mkdir()
     for name in ("reference.yaml", "responses.jsonl"):
-        (tmp_path / name).symlink_to(EXAMPLES / name)
-    program = tmp_path / "bin" / "graphrag-eval-async"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphrag_eval_async "$@"\n')
-    program.chmod(0o755)
-    path = {"PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    for index in range(4):
+        (folder / name).symlink_to(EXAMPLES / name)
+    shell = Shell(folder, capfd)
+    for index in map(str, range(4)):
         if scheduler == "slurm":
-            command = ["sh", str(EXAMPLES / "slurm_array.sh"), "reference.yaml", "responses.jsonl", "results"]
-            numbers = {"SLURM_ARRAY_TASK_ID": str(index), "SLURM_ARRAY_TASK_COUNT": "4"}
+            script = str(EXAMPLES / "slurm_array.sh")
+            numbers = {"SLURM_ARRAY_TASK_ID": index, "SLURM_ARRAY_TASK_COUNT": "4"}
+            shell.run("sh", script, "reference.yaml", "responses.jsonl", "results", **numbers)
         else:
             job = yaml.safe_load((EXAMPLES / "kubernetes_job.yaml").read_text())["spec"]
             assert job["completions"] == 4
             [container] = job["template"]["spec"]["containers"]
-            command = [*container["command"], *container["args"]]
-            numbers = {"JOB_COMPLETION_INDEX": str(index)}
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=path | numbers,
-            capture_output=True,
-            text=True,
-            timeout=PROCESS_SECONDS,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-    lines = [
-        line for each in (tmp_path / "results").glob("*.jsonl") for line in each.read_text().splitlines()
-    ]
+            shell.run(*container["command"], *container["args"], JOB_COMPLETION_INDEX=index)
+    lines = [line for path in (folder / "results").glob("*.jsonl") for line in path.read_text().splitlines()]
     assert len(lines) == 8
     merged = RunningAggregates()
-    for each in (tmp_path / "results").glob("*.aggregates"):
-        merged.merge(RunningAggregates.from_bytes(each.read_bytes()))
+    for path in (folder / "results").glob("*.aggregates"):
+        merged.merge(RunningAggregates.from_bytes(path.read_bytes()))
     assert counts_of(merged.snapshot()["micro"]) == (8, 1)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_script_runs(script: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / script],
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PROCESS_SECONDS,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == SCRIPTS[script]
+@each(("script", "lines"), SCRIPTS.items())
+def test_scripts_run(script: str, lines: int, capfd: pytest.CaptureFixture[str]) -> None:
+    run_path(str(EXAMPLES / script), run_name="__main__")
+    out, err = capfd.readouterr()
+    assert (len(out.splitlines()), err) == (lines, "")
 
 
 def test_all_scripts_are_run() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -17,8 +16,12 @@ import yaml
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
-from tests.support.deadlines import PROCESS_SECONDS
+from tests.support.cases import each
 from tests.support.redis_server import redis_server
+from tests.support.shell import Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
@@ -26,7 +29,6 @@ GO_ON = {"traces.md"}
 """Pages whose snippets go on from one another."""
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
-PROGRAMS = {"graphrag-eval-async": "main", "answer-correctness": "answer_correctness"}
 README_LINES = 150
 
 
@@ -52,94 +54,84 @@ def shown(page: str) -> list[str]:
     return [line for line in "".join(texts).splitlines() if line != "..."]
 
 
-# The two of README that install are run, word for word, by .ci/run; here only what follows the installation.
-INSTALLING = [command for command in commands("README.md") if "pip install" in command]
-FIRST = INSTALLING[0].removeprefix("pip install . && ")
-PYTHON = {
-    f"{page}-{number}": text
-    for page in PAGES
-    if page != "redis.md"
-    for number, text in enumerate(snippets(page))
-}
-YAML = {f"{page}-{number}": text for page in PAGES for number, text in enumerate(blocks(page, "yaml"))}
-WORKFLOWS = [YAML.pop(key) for key in [*YAML] if "\njobs:" in YAML[key]]
+YAML = [text for page in PAGES for text in blocks(page, "yaml")]
+WORKFLOWS = [text for text in YAML if "\njobs:" in text]
 """Those of GitHub Actions."""
-
-WITH_COMMANDS = [page for page in PAGES if page != "README.md" and commands(page)]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder that looks like the checkout, and may be written to."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which looks like the checkout, and may be written to."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")  # There is no collector.
+    monkeypatch.setenv("GRAPH_TOKEN", "")  # A snippet sets it.
     return tmp_path
 
 
-def _run(command: list[str], folder: Path, **variables: str) -> str:
-    programs = folder / "bin"
-    programs.mkdir()
-    for name, function in PROGRAMS.items():
-        program = programs / name
-        program.write_text(
-            f"#!{sys.executable}\nfrom graphrag_eval_async.cli import {function}\n{function}()\n"
-        )
-        program.chmod(0o755)
-    path = f"{programs}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **variables}
-    environment["OTEL_SDK_DISABLED"] = "true"  # There is no collector.
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PROCESS_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout
+@pytest.fixture
+def shell(folder: Path, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(folder, capfd)
 
 
-@pytest.mark.parametrize("snippet", PYTHON.values(), ids=PYTHON)
-def test_snippet_runs(snippet: str, folder: Path) -> None:
-    _run([sys.executable, "-W", "error", "-c", snippet], folder)
+def run_snippets(page: str, change: Callable[[str], str] = str) -> None:
+    for number, text in enumerate(snippets(page)):
+        exec(compile(change(text), f"{page}-{number}", "exec"), {"__name__": "__main__"})  # noqa: S102
 
 
-def _run_commands(page: str, folder: Path, **variables: str) -> None:
-    printed = _run(["bash", "-euo", "pipefail", "-c", "\n".join(commands(page))], folder, **variables)
-    lines = [line.rstrip() for line in printed.splitlines()]
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page) and page != "redis.md"])
+@pytest.mark.usefixtures("folder")
+def test_snippets_run(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page == "prometheus.md":
+        from prometheus_client import CollectorRegistry
+
+        monkeypatch.setattr("prometheus_client.REGISTRY", CollectorRegistry())
+    run_snippets(page)
+
+
+def run_commands(page: str, shell: Shell) -> None:
+    lines = [line.rstrip() for command in commands(page) for line in shell.line(command).splitlines()]
     assert [line for line in shown(page) if line.rstrip() not in lines] == []
 
 
-@pytest.mark.parametrize("page", [page for page in WITH_COMMANDS if page not in ("judges.md", "redis.md")])
-def test_commands_run_one_after_the_other(page: str, folder: Path) -> None:
-    _run_commands(page, folder)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if commands(page) and page not in {"README.md", "judges.md", "redis.md"}],
+)
+def test_commands_run_one_after_the_other(page: str, shell: Shell) -> None:
+    run_commands(page, shell)
 
 
-def test_commands_and_snippets_that_need_redis(folder: Path, tmp_path: Path) -> None:
+def test_commands_and_snippets_that_need_redis(
+    shell: Shell, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
     with redis_server(data) as server:
-        python = [f"python - <<'END'\n{text}END" for text in snippets("redis.md")]
-        text = "\n".join([*commands("redis.md"), *python])
-        text = text.replace("redis-cli", f"redis-cli -p {server.port}")
-        text = text.replace("redis://localhost", server.url).replace("python -", f"{sys.executable} -")
-        printed = _run(["bash", "-euo", "pipefail", "-c", text], folder)
-    assert "results: 8, rejected lines: 0" in printed
-    assert "Backlog(unread=0, in_work=0, lost=0, workers=0)" in printed
+
+        def at_the_server(text: str) -> str:
+            at_its_port = text.replace("redis-cli", f"redis-cli -p {server.port}")
+            return at_its_port.replace("redis://localhost", server.url)
+
+        printed = [shell.line(at_the_server(line)) for line in commands("redis.md")]
+        run_snippets("redis.md", at_the_server)
+    assert "results: 8, rejected lines: 0" in "".join(printed)
+    assert "Backlog(unread=0, in_work=0, lost=0, workers=0)" in capfd.readouterr().out
 
 
 @pytest.mark.ragas
-def test_commands_that_need_judges(folder: Path) -> None:
+def test_commands_that_need_judges(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as server:
-        _run_commands("judges.md", folder, OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY=KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        run_commands("judges.md", shell)
     assert server.counts.requests > 50
     with (folder / "correctness.tsv").open(newline="") as file:
         assert [row[:3] for row in csv.reader(file, delimiter="\t")][1:] == [["4", "6", "3"], ["1", "3", "0"]]
 
 
-@pytest.mark.parametrize("text", YAML.values(), ids=YAML)
+@each("text", [text for text in YAML if text not in WORKFLOWS])
 def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY"):
         monkeypatch.setenv(name, KEY)
@@ -151,40 +143,39 @@ def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert load_config(path) != load_config({})
 
 
-def test_the_workflow_runs(folder: Path) -> None:
+def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command, as GitHub Actions runs it, with an agent that answers like that of the examples."""
     [workflow] = map(yaml.safe_load, WORKFLOWS)
     (folder / "reference.yaml").symlink_to(ROOT / "examples" / "reference.yaml")
     answers = ROOT / "examples" / "responses.jsonl"
     (folder / "ask_agent.py").write_text(f"print(open({str(answers)!r}).read(), end='')\n")
+    summary = folder / "step_summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     steps = workflow["jobs"]["evaluation"]["steps"]
     lines = [re.sub("^python ", f"{sys.executable} ", step["run"]) for step in steps if "run" in step]
     assert lines.pop(0) == "pip install graphrag-eval-async"
-    baseline = f"graphrag-eval-async evaluate reference.yaml {answers} -o baseline.jsonl"
-    summary = folder / "step_summary.md"
-    printed = _run(
-        ["bash", "-e", "-c", "\n".join([baseline, *lines])], folder, GITHUB_STEP_SUMMARY=str(summary)
-    )
+    shell.line(f"graphrag-eval-async evaluate reference.yaml {answers} -o baseline.jsonl")
+    printed = "".join(map(shell.line, lines))
     assert [line for line in printed.splitlines() if line.startswith("::notice title=")]
     assert summary.read_text().startswith("## \N{WHITE HEAVY CHECK MARK} Evaluation: gates held: 2 of 2\n")
     assert all((folder / name).stat().st_size for name in steps[-1]["with"]["path"].split())
 
 
-@pytest.mark.parametrize("page", ["README.md", "inputs.md"])
+@each("page", ["README.md", "inputs.md"])
 def test_json_is_json(page: str) -> None:
     for text in blocks(page, "json"):
         assert "question_id" in json.loads(text)
 
 
-def test_first_command_runs(folder: Path) -> None:
-    assert "results: 8, rejected lines: 0" in _run(["bash", "-c", FIRST], folder)
-    results = [orjson.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
-    assert len(results) == 8
-
-
-def test_installing_commands_are_the_first_two_of_readme() -> None:
-    assert len(INSTALLING) == 2
-    assert commands("README.md")[:2] == INSTALLING
+def test_readme_installs_in_its_first_two_commands(folder: Path, shell: Shell) -> None:
+    """`.ci/run` runs both, word for word; here runs what follows the first installation."""
+    assert [command.partition(" && ")[0] for command in commands("README.md")] == [
+        "pip install .",
+        "pip install '.[test]'",
+    ]
+    evaluate = commands("README.md")[0].partition(" && ")[2]
+    assert "results: 8, rejected lines: 0" in shell.line(evaluate)
+    assert len([orjson.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]) == 8
 
 
 def test_readme_is_a_page() -> None:
