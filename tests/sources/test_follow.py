@@ -1,9 +1,14 @@
+"""Followers: the thread that looks at logs, and the loop that takes lines from it."""
+
 from __future__ import annotations
 
 import asyncio
 import json
 import os
 import threading
+from collections import defaultdict
+from random import Random
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +17,6 @@ import uvloop
 
 from graphrag_eval_async import Follower, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources import logs
 from tests.sources.followed import append, open_files, text
 from tests.support.cases import each
 from tests.support.data import answer, templates
@@ -22,9 +26,6 @@ from tests.support.loop import settle
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
     from pathlib import Path
-
-POLL = 0.001
-REFERENCE = templates()
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def log(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 def follow(path: Any, **options: Any) -> Follower:
-    return follow_jsonl(path, **{"poll_interval": POLL, **options})
+    return follow_jsonl(path, **{"poll_interval": 0.001, **options})
 
 
 def responses(*questions: int) -> str:
@@ -66,6 +67,7 @@ async def test_lines_come_as_they_are_completed(log: Path) -> None:
     append(log, "e\n")
     assert await take(lines, 1) == ["e"]
     await lines.aclose()
+    assert [text(line) async for line in follow(log, idle_timeout=0)] == ["e"]
 
 
 @pytest.mark.parametrize("new_event", [asyncio.Event, anyio.Event, threading.Event])
@@ -78,11 +80,6 @@ async def test_stop_delivers_complete_lines(log: Path, new_event: Callable[[], A
     log.with_name("log.jsonl.1").write_text("rotated\n")
     stop.set()
     assert sorted([text(line) async for line in lines]) == ["b", "c", "half...", "rotated"]
-
-
-async def test_idle_timeout(log: Path) -> None:
-    append(log, "a\n")
-    assert [text(line) async for line in follow(log, idle_timeout=0)] == ["a"]
 
 
 async def test_aclose_of_the_follower_ends_the_iteration(log: Path) -> None:
@@ -99,32 +96,36 @@ async def test_aclose_of_the_follower_ends_the_iteration(log: Path) -> None:
     await follower.aclose()
 
 
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_cancelled_during_a_poll(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_loop: Callable[[], asyncio.AbstractEventLoop]
-) -> None:
-    log = tmp_path / "log.jsonl"
-    append(log, "a\n")
-    looking, go_on = threading.Event(), threading.Event()
-    look = logs.Logs.look
+class Slow:
+    """What a follower asks in its thread whether to stop; it does not answer once it is blocked."""
 
-    def slow(*args: Any, **options: Any) -> None:
-        look(*args, **options)
-        looking.set()
-        wait(go_on)
+    def __init__(self) -> None:
+        self.is_blocked, self.asked, self.go_on = False, threading.Event(), threading.Event()
+
+    def is_set(self) -> bool:
+        if self.is_blocked:
+            self.asked.set()
+            wait(self.go_on)
+        return False
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_cancelled_during_a_look(tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    append(tmp_path / "log.jsonl", "a\n")
+    slow = Slow()
 
     async def main() -> None:
         await asyncio.to_thread(lambda: None)
         before = open_files()
-        lines = aiter(follow(log))
+        lines = aiter(follow(tmp_path / "log.jsonl", stop=slow))
         await anext(lines)
-        monkeypatch.setattr(logs.Logs, "look", slow)
+        slow.is_blocked = True
         waiting = asyncio.ensure_future(anext(lines))
-        await asyncio.to_thread(wait, looking)
+        await asyncio.to_thread(wait, slow.asked)
         waiting.cancel()
         await asyncio.sleep(0)
         assert not waiting.done()
-        go_on.set()
+        slow.go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert open_files() == before
@@ -148,18 +149,18 @@ async def test_a_follower_is_used_once(log: Path) -> None:
         await closed.begin({})
 
 
-async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag_eval_async.sources.logs.PASS_BYTES", 30)
-    append(log, "line\n" * 10)
+async def test_lag(log: Path) -> None:
+    """It counts what the consumer has not taken, also of a chunk that was read, of 256 KiB here."""
+    append(log, f"{'x' * 1023}\n" * 640)
     follower = follow(log)
     assert follower.lag == (0, 0.0)
     lines = aiter(follower)
     await take(lines, 1)
-    assert follower.lag.bytes == 50
+    assert follower.lag.bytes == 640 << 10
     assert follower.lag.seconds > 0
-    await take(lines, 6)
-    assert follower.lag.bytes == 20
-    await take(lines, 3)
+    await take(lines, 256)
+    assert follower.lag.bytes == 384 << 10
+    await take(lines, 383)
     waiting = asyncio.ensure_future(anext(lines))
     await until(lambda: follower.lag == (0, 0.0))
     append(log, "line\n")
@@ -179,7 +180,10 @@ async def test_lag(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"start": "middle"}, 'start: expected "beginning", "end" or a Position, got \'middle\''),
         ({"stop": True}, "stop: expected an event, got True"),
         ({"max_line_bytes": 0}, "max_line_bytes: "),
-        ({"path": []}, "path: expected a path, or a list of paths, got []"),
+        *(
+            ({"path": path}, "path: expected a path, or a list of paths, got ")
+            for path in (None, 5, [], "", b"a", [b"a"], ["a", None], [""], {})
+        ),
         ({"path": "a/*.gz"}, "compressed files cannot be followed; read_jsonl (on the command"),
         ({"path": ["log.jsonl", "-"]}, "reads standard input; ./- is a file of that name"),
         ({"path": "https://a:b@host/log?key"}, "https://host/log: addresses cannot be followed; read_jsonl"),
@@ -194,10 +198,97 @@ def test_arguments(options: dict[str, Any], problem: str) -> None:
 async def test_a_stream_evaluates_what_is_followed(log: Path) -> None:
     append(log, responses(0), "not JSON\n")
     stop = threading.Event()
-    async with evaluate_stream(REFERENCE, follow(log, stop=stop)) as stream:
+    async with evaluate_stream(templates(), follow(log, stop=stop)) as stream:
         assert (await anext(stream))["question_id"] == "q0"
         append(log, responses(1, 2).removesuffix("\n"))
         assert (await anext(stream))["question_id"] == "q1"
         stop.set()
         assert [result["question_id"] async for result in stream] == ["q2"]
         assert stream.rejects.counts == {"invalid_json": 1}
+
+
+class Log:
+    """A log that is written in pieces, rotated, deleted and recreated."""
+
+    def __init__(self, path: Path, random: Random, counts: list[int]) -> None:
+        """`counts` are the numbers of lines written to each file."""
+        self.path, self.random, self.counts = path, random, counts
+        self.create()
+
+    def create(self) -> None:
+        self.handle, self.file, self.rest = self.path.open("ab", buffering=0), len(self.counts), b""
+        self.counts.append(0)
+
+    def line(self) -> bytes:
+        padding = self.random.choice(["", "é\u2028", "\U0001f600" * 40])
+        line = {"file": self.file, "line": self.counts[self.file], "padding": padding}
+        self.counts[self.file] += 1
+        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+    def write(self, size: int) -> None:
+        while len(self.rest) < size:
+            self.rest += self.line()
+        self.handle.write(self.rest[:size])
+        self.rest = self.rest[size:]
+
+    def rotate(self) -> None:
+        """The rest of a line, and one more, come late."""
+        self.path.rename(self.path.with_name(f"{self.path.name}.{len(self.counts)}"))
+        handle, late = self.handle, self.rest + self.line()
+        self.create()
+        self.write(100)
+        handle.write(late)
+        handle.close()
+
+    def delete(self) -> None:
+        self.path.unlink()
+        self.handle.close()
+        self.create()
+
+
+def write(logs: list[Log], random: Random, wait_for_all: Callable[[], object]) -> None:
+    """Write 2,000 lines. Before a file is deleted, wait until all were read."""
+    while (count := sum(logs[0].counts)) < 2000:
+        log, choice = random.choice(logs), random.random()
+        if choice < 0.03:
+            log.rotate()
+        elif choice < 0.1:
+            sleep(random.random() * 0.01)  # So that looks find much and little.
+        else:
+            log.write(random.choice([1, 10, 50, 300, 2000]))
+        if choice < 0.005 or count >= 1900:
+            for other in logs:
+                other.write(len(other.rest))
+            wait_for_all()
+            log.delete()
+
+
+async def test_every_line_once_and_in_order_while_a_thread_writes(tmp_path: Path) -> None:
+    found: dict[int, list[int]] = defaultdict(list)
+    random, stop, counts = Random(1), asyncio.Event(), list[int]()
+    logs = [Log(tmp_path / f"{name}.jsonl", random, counts) for name in "abc"]
+    loop = asyncio.get_running_loop()
+    follower = follow(tmp_path, stop=stop)
+    await follower.begin({})  # It skips what was rotated before.
+
+    async def read() -> None:
+        async for line in follower:
+            content = json.loads(line.data)
+            found[content["file"]].append(content["line"])
+
+    def is_read() -> bool:
+        return reading.done() or sum(map(len, found.values())) >= sum(counts)
+
+    def wait_for_all() -> None:
+        asyncio.run_coroutine_threadsafe(until(is_read, "all lines"), loop).result()
+
+    reading = asyncio.create_task(read())
+    try:
+        await asyncio.to_thread(write, logs, random, wait_for_all)
+        stop.set()
+        await reading
+    finally:
+        reading.cancel()
+    assert [found[number] for number in range(len(counts))] == [[*range(each)] for each in counts]
+    for log in logs:
+        log.handle.close()

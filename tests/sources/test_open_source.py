@@ -18,7 +18,6 @@ from anyio.streams.text import TextReceiveStream
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.sources import follow_jsonl, open_source, read_jsonl
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -51,23 +50,11 @@ class Pieces(anyio.abc.ByteReceiveStream):
         self.closed = True
 
 
-@pytest.mark.parametrize(
-    "responses",
-    [
-        dict.fromkeys(LINES).keys(),
-        iter([line.decode() + "\n" for line in LINES]),
-        [json.loads(line) for line in LINES],
-        io.BytesIO(TEXT),
-        io.StringIO(TEXT.decode()),
-        [TEXT],
-    ],
-    ids=lambda value: type(value).__name__,
-)
-async def test_iterables(responses: Any) -> None:
-    assert await read(responses) == LINES
-
-
-async def test_paths_and_open_files(tmp_path: Path) -> None:
+async def test_iterables_paths_and_open_files(tmp_path: Path) -> None:
+    texts = iter([line.decode() + "\n" for line in LINES])
+    dicts = [json.loads(line) for line in LINES]
+    for items in (dict.fromkeys(LINES).keys(), texts, dicts, io.BytesIO(TEXT), [TEXT]):
+        assert await read(items) == LINES
     path = tmp_path / "responses.jsonl"
     path.write_bytes(TEXT + b"\n")
     for source in (path, str(path), read_jsonl(path, max_line_bytes=3), follow_jsonl(path, idle_timeout=0)):
@@ -80,20 +67,17 @@ async def test_paths_and_open_files(tmp_path: Path) -> None:
         assert await read(file) == LINES
 
 
-@pytest.mark.parametrize("size", [1, 3, 8, 1000])
-@pytest.mark.parametrize("wrap", [lambda stream: stream, TextReceiveStream], ids=["bytes", "text"])
-async def test_streams_that_cut_lines(size: int, wrap: Any) -> None:
-    stream = Pieces(size)
-    assert await read(wrap(stream)) == LINES
-    assert stream.closed
-    reader = asyncio.StreamReader(limit=4)
-    reader.feed_data(TEXT[:size])
-    reader.feed_data(TEXT[size:])
-    reader.feed_eof()
-    assert await read(reader) == LINES
-
-
-async def test_memory_streams() -> None:
+async def test_streams_that_cut_lines() -> None:
+    for size in (1, 3, 8, 1000):
+        for wrap in (lambda stream: stream, TextReceiveStream):
+            stream = Pieces(size)
+            assert await read(wrap(stream)) == LINES
+            assert stream.closed
+        reader = asyncio.StreamReader(limit=4)
+        reader.feed_data(TEXT[:size])
+        reader.feed_data(TEXT[size:])
+        reader.feed_eof()
+        assert await read(reader) == LINES
     send, receive = anyio.create_memory_object_stream[Any](10)
     async with send:
         for item in (LINES[0], json.loads(LINES[1]), LINES[2].decode()):
@@ -120,21 +104,22 @@ async def test_a_source_is_closed_even_under_cancellation() -> None:
     assert cleaned == [True]
 
 
-@each("responses", [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces])
-def test_sources_that_yield_no_responses(responses: Any) -> None:
-    with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
-        open_source(responses, max_line_bytes=1)
+def test_sources_that_yield_no_responses() -> None:
+    wrong: list[Any] = [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Pieces]
+    for responses in wrong:
+        with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
+            open_source(responses, max_line_bytes=1)
     for paths in (["a.jsonl", "b.jsonl.gz"], (Path("a"),)):
         with pytest.raises(UsageError, match=r"got a list of paths; use read_jsonl\(\[...\]\)"):
             open_source(paths, max_line_bytes=100)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-async def test_an_array_is_read_as_its_objects(tmp_path: Path, indent: int | None) -> None:
+async def test_an_array_is_read_as_its_objects(tmp_path: Path) -> None:
     objects = [{"a": 1}, {"b": [2, {}]}]
     path = tmp_path / "array.json"
-    path.write_text(json.dumps(objects, indent=indent))
-    assert [json.loads(data) for data in await read(read_jsonl([path, path]))] == objects
+    for indent in (None, 2):
+        path.write_text(json.dumps(objects, indent=indent))
+        assert [json.loads(data) for data in await read(read_jsonl([path, path]))] == objects
     assert not read_jsonl(path).can_be_shuffled
     with pytest.raises(SourceError, match="it has not one JSON object per line"):
         await read(read_jsonl(path, shuffle=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +18,21 @@ from pyarrow import parquet
 
 from graphrag_eval_async import SourceError, UsageError, evaluate_stream, read_jsonl
 from tests.sources.served import serving
+from tests.support.data import templates
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-REFERENCE = [{"template_id": "t", "questions": [{"id": f"q{i}", "question_text": "?"} for i in range(3)]}]
+
+def row(i: int) -> dict[str, Any]:
+    step = {"name": "search", "status": "success", "output": "o" * (i % 5)}
+    step |= {"id": str(i)} if i % 2 else {}
+    answer = {"actual_answer": "é" * i} if i % 4 else {}
+    return {"question_id": f"q{i % 3}", "elapsed_sec": i / 7, "actual_steps": [step], **answer}
 
 
 def rows(count: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "question_id": f"q{i % 3}",
-            "elapsed_sec": i / 7,
-            "actual_steps": [
-                {"name": "search", "status": "success", "output": "o" * (i % 5)}
-                | ({"id": str(i)} if i % 2 else {})
-            ],
-            **({"actual_answer": "é" * i} if i % 4 else {}),
-        }
-        for i in range(count)
-    ]
+    return [row(i) for i in range(count)]
 
 
 def write(path: Any, items: list[dict[str, Any]], size: int = 7) -> str:
@@ -82,18 +78,26 @@ async def test_values_of_other_types(tmp_path: Path) -> None:
     }
 
 
-async def test_rows_that_cannot_be_read_as_responses(tmp_path: Path) -> None:
+async def test_rows_and_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items: list[dict[str, Any]] = [{"question_id": b"q%d" % i, "actual_steps": "[]"} for i in range(6)]
     items[4]["actual_steps"] = "[{"
     items[5]["question_id"] = b"\xff"
     path = write(tmp_path / "a.parquet", items, size=3)
-    async with evaluate_stream(REFERENCE, path) as stream:
+    async with evaluate_stream(templates(3), path) as stream:
         assert len([result async for result in stream]) == 3  # Of q0, q1 and q2.
     bad = [(each.path, each.line, each.reason) for each in stream.rejects][1:]
     assert bad == [(path, 5, "unknown_question_id"), (path, 6, "invalid_field")]  # Bytes that are no text.
     day = pyarrow.array([2**60], pyarrow.timestamp("ms"))
     parquet.write_table(pyarrow.table({"question_id": ["q0"], "day": day}), path)
     with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet: "):
+        await read(path)
+    with pytest.raises(SourceError, match="cannot be shuffled"):
+        await read(path, shuffle=1)
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(SourceError, match=r"b\.parquet: cannot be read as Parquet"):
+        await read(tmp_path / "b.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r"pip install 'graphrag-eval-async\[table\]'"):
         await read(path)
 
 
@@ -121,20 +125,3 @@ def test_shards_together_are_the_input(files: list[tuple[int, int, bool]], data:
         ]
     finally:
         memory.rm("/shards", recursive=True)
-
-
-async def test_files_that_are_no_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    path.write_bytes(b"PAR1 and no more")
-    with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet"):
-        await read(path)
-    good = write(tmp_path / "b.parquet", rows(3))
-    with pytest.raises(SourceError, match="cannot be shuffled"):
-        await read(good, shuffle=1)
-
-
-async def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "a.parquet", rows(3))
-    monkeypatch.setattr("graphrag_eval_async.sources.parquet.find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"pip install 'graphrag-eval-async\[table\]'"):
-        await read(path)
