@@ -168,6 +168,9 @@ async def test_lag(log: Path) -> None:
     await lines.aclose()
 
 
+NO_PATHS: list[Any] = [None, 5, [], "", b"a", [b"a"], ["a", None], [""], {}]
+
+
 @each(
     ("options", "problem"),
     [
@@ -180,10 +183,7 @@ async def test_lag(log: Path) -> None:
         ({"start": "middle"}, 'start: expected "beginning", "end" or a Position, got \'middle\''),
         ({"stop": True}, "stop: expected an event, got True"),
         ({"max_line_bytes": 0}, "max_line_bytes: "),
-        *(
-            ({"path": path}, "path: expected a path, or a list of paths, got ")
-            for path in (None, 5, [], "", b"a", [b"a"], ["a", None], [""], {})
-        ),
+        *(({"path": path}, "path: expected a path, or a list of paths, got ") for path in NO_PATHS),
         ({"path": "a/*.gz"}, "compressed files cannot be followed; read_jsonl (on the command"),
         ({"path": ["log.jsonl", "-"]}, "reads standard input; ./- is a file of that name"),
         ({"path": "https://a:b@host/log?key"}, "https://host/log: addresses cannot be followed; read_jsonl"),

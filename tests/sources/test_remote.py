@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import fsspec
 import pytest
 
 from graphrag_eval_async import SourceError, UsageError, read_jsonl
-from graphrag_eval_async.sources import files, reading, remote
 from tests.sources.served import serving
 
 if TYPE_CHECKING:
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEXT = b"\n".join(b'{"question_id": "q%d"%s}' % (i, b" " * (i * 37 % 90)) for i in range(400)) + b"\n\n[]"
+LONG = TEXT.replace(b'"q', b'"' + b"q" * 25_000)
+"""More than two ranges."""
 
 
 @pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_DELAY", 0.001)
-    monkeypatch.setattr(reading, "RANGE_BYTES", 1000)
-    monkeypatch.setattr(files, "PIECE_BYTES", 500)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was waited before each further attempt; nothing waits."""
+    seconds: list[float] = []
+    monkeypatch.setattr(time, "sleep", seconds.append)
+    return seconds
 
 
 @pytest.fixture
@@ -38,15 +41,17 @@ async def read(path: Any, **options: Any) -> list[tuple[int, bytes]]:
     return [(line.offset, line.data) async for line in read_jsonl(path, **options)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
-async def test_shards_of_an_address_are_the_file(tmp_path: Path, count: int) -> None:
+async def test_shards_of_an_address_are_the_file(tmp_path: Path, slept: list[float]) -> None:
     local = tmp_path / "log.jsonl"
-    local.write_bytes(TEXT)
-    with serving(TEXT) as served:
-        served.failures = remote.ATTEMPTS - 1
-        parts = [await read(served.address, shard=(i, count)) for i in range(count)]
-    assert [*chain(*parts)] == await read(local)
-    assert min(map(len, parts)) > 300 // count
+    local.write_bytes(LONG)
+    expected = await read(local)
+    with serving(LONG) as served:
+        for count in (1, 3):
+            served.failures = 4
+            parts = [await read(served.address, shard=(i, count)) for i in range(count)]
+            assert [*chain(*parts)] == expected
+            assert min(map(len, parts)) > 300 // count
+    assert slept == [0.25, 0.5, 1, 2] * 2
 
 
 async def test_a_directory_of_an_address(memory: Any) -> None:
@@ -65,24 +70,24 @@ async def test_a_directory_of_an_address(memory: Any) -> None:
         await read("memory://none/x.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"status": 403}, "access was refused"),
-        ({"status": 404}, "there is no such file"),
-        ({"failures": 1000}, "status 503"),
-        ({"changes": True}, "was changed while it was read"),
-        ({"ranges": False}, "download the file"),
-    ],
-)
-async def test_errors_name_the_address_without_secrets(wrong: dict[str, Any], message: str) -> None:
-    with serving(TEXT) as served:
-        vars(served).update(wrong)
-        address = served.address.replace("://", "://user:secret@") + "?signature=secret"
-        with pytest.raises(SourceError, match=message) as caught:
-            await read(address)
-        assert served.address in str(caught.value)
-    assert "secret" not in str(caught.value)
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"status": 403}, "access was refused"),
+    ({"status": 404}, "there is no such file"),
+    ({"failures": 1000}, "status 503"),
+    ({"changes": True}, "was changed while it was read"),
+    ({"ranges": False}, "download the file"),
+]
+
+
+async def test_errors_name_the_address_without_secrets() -> None:
+    for wrong, message in WRONG:
+        with serving(LONG) as served:
+            vars(served).update(wrong)
+            address = served.address.replace("://", "://user:secret@") + "?signature=secret"
+            with pytest.raises(SourceError, match=message) as caught:
+                await read(address)
+            assert served.address in str(caught.value)
+        assert "secret" not in str(caught.value)
 
 
 async def test_addresses_that_cannot_be_read() -> None:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import read_jsonl
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line, LongLine
-from graphrag_eval_async.sources import shuffled
 from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
@@ -47,27 +46,30 @@ def write(path: Path, count: int) -> Path:
 pieces = st.sampled_from([b"a", b"bc", b"\n", b"\n\n", b"\r\n", b" ", b"\t \n", b"\xef\xbb\xbf", b"x" * 9])
 
 
-@settings(deadline=None)
-@given(st.lists(st.lists(pieces, max_size=20), min_size=1, max_size=3), st.integers(0), st.integers(1, 7))
-def test_the_same_lines_in_another_order(files: list[list[bytes]], seed: int, chunk: int) -> None:
-    """With their numbers, offsets and positions, whatever the files look like."""
+async def check(paths: list[Path], seed: int, limit: int) -> None:
+    """The same lines in another order, with their numbers, offsets and positions."""
+    source = read_jsonl(paths, max_line_bytes=limit, shuffle=seed)
+    assert source.lines is None
+    lines = [line async for line in source]
+    expected = [line async for line in read_jsonl(paths, max_line_bytes=limit)]
+    assert sorted(map(repr, map(plain, lines))) == sorted(map(repr, map(plain, expected)))
+    assert source.lines == len(expected)
 
-    async def run(paths: list[Path]) -> None:
-        source = read_jsonl(paths, max_line_bytes=5, shuffle=seed)
-        assert source.lines is None
-        lines = [line async for line in source]
-        expected = [line async for line in read_jsonl(paths, max_line_bytes=5)]
-        assert sorted(map(repr, map(plain, lines))) == sorted(map(repr, map(plain, expected)))
-        assert source.lines == len(expected)
 
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffled, "PIECE_BYTES", chunk)
-        patch.setattr(shuffled, "BATCH_BYTES", 2 * chunk)
-        patch.setattr(shuffled, "OPEN_FILES", 1)
+@given(st.lists(st.lists(pieces, max_size=20), min_size=1, max_size=3), st.integers(0))
+def test_whatever_the_files_look_like(files: list[list[bytes]], seed: int) -> None:
+    with TemporaryDirectory() as folder:
         paths = [Path(folder, f"{i}.jsonl") for i in range(len(files))]
         for path, parts in zip(paths, files, strict=True):
             path.write_bytes(b"".join(parts))
-        anyio.run(run, paths)
+        anyio.run(check, paths, seed, 5)
+
+
+async def test_long_lines_and_more_files_than_are_kept_open(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}.jsonl" for i in range(70)]
+    for i, path in enumerate(paths):
+        path.write_bytes(b"".join(b"x" * (size + i) + b"\n" for size in (1, 65_500, 10, 131_072, 200_000)))
+    await check(paths, 1, 150_000)
 
 
 async def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ async def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
 
 
 async def test_memory_is_two_numbers_per_line(tmp_path: Path) -> None:
-    count = 200_000
+    count = 100_000
     path = write(tmp_path / "a.jsonl", count)
     tracemalloc.start()
     try:
