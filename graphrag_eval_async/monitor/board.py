@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -39,8 +38,6 @@ RENDER_SHARE = 0.1
 RESULT_METRICS = 4  # How many metrics lists of results show.
 
 MAX_LINE_BYTES = 1 << 25
-
-KNOWN_QUESTIONS = 20  # Maximum number of questions whose results are remembered: those asked for last.
 
 
 class Page:
@@ -139,31 +136,19 @@ def result_at(path: str, offset: int) -> dict[str, Any] | None:
     return None
 
 
-class ResultsOfQuestions:
-    """The results of questions in the file of a run, as rows; a second look reads only what came since."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[int, deque[dict[str, Any]]]] = {}
-
-    def of_question(self, path: str, question_id: str) -> list[dict[str, Any]]:
-        """Return the latest `KEPT` results of a question, the latest first; `number` leads to their page."""
-        offset, found = self._known.pop(question_id, (0, deque(maxlen=KEPT)))
-        wanted = orjson.dumps(question_id)
-        with suppress(OSError), open(path, "rb") as file:
-            if file.seek(0, os.SEEK_END) < offset:  # Another file has its name.
-                offset, found = 0, deque(maxlen=KEPT)
-            file.seek(offset)
-            while (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n") or len(line) == MAX_LINE_BYTES:
-                result = _read(line) if wanted in line else None
-                if result is not None and result.get("question_id") == question_id:
-                    with suppress(AggregationError):
-                        entry = entry_of(0, observe(result, include_errors=True))
-                        found.appendleft(entry.row | {"number": f"at/{offset}"})
-                offset += len(line)
-        self._known[question_id] = offset, found
-        if len(self._known) > KNOWN_QUESTIONS:
-            del self._known[next(iter(self._known))]
-        return [*found]
+def results_of(path: str, question_id: str) -> list[dict[str, Any]]:
+    """The latest `KEPT` results of a question in a file, the latest first; `number` leads to their page."""
+    offset, found = 0, deque[dict[str, Any]](maxlen=KEPT)
+    wanted = orjson.dumps(question_id)
+    with suppress(OSError), open(path, "rb") as file:
+        while line := file.readline(MAX_LINE_BYTES):
+            result = _read(line) if wanted in line else None
+            if result is not None and result.get("question_id") == question_id:
+                with suppress(AggregationError):
+                    entry = entry_of(0, observe(result, include_errors=True))
+                    found.appendleft(entry.row | {"number": f"at/{offset}"})
+            offset += len(line)
+    return [*found]
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from graphrag_eval_async.errors import UsageError, check_extra
-from graphrag_eval_async.monitor.board import ResultsOfQuestions, list_of, result_at
+from graphrag_eval_async.monitor.board import list_of, result_at, results_of
 from graphrag_eval_async.monitor.counting import KEPT
 from graphrag_eval_async.monitor.evidence import result_names
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
@@ -69,7 +69,7 @@ class DashboardServer:
         self.url = f"http://{shown}:{self._listening.getsockname()[1]}{self._base}/"
         self._clients = 0
         self._board: Board
-        self._found, self._scanning = ResultsOfQuestions(), asyncio.Lock()
+        self._scanning = asyncio.Lock()
         self._closing = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
@@ -219,7 +219,7 @@ class DashboardServer:
         else:
             place = f"in {os.path.basename(output)}"
             async with self._scanning:  # A scan of a large file takes a thread for seconds.
-                results = await asyncio.to_thread(self._found.of_question, output, question)
+                results = await asyncio.to_thread(results_of, output, question)
         if not results:
             return self._absent(f"There is no result of question {question} {place}.")
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"

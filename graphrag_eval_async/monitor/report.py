@@ -77,44 +77,33 @@ class ReportResults:
         return [found[n] | ({"anchor": anchors[n]} if n in anchors else {}) for n in sorted(found)]
 
 
+STATE: dict[str, Any] = {"comparison": None, "level": 0.95, "rejects": {}, "questions": 0, "missing": 0}
+STATE |= {"window": None, "judge": None, "misnamed": None, "late": None}
+"""What a report shows of a run unless it is told more, in the layout of the state of a run."""
+
+
 def html_report(
     snapshot: Mapping[str, Any],
     results: ReportResults,
     *,
     worst: Sequence[QuestionScore] = (),
     title: str = "Evaluation report",
-    comparison: Mapping[str, Any] | None = None,
-    level: float = 0.95,
-    rejects: Mapping[Any, int] | None = None,
-    questions: int = 0,
-    missing: int = 0,
-    judge: Mapping[str, Any] | None = None,
-    late: Mapping[str, Any] | None = None,
     gates: Sequence[CheckedGate] = (),
-    misnamed: str | None = None,
+    **state: Any,
 ) -> str:
     """A run as an HTML page without any reference to other files.
 
-    `snapshot` has details, and intervals at `level`; `results` are those that it counts, and `worst` are from
-    `worst_questions`. `comparison` is a snapshot of one with a baseline, `rejects` counts lines by reason,
-    `questions` those of the reference set, `judge` and `late` are the facts of a stream, and `misnamed` is
-    the warning of `misnamed_steps`.
+    `snapshot` has details and intervals; `results` are those that it counts, and `worst` are from
+    `worst_questions`. `state` has keys of `STATE`; its `comparison` is a snapshot of one with a baseline.
     """
     from markupsafe import Markup
 
-    facts: dict[str, Any] = {
-        "window": None,
-        "level": level,
-        "overall": _group(snapshot["micro"]),
+    micro, state = snapshot["micro"], STATE | state
+    facts = {
+        **state,
+        "overall": _group(micro),
         "templates": {name: _group(group) for name, group in snapshot["per_template"].items()},
-        "comparison": comparison,
-        "unscored": "" if judge else unscored(snapshot["micro"]),
-        "rejects": rejects or {},
-        "questions": questions,
-        "missing": missing,
-        "judge": judge,
-        "misnamed": misnamed,
-        "late": late,
+        "unscored": "" if state["judge"] else unscored(micro),
         "agreement": snapshot.get("agreement"),
     }
     details = [*results.details()]
@@ -127,9 +116,7 @@ def html_report(
         "base-uri 'none'; form-action 'none'"
     )
     kinds = {
-        stats["interval"]["kind"]
-        for stats in snapshot["micro"].values()
-        if isinstance(stats, dict) and "interval" in stats
+        each["interval"]["kind"] for each in micro.values() if isinstance(each, dict) and "interval" in each
     }
     return render(
         "report.html",

@@ -9,7 +9,6 @@ from math import fsum, inf, isclose
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,13 +17,13 @@ from graphrag_eval_async import Dashboard, Journal, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.monitor.alerts import parse_alert
-from graphrag_eval_async.monitor.board import ResultsOfQuestions
+from graphrag_eval_async.monitor.board import result_at, results_of
 from graphrag_eval_async.monitor.changes import getting_worse
 from graphrag_eval_async.monitor.counting import KEPT, Counting, Kept
 from graphrag_eval_async.monitor.facts import Facts, complete
 from graphrag_eval_async.monitor.history import EVERY, POINTS, STARTS, History
 from graphrag_eval_async.records.results import observe
-from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, response
+from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, response, to_jsonl
 from tests.inference.test_confidence import weights_of
 from tests.monitor.summaries import LAG, result, seen
 from tests.monitor.test_dashboard import get, text_of
@@ -123,20 +122,15 @@ def test_the_latest_and_the_worst_against_sorting_all(
     assert kept.find(kept.count + 1) is None
 
 
-def test_a_second_look_at_a_file_reads_what_came_since(tmp_path: Path) -> None:
-    """Also of lines that were not complete, and of another file under this name."""
-    rng, path, looking = Random(3), tmp_path / "results.jsonl", ResultsOfQuestions()
-    for number in range(300):
-        line = orjson.dumps({"template_id": "t", "question_id": f"q{rng.randrange(4)}", "sample": number})
-        place = rng.randrange(len(line))
-        for part in (line[:place], line[place:] + b"\n"):
-            with path.open("ab") as file:
-                file.write(part)
-            fresh = ResultsOfQuestions().of_question(str(path), "q1")
-            assert looking.of_question(str(path), "q1") == fresh
-        if rng.random() < 0.05:
-            path.write_bytes(b"")
-            assert looking.of_question(str(path), "q1") == []
+def test_results_of_a_question_in_a_file(tmp_path: Path) -> None:
+    """A line that is not complete is no result yet."""
+    path, lines = tmp_path / "results.jsonl", to_jsonl(result(f"q{i % 3}", i / 600) for i in range(600))
+    path.write_bytes(lines + lines[:20])
+    found = results_of(str(path), "q1")
+    assert [each["metrics"]["steps_score"] for each in found] == [i / 600 for i in range(598, 0, -3)][:KEPT]
+    at = result_at(str(path), int(found[-1]["number"].removeprefix("at/")))
+    assert at is not None
+    assert at["steps_score"] == found[-1]["metrics"]["steps_score"]
 
 
 SCORE = "steps_score"
