@@ -23,7 +23,7 @@ from graphrag_eval_async import (
     run_evaluation_sync,
 )
 from graphrag_eval_async.monitor.otlp import OtlpFile
-from graphrag_eval_async.monitor.prometheus_server import MetricsServer
+from graphrag_eval_async.monitor.prometheus import MetricsServer
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 
 CLIENTS, TEMPLATES, QUESTIONS = 20, 30, 10

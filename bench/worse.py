@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench.report import Row, show
 from graphrag_eval_async import Last
-from graphrag_eval_async.monitor.changes import getting_worse
-from graphrag_eval_async.monitor.history import History
+from graphrag_eval_async.monitor.history import History, getting_worse
 from graphrag_eval_async.records.evaluation import Evaluation
 
 if TYPE_CHECKING:

@@ -16,12 +16,10 @@ from graphrag_eval_async.cli.gates import check_each, failed_and_held, needs_ref
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
 from graphrag_eval_async.cli.report import end, list_rejects, listed_rejects, page_stream
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.github import render_annotations
-from graphrag_eval_async.monitor.junit import render_junit
+from graphrag_eval_async.monitor.ci import render_annotations, render_junit
 from graphrag_eval_async.monitor.markdown import render_markdown
-from graphrag_eval_async.monitor.questions import NO_RESPONSE
 from graphrag_eval_async.monitor.report import ReportResults, html_report
-from graphrag_eval_async.monitor.summary import Reading, Summary
+from graphrag_eval_async.monitor.summary import NO_RESPONSE, Reading, Summary
 from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.reference import load_reference

@@ -1,28 +1,175 @@
-"""What a summary of finished runs says, in whatever format it is written."""
+"""What a summary of finished runs says, and of each question whether it passed, and if not, why."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from math import fsum, inf
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from graphrag_eval_async.inference.comparison import RunningComparison
+from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.monitor.questions import Questions
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
-from graphrag_eval_async.records.conditions import CheckedGate as CheckedGate  # noqa: TC001
-from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
+from graphrag_eval_async.records.conditions import OPERATORS, Condition, rounded
+from graphrag_eval_async.records.conditions import CheckedGate as CheckedGate
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import StepNames, misnamed_steps
+from graphrag_eval_async.steps.failure import NO_FAILURE
+from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.inference.running import Interval
-    from graphrag_eval_async.monitor.questions import Question
-    from graphrag_eval_async.records.conditions import Condition
+    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.reference import Reference
+
+Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped"]
+
+OF_RIGHT_QUESTIONS = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT.items())
+"""The conditions of a question that `compare` calls right."""
+
+NO_RESPONSE = "no_response"  # The kind of a question without any result.
+
+MAX_ERROR = 300  # characters of an error that are kept
+
+
+class Question(NamedTuple):
+    """A question and its outcome.
+
+    It is "failed" if a mean does not meet a condition, or the agent did not answer; "error" if a response is
+    an error, unless another failure is more frequent, or a score has no value for another reason; "skipped"
+    if there is nothing to decide it; or else "passed".
+    """
+
+    template_id: str
+    question_id: str
+    outcome: Outcome
+    kind: str = ""  # why it did not pass: the most frequent `failure`, or the kind of the error
+    told: str = ""  # the same in words, on one line
+    score: tuple[str, float] | None = None  # the metric that was decisive, and its mean
+    rank: float = -inf  # the lower, the worse: the mean, negated if low ones are good
+    samples: int = 0  # complete results
+    seconds: float = 0.0  # the sum of `elapsed_sec`
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether `kind` and `score` say everything that `told` says."""
+        return self.outcome == "failed" and self.kind != "score"
+
+
+@dataclass(slots=True)
+class _Samples:
+    """What the results of one question have in common."""
+
+    count: int = 0
+    pending: int = 0
+    seconds: float = 0.0
+    errors: list[str] = field(default_factory=list)
+    values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    missing: dict[str, str] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
+
+
+class Questions:
+    """The questions of a run, each with its outcome, in the order in which they came.
+
+    A question passes if its means over all samples meet the `conditions` that apply to its template. Without
+    conditions, it passes if `compare` calls it right: `steps_score` is 1, and `answer_f1` and
+    `ragas_answer_correctness` are at least 0.5, as far as the run has these metrics.
+    """
+
+    def __init__(self, conditions: Sequence[Condition] = ()) -> None:
+        self._conditions = conditions or OF_RIGHT_QUESTIONS
+        self._metrics = {condition.metric for condition in self._conditions}
+        # Those that the run was asked for; a condition that was given always applies.
+        self._scored = {*self._metrics} if conditions else set[str]()
+        self._samples: dict[tuple[str, str], _Samples] = {}
+
+    def expect(self, template_id: str, question_id: str) -> None:
+        """List a question, even if it has no result."""
+        self._samples.setdefault((template_id, question_id), _Samples())
+
+    def add(self, seen: Evaluation) -> None:
+        """Add an observed result; ignores it if it does not name its question."""
+        if not isinstance(seen.question_id, str):
+            return
+        samples = self._samples.setdefault((seen.template_id, seen.question_id), _Samples())
+        if seen.pending is not None:
+            samples.pending += 1
+            return
+        result = seen.as_dict()
+        samples.count += 1
+        seconds = result.get("elapsed_sec")
+        samples.seconds += seconds if isinstance(seconds, int | float) and 0 <= seconds < inf else 0.0
+        if seen.failed:
+            error = result.get("error")
+            text = one_line(error, limit=MAX_ERROR) if isinstance(error, str) else ""
+            samples.errors.append(text or "no message")
+        for metric, value in seen.values:
+            if metric in self._metrics:
+                self._scored.add(metric)
+                samples.values[metric].append(value)
+        for metric, kind in seen.outcomes:
+            if metric == REASON and not seen.failed:
+                samples.failures[kind] += kind != NO_FAILURE
+            elif metric in self._metrics:
+                samples.missing.setdefault(metric, kind)
+                if kind not in OF_AGENT:
+                    self._scored.add(metric)
+
+    def __iter__(self) -> Iterator[Question]:
+        for (template, question), samples in self._samples.items():
+            means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
+            apply = [each for each in self._conditions if each.template in (None, template)]
+            apply = [each for each in apply if each.metric in self._scored]
+            known = [each for each in apply if each.metric in means]
+            unmet = [each for each in known if not OPERATORS[each.operator](means[each.metric], each.bound)]
+            score, rank = None, -inf
+            if known:
+                decisive = (unmet or known)[0]
+                score = decisive.metric, means[decisive.metric]
+                rank = score[1] if decisive.over else -score[1]
+            missing = {each.metric: samples.missing.get(each.metric) for each in apply}
+            told = [_told(each, means[each.metric]) for each in unmet]
+            outcome = _outcome(samples, missing, told, is_scored=bool(known))
+            yield Question(template, question, *outcome, score, rank, samples.count, samples.seconds)
+
+
+def _told(condition: Condition, mean: float) -> str:
+    _, metric, operator, bound = condition
+    return one_line(f"{metric} is {rounded(mean, bound)}, expected {operator} {bound:.15g}")
+
+
+def _outcome(
+    samples: _Samples,
+    missing: Mapping[str, str | None],
+    unmet: Sequence[str],
+    *,
+    is_scored: bool,
+) -> tuple[Outcome, str, str]:
+    """Return the outcome of a question, its kind, and the same in words.
+
+    `missing` tells by metric why it has no value in a result, `unmet` in words which conditions are not met.
+    """
+    if not samples.count:
+        kind = "pending" if samples.pending else NO_RESPONSE
+        return "skipped", kind, kind.replace("_", " ")
+    reasons = sorted(samples.failures.items(), key=lambda item: (-item[1], item[0]))
+    if samples.errors and not (unmet and reasons and reasons[0][1] > len(samples.errors)):
+        of = f" ({len(samples.errors)} of {samples.count} samples)" if samples.count > 1 else ""
+        return "error", RESPONSE_ERROR, samples.errors[0] + of
+    unanswered = [kind for kind in missing.values() if kind in OF_AGENT]
+    if unmet or unanswered:
+        kind = next((reason for reason, count in reasons if count), None) or next(iter(unanswered), "score")
+        return "failed", kind, "; ".join(unmet) or kind.replace("_", " ")
+    for metric, why in missing.items():
+        if why is not None:
+            return "error", why, f"{metric} has no value: {why}"
+    return ("passed", "", "") if is_scored else ("skipped", "no_score", "no score decides whether it passed")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

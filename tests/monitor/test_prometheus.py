@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from graphrag_eval_async import Last, PrometheusCollector, RunningAggregates, evaluate_stream
+from graphrag_eval_async.monitor.prometheus import MetricsServer
 from graphrag_eval_async.monitor.prometheus_metrics import (
     LABEL_CHARACTERS,
     MAX_TEMPLATES,
@@ -24,7 +25,6 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
-from graphrag_eval_async.monitor.prometheus_server import MetricsServer
 from tests.cli.support import REFERENCE, failed, response, run
 from tests.monitor.summaries import JUDGE, LAG, MODEL, with_answers
 from tests.monitor.test_dashboard import fetch

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from graphrag_eval_async import load_reference
-from graphrag_eval_async.monitor.github import render_annotations
-from graphrag_eval_async.monitor.junit import render_junit
+from graphrag_eval_async.monitor.ci import render_annotations, render_junit
 from graphrag_eval_async.monitor.markdown import MAX_CHARACTERS, cell, code, render_markdown
 from graphrag_eval_async.monitor.summary import CheckedGate, Reading, Summary
 from graphrag_eval_async.text import one_line

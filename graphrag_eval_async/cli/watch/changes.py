@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.deliveries import DELIVERY_SECONDS
+from graphrag_eval_async.monitor.webhooks import DELIVERY_SECONDS
 from graphrag_eval_async.sinks import write_report
 
 if TYPE_CHECKING:

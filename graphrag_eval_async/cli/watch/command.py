@@ -32,11 +32,9 @@ from graphrag_eval_async.monitor.alerts import message
 from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
-from graphrag_eval_async.monitor.deliveries import Deliveries
 from graphrag_eval_async.monitor.facts import Facts
-from graphrag_eval_async.monitor.prometheus import PrometheusCollector
-from graphrag_eval_async.monitor.prometheus_server import MetricsServer
-from graphrag_eval_async.monitor.webhooks import SECRET, Webhook
+from graphrag_eval_async.monitor.prometheus import MetricsServer, PrometheusCollector
+from graphrag_eval_async.monitor.webhooks import SECRET, Deliveries, Webhook
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import RedisStream, stream_at

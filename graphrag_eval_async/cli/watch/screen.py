@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
-from graphrag_eval_async.monitor.captions import judge_facts, run_facts
 from graphrag_eval_async.monitor.counting import SCORES
+from graphrag_eval_async.monitor.overview import judge_facts, run_facts
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.records.metrics import COST, mean_of_questions, own_interval
 from graphrag_eval_async.records.outcomes import REASON

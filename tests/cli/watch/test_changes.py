@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.watch.changes import ShellCommand
-from graphrag_eval_async.monitor.deliveries import MAX_WAITING, Deliveries
+from graphrag_eval_async.monitor.webhooks import MAX_WAITING, Deliveries
 from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
