@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import warnings
-from collections import Counter
 from copy import deepcopy
 from typing import Any
 
@@ -142,32 +140,3 @@ def test_both_ways_agree(given_responses: list[dict[str, Any]], groups: Any) -> 
         assert list(again["per_template"]) == [name for name in order if name in again["per_template"]]
 
     asyncio.run(both())
-
-
-def test_a_usual_response_crosses_at_most_30_python_calls() -> None:
-    response = {
-        "question_id": "table",
-        **dict.fromkeys(("input_tokens", "output_tokens", "total_tokens", "elapsed_sec"), 1),
-        "actual_steps": [
-            {"name": "search", "status": "success", "id": "1", "output": table(), "args": {"query": "q"}},
-            {"name": "sparql_query", "status": "success", "id": "2", "output": table("1", "2", n=1)},
-        ],
-    }
-    calls: Counter[str] = Counter()
-
-    def count(frame: Any, event: str, _: Any) -> None:
-        if event == "call":
-            calls[frame.f_code.co_qualname] += 1
-
-    async def evaluate(number: int) -> None:
-        async for result in evaluate_stream(REFERENCE, [json.dumps(response)] * number):
-            assert result["steps_score"] == 1
-
-    number = 2000
-    asyncio.run(evaluate(1))  # Imports.
-    sys.setprofile(count)
-    try:
-        asyncio.run(evaluate(number))
-    finally:
-        sys.setprofile(None)
-    assert calls.total() / number <= 30, calls.most_common(40)

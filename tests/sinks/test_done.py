@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from graphrag_eval_async.records import FileId, Line, LongLine
+from graphrag_eval_async.records import FileId, Line
 from graphrag_eval_async.sinks.done import Done, DoneLine
 
 if TYPE_CHECKING:
@@ -75,19 +75,6 @@ def test_every_line_is_admitted_once_over_all_runs(
 
 
 @given(TEXTS, TEXTS, st.data())
-def test_by_content_each_content_is_admitted_once(
-    texts: list[bytes], more: list[bytes], data: st.DataObject
-) -> None:
-    files = [None, READ, FOLLOWED]
-    first = admitted(Done("content"), lines_of(texts, data.draw(st.sampled_from(files))))
-    digests = [sha256(text).hexdigest() for text in dict.fromkeys(texts)]
-    assert [source["sha256"] for source in first] == digests
-    kept = data.draw(st.lists(st.sampled_from(first), unique_by=id) if first else st.just([]))
-    again = admitted(restored(kept, "content"), lines_of(texts + more, data.draw(st.sampled_from(files))))
-    assert len(kept) + len(again) == len(names(kept + again)) == len({*texts, *more})
-
-
-@given(TEXTS, TEXTS, st.data())
 def test_a_followed_line_is_known_by_place_and_content(
     texts: list[bytes], others: list[bytes], data: st.DataObject
 ) -> None:
@@ -128,27 +115,6 @@ def test_the_beginning_that_need_not_be_read_again(
     assert known["a"][:2] == (starts[first + count], 1 + count)
     assert (known["a"].last and known["a"].last.offset) == (last and last.offset)
     assert known["b"] == (7, 1, None)
-
-
-def test_what_a_result_says_of_its_line() -> None:
-    done = Done("position")
-    sha = sha256(b"text").hexdigest()
-    plain = {"line": 3, "offset": 20, "length": 4, "sha256": sha}
-    file = {"path": "/logs/log", "file": "key"}
-    assert done.admit(Line(3, 20, b"text")) == {**plain, "occurrence": 1}
-    assert done.admit(Line(3, 20, b"text", READ)) == {**file, **plain, "occurrence": 2}
-    source = done.admit(Line(3, 20, b"text", FOLLOWED, whole=False))
-    assert source == {**file, **plain, "occurrence": 3, "whole": False}
-    assert done.admit(LongLine(3, 20, b"te", 4, 1, sha, READ)) == {**file, **plain, "occurrence": 4}
-
-
-def test_a_last_line_whose_newline_comes_later() -> None:
-    last = Line(1, 0, b'{"a": 1}', FOLLOWED, whole=False)
-    kept = admitted(Done("position"), [last])
-    assert restored(kept).files({})["key"][:2] == (0, 1)
-    for data in (b'{"a": 1}', b'{"a": 1} \r'):
-        assert admitted(restored(kept), [Line(1, 0, data, FOLLOWED)]) == []
-    assert len(admitted(restored(kept), [Line(1, 0, b'{"a": 1}}', FOLLOWED)])) == 1
 
 
 @pytest.mark.parametrize("lines", [20_000, pytest.param(3_000_000, marks=pytest.mark.soak)])

@@ -11,7 +11,6 @@ from pyarrow import parquet
 from graphrag_eval_async import UsageError
 from graphrag_eval_async.records.tabular import FORMULA_STARTS
 from graphrag_eval_async.sinks.tables import ROWS, check_table, write_table
-from tests.sinks.disks import full_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,17 +77,6 @@ def test_parquet_of_several_batches(tmp_path: Path) -> None:
     lines.write_bytes(b"".join(b'{"n": %d}\n' % i for i in range(2 * ROWS + 1)))
     write_table(str(lines), str(path))
     assert parquet.read_table(path)["n"].to_pylist() == [*range(2 * ROWS + 1)]
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, lines: str, suffix: str) -> None:
-    path = tmp_path / f"results.{suffix}"
-    path.write_text("old")
-    with full_at(10), pytest.raises(OSError, match="File too large") as raised:
-        write_table(lines, str(path))
-    assert raised.value.filename == str(path)
-    assert path.read_text() == "old"
-    assert {each.name for each in tmp_path.iterdir()} == {path.name, "results.jsonl"}
 
 
 def test_what_is_checked_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

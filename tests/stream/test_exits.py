@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
 import uvloop
 
 from graphrag_eval_async import Question, evaluate_agent, evaluate_stream, load_reference
 from tests.support.data import answer, heavy, templates
 from tests.support.deadlines import WAIT_SECONDS, assert_says_nothing, in_time, until, wait
-from tests.support.loop import leaving_nothing, settle
+from tests.support.loop import Source, leaving_nothing, settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
 REFERENCE = load_reference(templates(3))
+ANSWERS = [answer(i) for i in range(3)]
 SCENARIOS: list[Callable[[], Awaitable[None]]] = []
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
@@ -33,24 +34,8 @@ def scenario(function: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[
     return function
 
 
-class Source:
-    """Answers without end, or so many and then silence; it counts and cleans up."""
-
-    def __init__(self, responses: int | None = None) -> None:
-        self.responses = responses
-        self.asked = 0
-        self.go_on = asyncio.Event()
-        self.cleaned = 0
-
-    async def __call__(self) -> AsyncGenerator[dict[str, Any]]:
-        try:
-            while self.responses is None or self.asked < self.responses:
-                self.asked += 1
-                yield answer(self.asked % 3)
-            await self.go_on.wait()
-        finally:
-            await asyncio.sleep(0)
-            self.cleaned += 1
+def endless() -> Source:
+    return Source(itertools.cycle(ANSWERS))
 
 
 async def expect_cancelled(task: asyncio.Task[Any]) -> None:
@@ -65,7 +50,7 @@ def tasks() -> int:
 
 @scenario
 async def break_and_drop() -> None:
-    source = Source()
+    source = endless()
     async for _ in evaluate_stream(REFERENCE, source()):
         break
     await settle()
@@ -74,28 +59,9 @@ async def break_and_drop() -> None:
 
 
 @scenario
-async def timeouts() -> None:
-    send, receive = anyio.create_memory_object_stream[Any](10)
-    stream = evaluate_stream(REFERENCE, receive)
-    questions = []
-    for i in range(3):
-        for _ in range(2):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.001):
-                    await anext(stream)
-                raise AssertionError
-        send.send_nowait(answer(i))
-        questions.append((await anext(stream))["question_id"])
-    send.close()
-    assert questions == ["q0", "q1", "q2"]
-    assert stream.missing == []
-    assert [result async for result in stream] == []
-
-
-@scenario
 async def cancelled_twice() -> None:
     for pauses in range(6):
-        source = Source(1)
+        source = Source(ANSWERS[:1])
 
         async def consume(source: Source = source) -> None:
             async with evaluate_stream(REFERENCE, source()) as stream:
@@ -115,7 +81,7 @@ async def cancelled_twice() -> None:
 
 @scenario
 async def closed_from_another_task() -> None:
-    source = Source(2)
+    source = Source(ANSWERS[:2])
     stream = evaluate_stream(REFERENCE, source())
 
     async def consume() -> int:
@@ -157,53 +123,11 @@ async def cancelled_with_work_in_threads() -> None:
     assert tasks() == 1
 
 
-@scenario
-async def collected_as_garbage() -> None:
-    source = Source()
-    stream = evaluate_stream(REFERENCE, source())
-    await anext(stream)
-    stream.itself = stream  # type: ignore[attr-defined]
-    del stream
-    gc.collect()
-    await settle()
-    assert tasks() == 1
-    assert source.cleaned == 1
-
-
-@scenario
-async def source_whose_clean_up_raises() -> None:
-    async def source() -> AsyncGenerator[dict[str, Any]]:
-        try:
-            yield answer(0)
-            await asyncio.Event().wait()
-        finally:
-            raise KeyError("clean-up")
-
-    async with evaluate_stream(REFERENCE, source()) as stream:
-        await anext(stream)
-    assert tasks() == 1
-
-
 async def thinking(question: Question) -> Any:
     """An agent that answers one question, and thinks for ever about all others."""
     if question.id != "q0":
         await asyncio.Event().wait()
     return answer()["actual_steps"]
-
-
-@scenario
-async def an_agent_in_a_thread() -> None:
-    release = threading.Event()
-
-    def agent(question: Question) -> Any:
-        if question.id != "q0":
-            wait(release)
-        return answer()["actual_steps"]
-
-    async with evaluate_agent(REFERENCE, agent) as stream:
-        await anext(stream)
-    assert tasks() == 1
-    release.set()
 
 
 async def guarded(leave: Callable[[], Awaitable[None]]) -> None:
@@ -225,10 +149,10 @@ def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoo
     kept = []
 
     async def main() -> None:
-        stream = evaluate_stream(REFERENCE, Source()())
+        stream = evaluate_stream(REFERENCE, endless()())
         await anext(stream)
         kept.append(stream)
-        await anext(evaluate_stream(REFERENCE, Source()()))
+        await anext(evaluate_stream(REFERENCE, endless()()))
         agent = evaluate_agent(REFERENCE, thinking)
         await anext(agent)
         kept.append(agent)

@@ -133,6 +133,7 @@ async def test_interrupted_and_started_again_with_the_same_source(
     assert sorted(lines_of(path)) == sorted(lines_of(quiet))
     assert bits(stream.aggregates) == bits(undisturbed.aggregates)
     assert stream.rejects.counts == undisturbed.rejects.counts
+    assert (names_of(path), len(stream.rejects)) == (names_of(quiet), 0)
     assert stream.missing == undisturbed.missing == []
     assert stream.skipped == len(LINES)
 
@@ -203,25 +204,6 @@ async def test_calls_that_are_not_sent_at_a_stop_are_left_to_the_next_run(
     assert bits(second.aggregates) == bits(undisturbed.aggregates)
 
 
-def test_true_duplicates_are_samples(path: Path) -> None:
-    line = orjson.dumps(response(1))
-    for count in (2, 3, 3, 7):
-        complete([line] * count, path)
-        results = results_of(path)
-        assert [result["source"]["occurrence"] for result in results] == list(range(1, count + 1))
-        assert [result["sample"] for result in results] == list(range(1, count + 1))
-
-
-def test_rejects_are_restored_and_not_written_again(path: Path) -> None:
-    _, first = complete(LINES, path)
-    written = lines_of(f"{path}.rejects")
-    seen: list[Any] = []
-    _, second = complete(LINES, path, on_reject=seen.append)
-    assert (seen, len(second.rejects)) == ([], 0)
-    assert second.rejects.counts == first.rejects.counts == Counter(unknown_question_id=4)
-    assert lines_of(f"{path}.rejects") == written
-
-
 def test_a_reject_that_ends_the_stream_ends_the_next_one_too(path: Path) -> None:
     for _ in range(2):
         with pytest.raises(RejectedResponse, match="line 4"):
@@ -283,7 +265,6 @@ def test_errors_with_texts_that_utf8_cannot_hold_are_kept(path: Path) -> None:
         {"force": 1},
         {"fsync": "sometimes"},
         {"fsync_interval": 0},
-        {"fsync_interval": float("nan")},
         {"fsync_interval": "1"},
         {"rejects": 1},
         {"max_reject_bytes": -1},
@@ -371,3 +352,15 @@ def test_not_a_journal(path: Path) -> None:
     with pytest.raises(JournalMismatch, match=r"not empty, but its file .*results\.jsonl\.run is missing"):
         resumed(path)
     assert files_of(path) == {path.name: b"text"}
+
+
+def test_rejects_belong_to_the_journal_beside_them(path: Path) -> None:
+    """They count the next time, even without a result; those of a journal that is gone do not."""
+    rejected = [line for line in LINES if b"unknown" in line]
+    for there in (0, len(rejected), 0):
+        _, stream = complete(rejected, path)
+        assert (stream.skipped, stream.rejects.total) == (there, len(rejected))
+        assert names_of(path) == names(rejected)
+        if there:
+            path.unlink()
+            path.with_name("results.jsonl.run").unlink()

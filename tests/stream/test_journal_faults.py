@@ -32,10 +32,10 @@ from tests.support.journals import (
     responses,
     stream_of,
 )
-from tests.support.loop import leaving_nothing, settle
+from tests.support.loop import Source, leaving_nothing, settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from graphrag_eval_async import EvaluationStream
 
@@ -45,26 +45,6 @@ LINES = responses(30)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "results.jsonl"
-
-
-class Source:
-    """Lines, and then silence."""
-
-    def __init__(self, lines: list[bytes]) -> None:
-        self.lines = lines
-        self.asked = 0
-        self.closed = False
-        self.go_on = asyncio.Event()
-
-    async def __call__(self) -> AsyncGenerator[bytes]:
-        try:
-            for line in self.lines:
-                self.asked += 1
-                yield line
-            await self.go_on.wait()
-        finally:
-            await asyncio.sleep(0)
-            self.closed = True
 
 
 @asynccontextmanager
@@ -152,7 +132,7 @@ async def test_full_disk(path: Path, ordered: bool) -> None:
                 results, error = await outcome(stream_of(source(), path, ordered=ordered, max_in_flight=4))
             assert isinstance(error, JournalError)
             assert str(error).endswith("cannot be written: File too large")
-            assert source.closed
+            assert source.cleaned
             assert lines_of(path)[: len(there)] == there
             assert sealed(results) <= set(lines_of(path)) <= set(lines_of(quiet))
             there, rejected = lines_of(path), lines_of(f"{path}.rejects")
@@ -214,72 +194,35 @@ async def test_an_interval_after_which_all_is_on_the_disk(path: Path) -> None:
 # Leaving
 
 
-async def leave_by_break(stream: EvaluationStream) -> None:
-    async with stream:
-        async for _ in stream:
-            break
-
-
-async def leave_by_cancellation(stream: EvaluationStream) -> None:
+async def test_cancelled_with_calls_under_way(path: Path) -> None:
+    unique = [orjson.dumps(response(number)) for number in range(9)]
+    gates = Gates()
+    gates.open("answer-4", "answer-2")
     taken = asyncio.Event()
+    options: dict[str, Any] = {"config": CONFIG, "max_in_flight": 5}
 
-    async def consume() -> None:
+    async def consume(stream: EvaluationStream) -> None:
         async with stream:
             async for _ in stream:
                 taken.set()
                 await asyncio.Event().wait()
 
-    task = asyncio.create_task(consume())
-    await until(lambda: stream.usage.calls >= 5 and taken.is_set())
-    task.cancel()
-    await settle()
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-async def leave_by_stop(stream: EvaluationStream) -> None:
-    await anext(stream)
-    stream.stop()
-    while await anext(stream, None) is not None:
-        pass
-
-
-@pytest.mark.parametrize("leave", [leave_by_break, leave_by_cancellation, leave_by_stop])
-async def test_leaving(path: Path, leave: Callable[[EvaluationStream], Awaitable[None]]) -> None:
-    unique = [orjson.dumps(response(number)) for number in range(9)]
-    answers = [f"answer-{number}" for number in range(9)]
-    gates = Gates()
-    gates.open("answer-4", "answer-2")
     async with leaving_no_trace():
         source = Source(unique)
-        options: dict[str, Any] = {"config": CONFIG, "max_in_flight": 5, "judge": Judge(gates)}
-        stream = stream_of(source(), path, **options)
-        if leave is leave_by_stop:
-            gates.open(*answers)
-        async with asyncio.timeout(60):
-            await leave(stream)
-        assert source.closed
+        stream = stream_of(source(), path, judge=Judge(gates), **options)
+        task = asyncio.create_task(consume(stream))
+        await until(lambda: stream.usage.calls >= 5 and taken.is_set())
+        for _ in range(2):
+            task.cancel()
+            await settle()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert source.cleaned
         there = lines_of(path)
         assert there
-        gates.open(*answers)
-        async with stream_of(unique, path, **options) as again:
+        async with stream_of(unique, path, judge=Judge(), **options) as again:
             assert len(await collect(again)) == 9 - len(there)
         assert names_of(path) == names(unique)
-
-
-async def test_dropping(path: Path) -> None:
-    async with leaving_no_trace():
-        source = Source(LINES)
-        stream = stream_of(source(), path)
-        await anext(stream)
-        del stream
-        gc.collect()
-        await until(lambda: source.closed)
-        error: BaseException | None = JournalLocked()
-        while isinstance(error, JournalLocked):
-            _, error = await once_more(path)
-    assert names_of(path) == names(LINES)
 
 
 async def test_closing_waits_for_the_disk(path: Path) -> None:

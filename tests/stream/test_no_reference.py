@@ -42,16 +42,15 @@ async def test_a_response_names_its_own_question() -> None:
     assert stream.aggregates.snapshot()["micro"]["total_tokens"]["mean"] == 5
 
 
-@pytest.mark.parametrize(
-    "response",
-    [{}, {"question_id": "q"}, {"question": " "}, {"question": 5}, {"question": "?", "template": 1},
-     {"question": "?", "question_id": ["q"]}, {"question": "?", "template": ""}],
-)  # fmt: skip
-async def test_a_response_without_a_usable_question_is_rejected(response: dict[str, Any]) -> None:
-    with pytest.warns(UserWarning, match="1 response was rejected: invalid_field"):
-        found, stream = await results_of(response)
+async def test_a_response_without_a_usable_question_is_rejected() -> None:
+    question = {"question": "?"}
+    unusable: list[dict[str, Any]] = [{}, {"question_id": "q"}, {"question": " "}, {"question": 5}]
+    unusable += [question | {"template": 1}, question | {"question_id": ["q"]}, question | {"template": ""}]
+    with pytest.warns(UserWarning, match="7 responses were rejected: invalid_field"):
+        found, stream = await results_of(*unusable)
     assert found == []
-    assert str(stream.rejects[0]).partition("invalid_field: ")[2].startswith(("question", "template"))
+    for reject in stream.rejects:
+        assert str(reject).partition("invalid_field: ")[2].startswith(("question", "template"))
 
 
 async def test_metrics_that_need_no_reference_are_judged() -> None:

@@ -14,7 +14,7 @@ from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, lo
 from graphrag_eval_async.traces import TraceFormat, responses_from_otlp
 from tests.support.deadlines import WAIT_SECONDS
 from tests.traces.otlp import GEN_AI, TRACE, line
-from tests.traces.scenario import ANSWER, QUESTION
+from tests.traces.scenario import ANSWER
 from tests.traces.test_formats import REFERENCE
 
 if TYPE_CHECKING:
@@ -56,11 +56,10 @@ async def test_a_file_of_spans(tmp_path: Path) -> None:
     assert found.aggregates.snapshot()["micro"]["steps_score"]["mean"] == 1
 
 
-@pytest.mark.parametrize("journal", [False, True])
-async def test_spans_that_are_still_being_written(tmp_path: Path, journal: bool) -> None:
+async def test_spans_that_are_still_being_written(tmp_path: Path) -> None:
     path = tmp_path / "spans.jsonl"
     stop = asyncio.Event()
-    kept: dict[str, Any] = {"journal": tmp_path / "results.jsonl"} if journal else {}
+    kept: dict[str, Any] = {"journal": tmp_path / "results.jsonl"}
     first, second = lines(1), lines(2)
     path.write_bytes(b"\n".join([*first, *second[:2], b""]))
     source = follow_jsonl(path, poll_interval=0.005, stop=stop)
@@ -71,12 +70,11 @@ async def test_spans_that_are_still_being_written(tmp_path: Path, journal: bool)
         assert (await anext(stream))["response_id"] == IDS[1]
         stop.set()
         assert await anext(stream, None) is None
-    if journal:
-        late = copy.deepcopy(spans(1)[0]) | {"spanId": "00000000000000ff"}
-        with path.open("ab") as file:
-            file.write(b"\n".join([orjson.dumps(line(late)), *lines(3), b""]))
-        assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[2:], {})
-        assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([], {})
+    late = copy.deepcopy(spans(1)[0]) | {"spanId": "00000000000000ff"}
+    with path.open("ab") as file:
+        file.write(b"\n".join([orjson.dumps(line(late)), *lines(3), b""]))
+    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == (IDS[2:], {})
+    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([], {})
 
 
 async def test_a_trace_that_is_open_at_the_stop_is_left_to_the_next_run(
@@ -137,15 +135,3 @@ async def test_late_spans_change_no_result_and_their_responses_are_whole_in_a_fi
     assert (await evaluate_file(REFERENCE, late.late or "")).aggregates.snapshot()["micro"]["steps_score"][
         "mean"
     ] == 1
-
-
-async def test_the_question_by_an_attribute_or_not_at_all() -> None:
-    other = json.loads(json.dumps(spans(1)).replace(QUESTION, "Another?"))
-    async with evaluate_stream(REFERENCE, [line(*other)], format="otlp") as stream:
-        assert [result async for result in stream] == []
-    assert stream.rejects[0].reason == "missing_question_id"
-    assert "no question has the text 'Another?'" in stream.rejects[0].message
-    named = TraceFormat(name="otlp", question_id="eval.question")
-    asked = [line(*other, **{"eval.question": "q1"})]
-    async with evaluate_stream(REFERENCE, asked, format=named) as stream:
-        assert [result["question_id"] async for result in stream] == ["q1"]

@@ -1,13 +1,13 @@
-"""What a test may ask of the event loop: to be idle, to be left as it was, to be counted."""
+"""What a test may ask of the event loop: to be idle, to be left as it was, to be counted; and sources."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
 
 @asynccontextmanager
@@ -39,3 +39,22 @@ class LoopClock:
 
     def stop(self) -> None:
         self._handle.cancel()
+
+
+class Source:
+    """An asynchronous source of these items, and then of silence until `go_on`; it counts and cleans up."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.asked = self.cleaned = 0
+        self.go_on = asyncio.Event()
+        self._items = items
+
+    async def __call__(self) -> AsyncGenerator[Any]:
+        try:
+            for item in self._items:
+                self.asked += 1
+                yield item
+            await self.go_on.wait()
+        finally:
+            await asyncio.sleep(0)
+            self.cleaned += 1
