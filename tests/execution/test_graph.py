@@ -34,7 +34,7 @@ from tests.support.data import question, template
 from tests.support.deadlines import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 EMPTY = '{"head": {"vars": ["n"]}, "results": {"bindings": []}}'
 
@@ -77,11 +77,14 @@ async def test_expected_and_actual_outputs_are_fetched(tmp_path: Path) -> None:
 
 async def test_the_data_decide_not_what_was_recorded(tmp_path: Path) -> None:
     stale = {"output": EMPTY, "output_media_type": JSON}
-    in_arguments = {"name": "sparql_query", "args": {"query": NAMES}, **stale}
-    for step, actual, score in ((STEP | stale, True, 1), (in_arguments, True, 1), (STEP | stale, False, 0)):
-        config = graph(tmp_path, actual=actual)
-        [result] = await results_of([ran(RIGHT, output=EMPTY)], config, templates(step))
-        assert result["steps_score"] == score
+    asked = [
+        question(step | stale, question_id=f"q{i}")
+        for i, step in enumerate((STEP, {"name": "sparql_query", "args": {"query": NAMES}}))
+    ]
+    responses = [ran(RIGHT, f"q{i}", output=EMPTY) for i in range(2)]
+    for actual, score in ((True, 1), (False, 0)):
+        results = await results_of(responses, graph(tmp_path, actual=actual), template(*asked))
+        assert [result["steps_score"] for result in results] == [score] * 2
 
 
 WHERE = "{ ?t a <urn:cim#Transformer> }"
@@ -150,24 +153,21 @@ async def test_what_slips_through_cannot_open_a_socket(tmp_path: Path) -> None:
         assert server.requests == []
 
 
-async def check_hostile(names: Iterable[str], config: dict[str, Any]) -> None:
-    """Each query ends with an error, and the next one runs."""
-    queries = [query for name in names for query in (HOSTILE[name], f"{RIGHT} # {name}")]
-    results = await results_of(map(ran, queries), config)
-    for name, bad, good in zip(names, results[::2], results[1::2], strict=True):
-        assert (bad["steps_score"], bad["failure"]) == (0, "step_error"), name
-        assert step_of(bad)["execution_error"].startswith("failed: "), name
-        assert good["steps_score"] == 1, name
-
-
 async def test_a_query_that_kills_its_process_ends_and_the_next_one_runs(tmp_path: Path) -> None:
-    await check_hostile(["nesting"], graph(tmp_path))
+    bad, good = await results_of([ran(HOSTILE["nesting"]), ran(RIGHT)], graph(tmp_path))
+    assert (bad["steps_score"], bad["failure"], good["steps_score"]) == (0, "step_error", 1)
+    assert step_of(bad)["execution_error"].startswith("failed: the query engine died")
 
 
 @pytest.mark.soak
 async def test_hostile_queries_end_and_the_next_one_runs(tmp_path: Path) -> None:
     """Proves it of queries that take all time, memory or stack there is; about 6 s."""
-    await check_hostile(HOSTILE, graph(tmp_path, max_memory_bytes=200 << 20, max_rows=1000, timeout_sec=1.5))
+    config = graph(tmp_path, max_memory_bytes=200 << 20, max_rows=1000, timeout_sec=1.5)
+    queries = [query for name, bad in HOSTILE.items() for query in (bad, f"{RIGHT} # {name}")]
+    results = await results_of(map(ran, queries), config)
+    for name, bad, good in zip(HOSTILE, results[::2], results[1::2], strict=True):
+        assert step_of(bad)["execution_error"].startswith("failed: "), name
+        assert (bad["steps_score"], good["steps_score"]) == (0, 1), name
 
 
 async def test_slow_queries_of_one_response_end_it_soon(tmp_path: Path) -> None:
@@ -227,49 +227,49 @@ async def test_a_graph_that_cannot_be_read_ends_the_run_or_is_not_the_agents_fau
     assert results[2]["execution_error"].startswith("unavailable: actual_steps[0]: execute.graph: ")
 
 
-def test_configurations_have_fingerprints(tmp_path: Path) -> None:
-    step, configs = {**STEP, "output": "x"}, [None, graph(tmp_path), graph(tmp_path, actual=False), CHECKS]
-    found = {Evaluator(templates(step), config=config).fingerprints()["configuration"] for config in configs}
-    assert len(found) == 4
-
-
 CHECKS: dict[str, Any] = {"steps": {"check_queries": True}}
 ONE = '{"head": {"vars": ["n"]}, "results": {"bindings": [{"n": {"type": "literal", "value": "T1"}}]}}'
 TABLE: dict[str, Any] = {"name": "sparql_query", "output": ONE, "output_media_type": JSON}
 
 
-async def check_parsing(cases: list[tuple[str, dict[str, Any], str, str]]) -> None:
-    responses = [ran(query, **({"output": EMPTY} | keys)) for query, keys, _, _ in cases]
-    for case, result in zip(cases, await results_of(responses, CHECKS, templates(TABLE)), strict=True):
-        assert result["failure"] == case[2], case[0]
-        assert str(step_of(result).get("query_facts", {}).get("error")).startswith(case[3])
+FAILED = {"status": "error", "output": None}
+PARSED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("SELECT ?n { ?s ?p }", FAILED, "query_invalid", "error at 1:"),
+    ("SELECT ?n { ?s ?p }", {}, "query_invalid", "error at 1:"),
+    ("SELECT ?n { ?s ?p ?n }", FAILED, "step_error", "None"),
+    ("INSERT DATA { <urn:a> <urn:b> 1 }", {}, "query_invalid", "an update, not a query"),
+    ("Which?", {}, "query_invalid", "not a query: expected ASK, CONSTRUCT, DESCRIBE, SELECT"),
+    ("SELECT ?n { vendor syntax }", {"output": ONE}, "none", "error at 1:"),
+    (HOSTILE["nesting"], {}, "empty_result", "None"),
+    (RIGHT, {}, "empty_result", "None"),
+]
 
 
 async def test_queries_are_parsed_on_demand() -> None:
-    failed = {"status": "error", "output": None}
-    await check_parsing(
-        [
-            ("SELECT ?n { ?s ?p }", failed, "query_invalid", "error at 1:"),
-            ("SELECT ?n { ?s ?p }", {}, "query_invalid", "error at 1:"),
-            ("SELECT ?n { ?s ?p ?n }", failed, "step_error", "None"),
-            ("INSERT DATA { <urn:a> <urn:b> 1 }", {}, "query_invalid", "an update, not a query"),
-            ("Which?", {}, "query_invalid", "not a query: expected ASK, CONSTRUCT, DESCRIBE, SELECT"),
-            ("SELECT ?n { vendor syntax }", {"output": ONE}, "none", "error at 1:"),
-            (HOSTILE["nesting"], {}, "empty_result", "None"),
-            (RIGHT, {}, "empty_result", "None"),
-        ]
+    facts = "PREFIX cim: <urn:cim#> SELECT ?n { ?t a cim:Transformer ; cim:in <urn:oslo> ; other:name ?n }"
+    responses = [ran(query, **({"output": EMPTY} | keys)) for query, keys, _, _ in PARSED]
+    *results, last = await results_of([*responses, ran(facts, output=EMPTY)], CHECKS, templates(TABLE))
+    for (query, _, failure, error), result in zip(PARSED, results, strict=True):
+        assert result["failure"] == failure, query
+        assert str(step_of(result).get("query_facts", {}).get("error")).startswith(error)
+    assert (
+        step_of(last)["query_facts"].items()
+        >= {
+            "form": "SELECT",
+            "iris": ["urn:oslo"],
+            "predicates": ["other:name", "urn:cim#in"],
+            "classes": ["urn:cim#Transformer"],
+        }.items()
     )
-    query = "PREFIX cim: <urn:cim#> SELECT ?n { ?t a cim:Transformer ; cim:in <urn:oslo> ; other:name ?n }"
-    [result] = await results_of([ran(query, output=EMPTY)], CHECKS, templates(TABLE))
-    facts = step_of(result)["query_facts"]
-    assert (facts["form"], facts["iris"]) == ("SELECT", ["urn:oslo"])
-    assert (facts["predicates"], facts["classes"]) == (["other:name", "urn:cim#in"], ["urn:cim#Transformer"])
 
 
 @pytest.mark.soak
 async def test_hostile_queries_count_as_valid_if_they_cannot_be_parsed() -> None:
     """Proves it of queries that take all time, memory or stack there is; about 5 s."""
-    await check_parsing([(query, {}, "empty_result", "None") for query in HOSTILE.values()])
+    responses = [ran(query, output=EMPTY) for query in HOSTILE.values()]
+    for result in await results_of(responses, CHECKS, templates(TABLE)):
+        assert result["failure"] == "empty_result"
+        assert "error" not in step_of(result).get("query_facts", {})
 
 
 async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_returned(tmp_path: Path) -> None:
@@ -284,3 +284,9 @@ async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_retu
         [rows] = [blocks["rows"] for blocks in judge.blocks if "rows" in blocks]
         assert (seen in rows, unseen in rows) == (True, False)
         assert any('"value":"T1"' in blocks.get("reference_steps", "") for blocks in judge.blocks)
+
+
+def test_configurations_have_fingerprints(tmp_path: Path) -> None:
+    step, configs = {**STEP, "output": "x"}, [None, graph(tmp_path), graph(tmp_path, actual=False), CHECKS]
+    found = {Evaluator(templates(step), config=config).fingerprints()["configuration"] for config in configs}
+    assert len(found) == 4
