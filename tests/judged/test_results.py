@@ -33,29 +33,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 REFERENCE = EXAMPLES / "reference.yaml"
 RESPONSES = EXAMPLES / "responses.jsonl"
 
-KEYS = [
-    *("template_id", "question_id", "question_text", "reference_steps", "reference_answer"),
-    *("status", "actual_answer"),
-    *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
-    *("answer_correctness_reason", "answer_recall", "answer_precision", "answer_f1"),
-    *("answer_correctness_cost", "answer_relevance", "answer_relevance_cost"),
-    *(f"ragas_answer_correctness{end}" for end in ("", "_tp", "_fp", "_fn", "_similarity", "_cost")),
-    *("custom_score", "custom_reason", "custom_cost"),
-    *("actual_steps", "steps_score", "failure"),
-    *("input_tokens", "output_tokens", "total_tokens", "elapsed_sec"),
-    *("sample", "response_id", "judge"),
-]
-"""All keys of the first result, in their order."""
-
-STEP_KEYS = [
-    *("id", "name", "args", "status", "output", "retrieval_answer_recall", "retrieval_answer_recall_reason"),
-    *("retrieval_answer_recall_cost", "retrieval_answer_precision", "retrieval_answer_precision_cost"),
-    *("retrieval_answer_f1", "retrieval_answer_f1_cost"),
-    *(f"retrieval_context_{key}" for key in ("recall", "recall_cost", "precision", "precision_cost")),
-    *("retrieval_context_f1", "retrieval_context_f1_cost"),
-]
-"""Those of its retrieval step."""
-
 COST = (100 * 0.15 + 20 * 0.6) / 1e6
 """Of one completion, by the price list."""
 
@@ -69,14 +46,12 @@ def examples(server: Any) -> dict[str, Any]:
 
 @pytest.mark.ragas
 @without_waiting
-async def test_every_key_of_the_examples() -> None:
+async def test_scores_and_costs_of_the_examples() -> None:
     async with serving() as server:
         async with evaluate_stream(REFERENCE, RESPONSES, ordered=True, config=examples(server)) as stream:
             results = [result async for result in stream]
         first = results[0]
-        assert list(first) == KEYS
         _, step, _ = first["actual_steps"]
-        assert list(step) == STEP_KEYS
         assert orjson.loads(orjson.dumps(results)) == results
 
         assert (first["answer_recall"], first["answer_precision"]) == (0.5, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
@@ -79,9 +79,8 @@ def _html(status: int) -> Reply:
     return Reply(HTML, status, content_type="text/html; charset=utf-8")
 
 
-def _part(how: str) -> Maker:
-    """The body of a sensible reply, which comes so."""
-    return lambda request: Reply(reply_to(request).body, how=how, usage=reply_to(request).usage)
+def _cut(request: Request) -> Reply:
+    return replace(reply_to(request), how="cut")
 
 
 def _truncated(request: Request) -> Reply:
@@ -117,10 +116,8 @@ HTTP_FAULTS: Mapping[str, Fault] = {
     "408": again(error(408, "Request timeout"), "timeout"),
     "409": again(error(409, "Conflict")),
     "reset": again(Reply(how="reset")),
-    "other protocol": again(Reply(how="other protocol")),
-    "reset mid-body": again(_part("cut")),
+    "reset mid-body": again(_cut),
     "never": again(NEVER, "timeout"),
-    "drip": again(_part("drip"), "timeout"),
     "html": unusable(_html(200)),
     "html 502": again(_html(502)),
     "truncated": unusable(_truncated),

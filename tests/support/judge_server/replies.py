@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.judge.dry import fitting
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 REASONS = {status.value: status.phrase for status in HTTPStatus}
 DIMENSIONS = 16
-SAMPLES: dict[str, Any] = {"string": "text", "integer": 0, "number": 0.5, "boolean": True, "null": None}
 USED = (100, 20)
 """Tokens of the prompt and of the completion."""
 
@@ -52,8 +53,7 @@ class Reply:
     Attributes:
         usage: tokens of the prompt and of the completion, as the body tells them.
         latency: in seconds, in place of the server's.
-        how: "never"; "other protocol"; "reset" before the first byte, "cut" after half of the body; "drip",
-            a byte a second.
+        how: "never"; "reset" before the first byte; "cut" after half of the body.
         once: it comes when this is true, or after `WAIT_SECONDS`: it is for the test to check it.
     """
 
@@ -83,8 +83,8 @@ def reply_to(request: Request) -> Reply:
     """A sensible reply to a request of either kind; the script of a server that has no other."""
     if not request.is_chat:
         return embeddings(map(vector, request.body["input"]), usage=len(request.raw) // 4)
-    described = request.body.get("response_format", {}).get("json_schema", {})
-    return completion(sample(described.get("schema")), usage=(len(request.raw) // 4, 20))
+    schema = request.body.get("response_format", {}).get("json_schema", {}).get("schema")
+    return completion(fitting(schema, schema) if schema else {}, usage=(len(request.raw) // 4, 20))
 
 
 def json_reply(value: Any, *, status: int = 200, **more: Any) -> Reply:
@@ -143,21 +143,3 @@ def vector(text: str) -> list[float]:
     values = [each + 0.5 for each in array("h", hashlib.shake_128(text.encode()).digest(2 * DIMENSIONS))]
     length = hypot(*values)
     return [value / length for value in values]
-
-
-def sample(schema: Any, definitions: Mapping[str, Any] | None = None) -> Any:
-    """A value that fits a JSON schema: one item in each array, 0 for a whole number."""
-    schema = schema or {}
-    definitions = schema.get("$defs", {}) if definitions is None else definitions
-    match schema:
-        case {"$ref": str(reference)}:
-            return sample(definitions[reference.rpartition("/")[2]], definitions)
-        case {"const": value} | {"enum": [value, *_]}:
-            return value
-        case {"anyOf": [first, *_]}:
-            return sample(first, definitions)
-        case {"properties": dict(properties)}:
-            return {name: sample(value, definitions) for name, value in properties.items()}
-        case {"type": "array", **more}:
-            return [sample(more.get("items"), definitions)]
-    return SAMPLES.get(schema.get("type"), {})

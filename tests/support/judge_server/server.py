@@ -172,15 +172,9 @@ class _Connection(asyncio.Protocol):
         match reply.how:
             case "reset":
                 self._reset()
-            case "other protocol":
-                self.transport.write(b"SSH-2.0-OpenSSH_9.6\r\n")
-                self.transport.close()
             case "cut":
                 self.transport.write(reply.head + reply.body[: len(reply.body) // 2])
                 self._after(MID_BODY_PAUSE, self._reset)
-            case "drip":
-                self.transport.write(reply.head)
-                self._drip(reply, 0)
             case "" if reply.once is not None:
                 self._look(reply, asyncio.get_running_loop().time() + WAIT_SECONDS)
             case "" if latency > 0:
@@ -205,13 +199,6 @@ class _Connection(asyncio.Protocol):
             self._send(reply)
         else:
             self._after(LOOK_SECONDS, self._look, reply, end)
-
-    def _drip(self, reply: Reply, sent: int) -> None:
-        self.transport.write(reply.body[sent : sent + 1])
-        if sent + 1 < len(reply.body):
-            self._after(1.0, self._drip, reply, sent + 1)
-        else:
-            self._finish(reply)
 
     def _reset(self) -> None:
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
