@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -87,22 +88,26 @@ class Opened:
     """The models of a configuration, asked once for each call."""
 
     def __init__(self, llm: LLMConfig) -> None:
-        self._clients: list[Client] = []
-        models = ("llm.generation", llm.generation), ("llm.embedding", llm.embedding)
-        self.generation, self.embedding = (self._server(llm, *model) for model in models)
+        self._llm, self._clients = llm, list[Client]()
 
-    def _server(self, llm: LLMConfig, key: str, model: Any) -> Any:
-        if model is None:
-            return None
-        endpoint = endpoint_of(llm, model)
-        self._clients.append(Client(endpoint, llm.limits))
-        return Server(self._clients[-1], endpoint, key, model, Scrubber(secrets(llm)))
+    def _server(self, key: str, model: Any) -> Server:
+        endpoint = endpoint_of(self._llm, model)
+        self._clients.append(Client(endpoint, self._llm.limits))
+        return Server(self._clients[-1], endpoint, key, model, Scrubber(secrets(self._llm)))
 
-    async def complete(self, messages: Any, schema: Any, way: Way | None = None, variation: int = 0) -> Any:
-        return await self.generation.complete(messages, schema, way=way or Way(), variation=variation)
+    @cached_property
+    def generation(self) -> Server:
+        return self._server("llm.generation", self._llm.generation)
 
-    async def embed(self, texts: Any, *, way: Way | None = None) -> Any:
-        return await self.embedding.embed(texts, way=way or Way())
+    @cached_property
+    def embedding(self) -> Server:
+        return self._server("llm.embedding", self._llm.embedding)
+
+    async def complete(self, messages: Any, schema: Any, variation: int = 0) -> Any:
+        return await self.generation.complete(messages, schema, way=Way(), variation=variation)
+
+    async def embed(self, texts: Any) -> Any:
+        return await self.embedding.embed(texts, way=Way())
 
     async def aclose(self) -> None:
         for client in self._clients:
