@@ -17,7 +17,7 @@ from tests.support.judge_server import NEVER, JudgeServer
 from tests.support.loop import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator
 
     from tests.support.judge_server import Reply, Request
 
@@ -33,12 +33,6 @@ REFERENCE = load_reference(templates(1 + MANY + WAITING))
 def silent(request: Request) -> Reply:
     """Answers the first record only."""
     return sensible(request) if b"riddle 0\\n" in request.raw else NEVER
-
-
-async def finished() -> None:
-    """Wait for all other tasks: those of a stream that nobody closes end by themselves."""
-    if others := asyncio.all_tasks() - {asyncio.current_task()}:
-        await asyncio.wait(others)
 
 
 def stream_of(server: JudgeServer, calls: int) -> EvaluationStream:
@@ -77,8 +71,9 @@ async def dropped_in_full_flight(calls: int) -> None:
         assert "judge" not in await anext(stream)
         assert (await anext(stream))["answer_recall"] == 0.5
         await server.until(lambda: server.counts.in_flight == calls)
-        del stream
-        await finished()
+        del stream  # Its tasks end by themselves.
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
 
 
 async def cancelled(calls: int) -> None:
@@ -100,19 +95,6 @@ async def cancelled(calls: int) -> None:
             await server.until(lambda: server.counts.connections == 0)
 
 
-async def guarded(scenario: Awaitable[None]) -> None:
-    """Whatever the loop complains of is an error."""
-    complaints: list[Any] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: complaints.append(context))
-    loop.slow_callback_duration = inf  # Else a debugging loop complains of a slow machine.
-    async with asyncio.timeout(TEST_SECONDS):
-        await scenario
-    gc.collect()
-    await settle()
-    assert complaints == []
-
-
 @pytest.mark.parametrize(
     ("scenario", "calls", "new_loop"),
     [
@@ -122,6 +104,19 @@ async def guarded(scenario: Awaitable[None]) -> None:
         (cancelled, FEW, uvloop.new_event_loop),
     ],
 )
-def test_leaving(scenario: Any, calls: int, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_leaving(scenario: Any, calls: int, new_loop: Any) -> None:
+    """Whatever the loop complains of is an error."""
+    complaints: list[Any] = []
+
+    async def guarded() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        loop.slow_callback_duration = inf  # Else a debugging loop complains of a slow machine.
+        async with asyncio.timeout(TEST_SECONDS):
+            await scenario(calls)
+        gc.collect()
+        await settle()
+
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(guarded(scenario(calls)))
+        runner.run(guarded())
+    assert complaints == []
