@@ -21,7 +21,6 @@ from graphrag_eval_async.monitor import (
     board,
     counting,
     dashboard_server,
-    deliveries,
     markdown,
     otel,
     prometheus_metrics,
@@ -131,8 +130,8 @@ DEFAULTS = {
     "messages that wait for a slow terminal or pipe": f"{views.MAX_MESSAGES:,}",
     "length of a page of Markdown": f"{markdown.MAX_CHARACTERS:,} characters",
     "questions that are listed as the worst": options()["worst"].default,
-    "changes of one alert that wait for `--on-alert` or `--on-alert-url`": f"{deliveries.MAX_WAITING}",
-    "time that a command of `--on-alert` may take": f"{deliveries.DELIVERY_SECONDS:g} s",
+    "changes of one alert that wait for `--on-alert` or `--on-alert-url`": f"{webhooks.MAX_WAITING}",
+    "time that a command of `--on-alert` may take": f"{webhooks.DELIVERY_SECONDS:g} s",
     "attempts of `--on-alert-url`, and the time for all of them": (
         f"{webhooks.ATTEMPTS}, and {webhooks.TOTAL_SECONDS:g} s"
     ),
