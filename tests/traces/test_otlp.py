@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from time import process_time
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.traces import responses_from_otlp
 from graphrag_eval_async.traces.format import read_trace
+from tests.support.cpu import affordable
 from tests.traces.otlp import GEN_AI, OPENINFERENCE, ROOT, TRACE, line, model, span, tool
 from tests.traces.scenario import ANSWER, PROBLEM, STEPS
 from tests.traces.test_formats import JSON, replaced
@@ -23,18 +22,16 @@ INNER = [
 ]
 SAMPLES = {"gen_ai": GEN_AI, "openinference": OPENINFERENCE}
 ALL = {**SAMPLES, "mixed": [*GEN_AI, *INNER, *OPENINFERENCE[2:4]]}
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=150)
 
 
 def told_by(response: dict[str, Any]) -> str:
     return json.dumps([response["actual_steps"], response.get("trace_problems", [])])
 
 
-@pytest.mark.parametrize("name", ALL)
 @QUICK
-@given(data=st.data())
-def test_spans_that_are_missing_repeat_or_come_in_any_order(name: str, data: st.DataObject) -> None:
-    chosen = data.draw(st.lists(st.sampled_from(ALL[name]), min_size=1, max_size=8))
+@given(st.sampled_from([*ALL.values()]).flatmap(lambda spans: st.lists(st.sampled_from(spans), min_size=1)))
+def test_spans_that_are_missing_repeat_or_come_in_any_order(chosen: list[dict[str, Any]]) -> None:
     [response] = responses_from_otlp([line(each) for each in chosen])
     ids = [step["id"] for step in response["actual_steps"] if "id" in step]
     assert len(ids) == len(set(ids))
@@ -46,26 +43,24 @@ def test_spans_that_are_missing_repeat_or_come_in_any_order(name: str, data: st.
     assert again == response
 
 
-@pytest.mark.parametrize("name", ALL)
 @QUICK
-@given(data=st.data())
-def test_the_order_of_spans_does_not_matter(name: str, data: st.DataObject) -> None:
-    spans = data.draw(st.permutations(ALL[name]))
+@given(st.sampled_from([*ALL.values()]).flatmap(st.permutations))
+def test_the_order_of_spans_does_not_matter(spans: list[dict[str, Any]]) -> None:
     [response] = responses_from_otlp([line(each) for each in spans], question_id="session.id")
     assert response["actual_steps"] == STEPS
     assert response["actual_answer"] == ANSWER
     assert response["elapsed_sec"] == 7.5
 
 
-@pytest.mark.parametrize("name", ALL)
+PATHS = st.integers(1, 14).flatmap(lambda depth: st.lists(st.integers(0, 20), min_size=depth, max_size=depth))
+
+
 @QUICK
-@given(data=st.data())
-def test_anything_of_any_type(name: str, data: st.DataObject) -> None:
-    lines: Any = [line(each) for each in ALL[name]]
-    for _ in range(data.draw(st.integers(1, 4))):
-        depth = data.draw(st.integers(1, 14))
-        path = data.draw(st.lists(st.integers(0, 20), min_size=depth, max_size=depth))
-        lines = replaced(lines, path, data.draw(JSON))
+@given(st.sampled_from([*ALL.values()]), st.lists(st.tuples(PATHS, JSON), min_size=1, max_size=4))
+def test_anything_of_any_type(spans: list[dict[str, Any]], changes: list[tuple[list[int], Any]]) -> None:
+    lines: Any = [line(each) for each in spans]
+    for path, by in changes:
+        lines = replaced(lines, path, by)
     for response in responses_from_otlp(lines, question_id="session.id"):
         assert isinstance(response["actual_steps"], list)
         for step in response["actual_steps"]:
@@ -77,11 +72,11 @@ BAD = st.sampled_from(["x", -1, [None], ["x"], {"code": "x", "attributes": 5}])
 FIELDS = ("status", "startTimeUnixNano", "endTimeUnixNano", "events", "droppedAttributesCount", "resource")
 
 
-@pytest.mark.parametrize("name", SAMPLES)
 @QUICK
-@given(data=st.data())
-def test_one_field_that_is_not_otlp_costs_nothing_else(name: str, data: st.DataObject) -> None:
-    lines = json.loads(json.dumps([line(each) for each in SAMPLES[name]]))
+@given(st.data())
+def test_one_field_that_is_not_otlp_costs_nothing_else(data: st.DataObject) -> None:
+    spans = data.draw(st.sampled_from([*SAMPLES.values()]))
+    lines = json.loads(json.dumps([line(each) for each in spans]))
     resource = data.draw(st.sampled_from(lines))["resourceSpans"][0]
     [span] = resource["scopeSpans"][0]["spans"]
     field, bad = data.draw(st.sampled_from([*FIELDS, "attribute", "twice"])), data.draw(BAD)
@@ -144,28 +139,18 @@ EXPECTED = {
 NAMES = {"gen_ai": "gen_ai.conversation.id", "openinference": "session.id"}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("as_text", [False, True])
-def test_the_scenario(name: str, as_text: bool) -> None:
-    lines: list[Any] = [line(each) for each in SAMPLES[name]]
-    lines = [json.dumps(each).encode() for each in lines] if as_text else lines
-    [response] = responses_from_otlp(lines, question_id=NAMES[name])
-    assert response == EXPECTED
+def test_the_scenario() -> None:
+    for name, spans in SAMPLES.items():
+        lines = [line(each) for each in spans]
+        for given_lines in (lines, [json.dumps(each).encode() for each in lines]):
+            [response] = responses_from_otlp(given_lines, question_id=NAMES[name])
+            assert response == EXPECTED
 
 
 def test_what_is_skipped_is_counted() -> None:
-    lines: list[Any] = [
-        {"resourceLogs": []},
-        {"resourceMetrics": []},
-        "no JSON",
-        "",
-        b"[]",
-        {"resourceSpans": 3},
-        {"resourceSpans": [{"scopeSpans": [{"spans": ["x"]}, None]}]},
-        {},
-        line(span(1, "GET /", {}, trace="ab")),
-        line(tool(0)),
-    ]
+    lines: list[Any] = [{"resourceLogs": []}, {"resourceMetrics": []}, "no JSON", "", b"[]", {}]
+    lines += [{"resourceSpans": 3}, {"resourceSpans": [{"scopeSpans": [{"spans": ["x"]}, None]}]}]
+    lines += [line(span(1, "GET /", {}, trace="ab")), line(tool(0))]
     found = responses_from_otlp(lines)
     assert len(list(found)) == 1
     assert found.skipped == {
@@ -181,32 +166,23 @@ def test_what_is_skipped_is_counted() -> None:
 COUNT = 10_000
 CALLS = [{"id": f"c{n}", "function": {"name": "a", "arguments": "{}"}} for n in range(COUNT)]
 RESULTS = [{"role": "tool", "tool_call_id": f"c{n}", "content": "x"} for n in range(COUNT)]
+EVENTS = [{"name": "a", "run_id": f"{n}", "data": {}} for n in range(COUNT)]
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}
-HISTORIES: dict[str, list[Any]] = {
-    "openai": [{"role": "assistant", "tool_calls": CALLS}, *RESULTS],
-    "langchain": [  # All start before any ends, in the reverse order.
-        *(
-            {"event": "on_tool_start", "name": "a", "run_id": f"{n}", "data": {"input": {}}}
-            for n in range(COUNT)
-        ),
-        *({"event": "on_tool_end", "name": "a", "run_id": f"{n}", "data": {}} for n in range(COUNT)[::-1]),
-    ],
-    "otlp": [  # Each is below the last.
+
+
+def test_time_is_linear_in_the_calls() -> None:
+    chain = [
         span(n, "t", TOOL | {"gen_ai.tool.call.id": f"c{n}"}, parent=f"{n - 1:016x}")
         for n in range(1, COUNT + 1)
-    ],
-}
-
-
-@pytest.mark.parametrize("name", HISTORIES)
-def test_time_is_linear_in_the_calls(name: str) -> None:
-    given = HISTORIES[name]
-    began = process_time()
-    if name == "otlp":
-        lines = line(*given)
-        lines["resourceSpans"][0]["resource"]["attributes"] = [5] * COUNT
-        [response] = responses_from_otlp([lines])
-    else:
-        response = read_trace(given, name, question_id="q1")
-    assert len(response["actual_steps"]) == COUNT
-    assert process_time() - began < 5, "ten times what it takes"
+    ]
+    lines = line(*chain)
+    lines["resourceSpans"][0]["resource"]["attributes"] = [5] * COUNT
+    began = [each | {"event": "on_tool_start"} for each in EVENTS]  # All, before any ends.
+    ended = [each | {"event": "on_tool_end"} for each in EVENTS[::-1]]
+    with affordable(len(json.dumps([lines, CALLS, RESULTS, began, ended]))):
+        responses = [
+            *responses_from_otlp([lines]),
+            read_trace([{"role": "assistant", "tool_calls": CALLS}, *RESULTS], "openai", question_id="q1"),
+            read_trace([*began, *ended], "langchain", question_id="q1"),
+        ]
+    assert [len(response["actual_steps"]) for response in responses] == [COUNT] * 3

@@ -1,31 +1,23 @@
+"""What every trace becomes, whatever its format."""
+
 from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.traces.trace import QuestionTexts, Trace, to_response
+from tests.support.cases import each
+from tests.support.data import question, template
 
 TEXTS = ("Which feeders leave Harbour?", "Which feeders leave Lindau?", "Twice", "Twice")
-QUESTIONS = [{"id": f"q{number}", "question_text": text} for number, text in enumerate(TEXTS, 1)]
-REFERENCE: list[dict[str, Any]] = [{"template_id": "t", "questions": QUESTIONS}]
-
-
-def asked(text: str | None) -> dict[str, Any]:
-    trace = Trace("chat")
-    if text is not None:
-        trace.ask(text)
-    return to_response(trace, questions=QuestionTexts(load_reference(REFERENCE)))
-
-
+SET = template(*(question(question_id=f"q{n}", question_text=text) for n, text in enumerate(TEXTS, 1)))
 NEARLY = "the question was found by its text, but for case, blanks and punctuation"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "found", "problem"),
     [
         ("which feeders  leave harbour", "q1", NEARLY),
@@ -37,7 +29,10 @@ NEARLY = "the question was found by its text, but for case, blanks and punctuati
     ],
 )
 def test_a_question_is_found_by_its_words_or_not_guessed(text: str | None, found: Any, problem: str) -> None:
-    response = asked(text)
+    trace = Trace("chat")
+    if text is not None:
+        trace.ask(text)
+    response = to_response(trace, questions=QuestionTexts(load_reference(SET)))
     assert response.get("question_id") == found
     assert response["trace_problems"] == [problem]
     assert found or response.get("question") == text
