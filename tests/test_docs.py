@@ -45,6 +45,7 @@ from graphrag_eval_async.stream.agent import MAX_CONCURRENCY
 from graphrag_eval_async.threads import CLOSING_SECONDS
 from graphrag_eval_async.traces import grouping, plain
 from graphrag_eval_async.usual import LARGE_BYTES
+from tests.support.cases import each
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (ROOT / "docs" / "limits.md").read_text()
@@ -150,12 +151,12 @@ def test_limits_have_their_defaults() -> None:
     assert rows() == DEFAULTS
 
 
-@pytest.mark.parametrize("name", MADE)
+@each("name", MADE)
 def test_pages_and_pictures_are_those_of_the_code(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == MADE[name](), "python -m docs.make writes it"
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@each("name", DRAWN)
 def test_plots_are_drawn(name: str) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     assert (ROOT / "docs" / name).exists()
@@ -192,3 +193,13 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
             if not target.startswith("https://"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_contributing_names_the_modules_of_soak_tests() -> None:
+    section = (
+        (ROOT / "docs" / "contributing.md").read_text().partition("## Long tests")[2].partition("## ")[0]
+    )
+    soak = re.compile(r"pytest\.mark\.soak|^from tests\.fuzz\.seeds import .*\bsizes", re.MULTILINE)
+    modules = (ROOT / "tests").rglob("test_*.py")
+    found = [str(path.relative_to(ROOT / "tests")) for path in modules if soak.search(path.read_text())]
+    assert sorted(re.findall(r"`(\S+\.py)`", section)) == sorted(found)

@@ -9,6 +9,7 @@ import graphrag_eval_async as package
 from graphrag_eval_async import config, scale, sources, traces
 from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.stream.options import StreamKeywords
+from tests.support.cases import each
 
 PUBLIC = """
     AggregationError Comparison ConfigError Dashboard Decision EvaluationStream Evaluator
@@ -80,15 +81,15 @@ average_precision(relevant_docs retrieved_docs)
 """
 
 
-@pytest.mark.parametrize("expected", ARGUMENTS.strip().split("\n"), ids=lambda text: text.partition("(")[0])
+@each("expected", ARGUMENTS.strip().split("\n"))
 def test_the_arguments(expected: str) -> None:
     name = expected.partition("(")[0]
     positional, options = [], []
-    for each in inspect.signature(attrgetter(name)(package)).parameters.values():
-        if each.kind is each.POSITIONAL_OR_KEYWORD:
-            positional.append(each.name)
+    for found in inspect.signature(attrgetter(name)(package)).parameters.values():
+        if found.kind is found.POSITIONAL_OR_KEYWORD:
+            positional.append(found.name)
         else:
-            options.append(PASSED[each.annotation] if each.kind is each.VAR_KEYWORD else each.name)
+            options.append(PASSED[found.annotation] if found.kind is found.VAR_KEYWORD else found.name)
     assert f"{name}({' '.join(positional)}) {' '.join(options)}".strip() == expected
 
 

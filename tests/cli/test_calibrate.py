@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
+import pytest
 
 from tests.cli.support import ROOT, Folder, run
 from tests.inference.labelled import judged_answers, label, result
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def results(folder: Folder, count: int = 150) -> str:
@@ -72,6 +69,7 @@ def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[s
     assert "People: 1 results with several labels; Krippendorff's alpha not defined, since all agree." in told
 
 
+@pytest.mark.golden
 def test_the_page_in_the_documentation(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     answers = judged_answers()
     path, labels = folder.lines(*[each for each, _ in answers], name="results.jsonl"), folder.file("labels")
