@@ -10,15 +10,7 @@ import pytest
 import yaml
 
 from graphrag_eval_async import GraphragEvalWarning
-from graphrag_eval_async.config import (
-    AnswerCorrectnessConfig,
-    Config,
-    CustomEvaluationConfig,
-    GenerationConfig,
-    LLMConfig,
-    OutputConfig,
-    load_config,
-)
+from graphrag_eval_async.config import Config, LLMConfig, load_config
 from graphrag_eval_async.errors import ConfigError
 from tests.config.support import EVALUATION, GENERATION, LLM, METRICS, changed, generation, problems
 from tests.support.cases import each
@@ -37,27 +29,6 @@ custom_evaluations:
   - {name: own, inputs: [question, actual_steps], steps_keys: [args], instructions: Judge.,
      outputs: {recall: "fraction 0-1: ...", n: {type: number, description: n}}}
 """
-FULL_CONFIG = Config(
-    llm=LLMConfig(
-        generation=GenerationConfig(
-            provider="openai",
-            model="gpt-4o-mini",
-            temperature=0.0,
-            api_version="2024-10-21",
-            parameters={"reasoning_effort": "low"},
-        )
-    ),
-    answer_correctness=AnswerCorrectnessConfig(prompt="Compare {reference_answer} and ${literally}."),
-    custom_evaluations=(
-        CustomEvaluationConfig(
-            name="own",
-            inputs=("question", "actual_steps"),
-            steps_keys=("args",),
-            instructions="Judge.",
-            outputs={"recall": "fraction 0-1: ...", "n": OutputConfig(type="number", description="n")},
-        ),
-    ),
-)
 
 
 def test_every_way_to_give_a_configuration(tmp_path: Path) -> None:
@@ -65,12 +36,22 @@ def test_every_way_to_give_a_configuration(tmp_path: Path) -> None:
     path.write_text(FULL)
     as_mapping = yaml.safe_load(FULL.replace("2024-10-21", "'2024-10-21'"))
     as_json.write_text(json.dumps(as_mapping))
-    ways: list[Any] = [path, str(path), as_json, as_mapping, MappingProxyType(as_mapping), FULL_CONFIG]
-    ways += [Config(**as_mapping), Config(**as_mapping | {"llm": LLMConfig(**as_mapping["llm"])})]
+    expected = load_config(path)
+    assert expected.llm is not None
+    assert expected.llm.generation is not None
+    assert expected.llm.generation.api_version == "2024-10-21"
+    assert expected.llm.generation.parameters == {"reasoning_effort": "low"}
+    assert expected.answer_correctness is not None
+    assert expected.answer_correctness.prompt == "Compare {reference_answer} and ${literally}."
+    assert expected.ragas_answer_correctness is None
+    assert [(one.name, one.steps_keys, [*one.outputs]) for one in expected.custom_evaluations] == [
+        ("own", ("args",), ["recall", "n"])
+    ]
+    ways: list[Any] = [str(path), as_json, as_mapping, MappingProxyType(as_mapping), Config(**as_mapping)]
+    ways += [Config(**as_mapping | {"llm": LLMConfig(**as_mapping["llm"])}), expected]
     for way in ways:
-        assert load_config(way) == FULL_CONFIG
-    for judge in (False, True):  # Loading again changes nothing.
-        assert load_config(load_config(FULL_CONFIG), judge=judge) == FULL_CONFIG
+        assert load_config(way) == expected
+    assert load_config(expected, judge=True) == expected
 
 
 @each(

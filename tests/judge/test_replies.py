@@ -154,14 +154,6 @@ def test_embeddings_come_in_the_order_of_the_texts() -> None:
     assert read_embeddings(Response(200, {}, body))[0] == [[float(i)] for i in range(4)]
 
 
-@each("second", [{}, {"embedding": [True]}, {"embedding": "AACAPw=="}, {"embedding": [1], "index": 2}])
-def test_no_embeddings(second: Any) -> None:
-    body = json_reply({"data": [{"embedding": [1], "index": 0}, second], "usage": {"prompt_tokens": 7}}).body
-    with pytest.raises(JudgeError, match="invalid_reply") as caught:
-        read_embeddings(Response(200, {}, body))
-    assert caught.value.usage == TokenUsage(7)
-
-
 GZIP = (("Content-Encoding", "gzip"),)
 DEFLATE = zlib.compressobj(9, wbits=31)
 BOMB = b"".join([*(DEFLATE.compress(b" " * MIB) for _ in range(100)), DEFLATE.flush()])
