@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import Evaluator, load_reference
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, STEPS
 from tests.traces.test_formats import REFERENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 EVALUATOR = Evaluator(load_reference(REFERENCE))
 
@@ -33,3 +38,16 @@ async def check(
         assert response["question"] == QUESTION
     result = await EVALUATOR.evaluate(response | {"question_id": "q1"})
     assert result["steps_score"] == 1
+
+
+@contextmanager
+def exported(path: Path) -> Iterator[Any]:
+    """A provider of OpenTelemetry whose spans are in the file at the end."""
+    from opentelemetry.exporter.otlp.json.file import FileSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(path)))
+    yield provider
+    provider.shutdown()

@@ -11,7 +11,7 @@ from graphrag_eval_async.traces import (
     response_from_trace,
     responses_from_otlp,
 )
-from tests.traces.frameworks.support import check
+from tests.traces.frameworks.support import check, exported
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
 pytest.importorskip("langgraph.prebuilt", reason="needs the extra test-traces")
@@ -28,8 +28,6 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from openinference.instrumentation.langchain import LangChainInstrumentor
-
-from tests.traces.frameworks.otlp import exported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -62,13 +62,7 @@ FORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("read", [response_from_llamaindex, response_from_trace])
-async def test_events(form: str, read: Any) -> None:
-    events, _ = await run()
+async def test_events_and_the_history_of_the_chat(form: str, read: Any) -> None:
+    events, history = await run()
     await check(read(FORMS[form](events)))
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("read", [response_from_llamaindex, response_from_trace])
-async def test_a_chat_history(form: str, read: Any) -> None:
-    _, history = await run()
     await check(read(FORMS[form](history), failed=[PROBLEM]))

@@ -10,7 +10,7 @@ from graphrag_eval_async.traces import (
     response_from_trace,
     responses_from_otlp,
 )
-from tests.traces.frameworks.support import check
+from tests.traces.frameworks.support import check, exported
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, RESULTS, STEPS
 
 pytest.importorskip("pydantic_ai", reason="needs the extra test-traces")
@@ -20,8 +20,6 @@ from pydantic_ai import Agent, InstrumentationSettings, ModelRetry
 from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-
-from tests.traces.frameworks.otlp import exported
 
 if TYPE_CHECKING:
     from pathlib import Path
