@@ -22,14 +22,9 @@ class Post(NamedTuple):
         return json.loads(self.body)
 
 
-class Hook(NamedTuple):
-    host: str
-    posts: list[Post]
-
-
 @contextmanager
-def hook(*statuses: int) -> Iterator[Hook]:
-    """A server that answers with these statuses, one after the other, and with the last one from then on."""
+def hook(*statuses: int) -> Iterator[tuple[str, list[Post]]]:
+    """A host that answers with these statuses, and with the last one from then on; and what it is sent."""
     posts: list[Post] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -54,7 +49,7 @@ def hook(*statuses: int) -> Iterator[Hook]:
         thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
-            yield Hook(host, posts)
+            yield host, posts
         finally:
             server.shutdown()
             thread.join()

@@ -60,15 +60,10 @@ def failed(question_id: str, error: str = "no answer", **more: Any) -> dict[str,
     return result(question_id, None, status="error", error=error, **more)
 
 
-def seen(
-    values: Mapping[str, float] | None,
-    template: str = "t",
-    question: str | None = None,
-    sample: int | None = 0,
-) -> Evaluation:
+def seen(values: Mapping[str, float] | None, template: str = "t") -> Evaluation:
     """What screens see of a result with these values, None for an error."""
     failed, values = values is None, values or {}
-    return Evaluation(template, question, failed, sample, (*values,), (*values.values(),))
+    return Evaluation(template, None, failed, 0, (*values,), (*values.values(),))
 
 
 def summary_of(

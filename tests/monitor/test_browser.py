@@ -6,9 +6,11 @@ import asyncio
 import shutil
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from anyio import create_memory_object_stream
 from anyio.from_thread import start_blocking_portal
 
 from graphrag_eval_async import Dashboard, evaluate_stream, run_evaluation
@@ -21,6 +23,8 @@ from tests.support.ports import free_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
+
+    from anyio.streams.memory import MemoryObjectSendStream
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the extra test-browser")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra test-browser")
@@ -87,29 +91,25 @@ def running(
     """
 
     @asynccontextmanager
-    async def served() -> AsyncIterator[tuple[str, asyncio.Queue[Any]]]:
-        given: asyncio.Queue[Any] = asyncio.Queue()
-
-        async def source() -> AsyncIterator[Any]:
-            while (each := await given.get()) is not None:
-                yield each
+    async def served() -> AsyncIterator[tuple[str, MemoryObjectSendStream[Any]]]:
+        given, source = create_memory_object_stream[Any](inf)
 
         async def consume() -> None:
             async for _ in dashboard:
                 pass
 
-        stream = evaluate_stream(reference, source(), ordered=True)
+        stream = evaluate_stream(reference, source, ordered=True)
         async with Dashboard(stream, port=port, window=Last(2), **options) as dashboard:
             consuming = asyncio.create_task(consume())
             yield dashboard.url, given
-            given.put_nowait(None)
+            given.close()
             await consuming
 
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(served()) as (url, given):
 
         def add(*responses: Any) -> None:
             for each in responses:
-                portal.call(given.put_nowait, each)
+                portal.call(given.send_nowait, each)
 
         add(*responses)
         yield url, add

@@ -50,11 +50,9 @@ async def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
     return await asyncio.wait_for(asyncio.to_thread(fetch, url, **headers), DEADLINE_SECONDS)
 
 
-async def listening(
-    dashboard: Dashboard, query: str = ""
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def listening(url: str, query: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection that has asked for the updates of a page."""
-    parts = urlsplit(dashboard.url)
+    parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(f"GET /events{query} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
     return reader, writer
@@ -126,11 +124,8 @@ async def test_lists_follow_the_run() -> None:
         await gate.wait()
         yield RESPONSES[1]
 
-    lists = [
-        ("latest", "page=latest", "Latest results"),
-        ("worst", "page=worst", "Worst results"),
-        (f"template?id={quote(COLOURS)}", f"template={quote(COLOURS)}", f"Questions of {COLOURS}"),
-    ]
+    lists = [(name, f"page={name}", f"{name.capitalize()} results") for name in ("latest", "worst")]
+    lists.append((f"template?id={COLOURS}", f"template={COLOURS}", f"Questions of {COLOURS}"))
     stream = evaluate_stream(REFERENCE, responses())
     async with Dashboard(stream, port=0) as dashboard, asyncio.timeout(DEADLINE_SECONDS):
         listeners = []
@@ -139,7 +134,7 @@ async def test_lists_follow_the_run() -> None:
             assert (status, text_of(html, "h1")) == (200, title)
             assert f'data-events="/events?{query}"' in html
             assert "What of q2?" not in html
-            reader, writer = await listening(dashboard, f"?{query}")
+            reader, writer = await listening(dashboard.url, f"?{query}")
             assert "What of q2?" not in await next_event(reader)
             listeners.append((page, reader, writer))
         gate.set()
@@ -157,7 +152,7 @@ async def test_clients_are_counted_and_hold_nobody_up() -> None:
     async with Dashboard(evaluate_stream(REFERENCE, responses), port=0) as dashboard:
 
         async def ask() -> tuple[str, asyncio.StreamWriter]:
-            reader, writer = await listening(dashboard)
+            reader, writer = await listening(dashboard.url)
             return (await reader.readline()).split()[1].decode(), writer
 
         async with asyncio.timeout(DEADLINE_SECONDS):

@@ -29,15 +29,13 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 NAME, VALUE, LABEL, EXPLANATION = (
     f"gen_ai.evaluation.{key}" for key in ("name", "score.value", "score.label", "explanation")
 )
-ANSWERS = {"answer_recall", "answer_precision", "answer_f1"}
+ANSWERS = {"answer_recall": 1.0, "answer_precision": 0.0, "answer_f1": 0.0}
 RESULT = result("q", 0.5, sample=2, response_id="r1", failure="missed_retrieval", elapsed_sec=1.5) | {
     "actual_answer": "a",
     "actual_steps": [{"name": "retrieval", "retrieval_answer_recall": 0.5}],
     "reference_steps": [],
     "answer_relevance_error": "timeout: no reply",
-    "answer_recall": 1.0,
-    "answer_precision": 0.0,
-    "answer_f1": 0.0,
+    **ANSWERS,
     "answer_correctness_reason": "x" * 5000,
 }
 TRACED = response("q1", trace_id=TRACE, span_id=SPAN)
@@ -75,7 +73,7 @@ def test_each_score_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [each[EXPLANATION] for each in found if EXPLANATION in each] == ["missed_retrieval"]
     monkeypatch.setenv(CAPTURE, "true")
     named = {each[NAME]: each for each in written(tmp_path / "captured", RESULT)}
-    assert {*named} == {"steps_score", *ANSWERS, "answer_relevance", "retrieval_answer_recall"}
+    assert {*named} == {*ANSWERS, "steps_score", "answer_relevance", "retrieval_answer_recall"}
     assert named["steps_score"] == {
         NAME: "steps_score",
         VALUE: 0.5,

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,30 +73,20 @@ def responses(count: int) -> list[Any]:
     return found
 
 
-class Judged(NamedTuple):
-    """A finished run."""
-
-    stream: Any
-    collector: PrometheusCollector
-    recent: RunningAggregates
-    results: list[dict[str, Any]]
-
-
-async def judged(count: int) -> Judged:
-    recent = RunningAggregates(window=Last(5))
+async def judged(count: int) -> tuple[Any, PrometheusCollector, RunningAggregates, list[dict[str, Any]]]:
+    """A finished run: its stream, aggregates of its window, and its results."""
     stream = evaluate_stream(
         with_answers(REFERENCE),
         [*responses(count), b"{"],
         config={"llm": {"generation": MODEL}, "answer_correctness": {}},
         judge=JUDGE,
     )
-    collector = PrometheusCollector(
-        stream, recent=recent, source=LAG, alerts=lambda: {"a < 1": True, "b > 2": False}, judge_model="m"
-    )
+    recent, alerts = RunningAggregates(window=Last(5)), {"a < 1": True, "b > 2": False}
+    collector = PrometheusCollector(stream, recent=recent, source=LAG, alerts=lambda: alerts, judge_model="m")
     results = [result async for result in stream]
     for result in results:
         recent.add(result)
-    return Judged(stream, collector, recent, results)
+    return stream, collector, recent, results
 
 
 def check_groups(found: Values, snapshot: dict[str, Any], recent: dict[str, Any]) -> None:
@@ -283,7 +273,7 @@ async def test_prometheus_itself_reads_metrics_and_queries(
         return subprocess.run(command, input=text, text=True, check=False, timeout=WAIT_SECONDS).returncode
 
     registry = CollectorRegistry()
-    registry.register((await judged(50)).collector)
+    registry.register((await judged(50))[1])
     # It would rather see no gauge with a label `quantile`, and says so by 3.
     assert check("metrics", text=generate_latest(registry).decode()) in {0, 3}
     queries = [query.replace("$__rate_interval", "1m") for query in printed(capfd)[1]]

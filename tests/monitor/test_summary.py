@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
@@ -75,10 +75,7 @@ def test_questions_of_the_reference_set_without_a_response() -> None:
     assert found == {"q1": "no_response", "q2": "", "q3": "no_response"}
 
 
-class Command(NamedTuple):
-    kind: str
-    properties: dict[str, str]
-    message: str
+Command = tuple[str, dict[str, str], str]
 
 
 def decode(text: str, escapes: str) -> str:
@@ -86,14 +83,14 @@ def decode(text: str, escapes: str) -> str:
 
 
 def commands(summary: Summary) -> list[Command]:
-    """The annotations, read as the runner of GitHub Actions does."""
-    read = []
+    """The kinds, properties and messages of annotations, read as the runner of GitHub Actions does."""
+    read: list[Command] = []
     for line in render_annotations(summary):
         found = re.fullmatch(r"::(\w+) (.*?)::(.*)", line)
         assert found, line
         pairs = [each.split("=", 1) for each in found[2].split(",")]
         properties = {key: decode(value, "0D|0A|3A|2C|25") for key, value in pairs}
-        read.append(Command(found[1], properties, decode(found[3], "0D|0A|25")))
+        read.append((found[1], properties, decode(found[3], "0D|0A|25")))
     return read
 
 
@@ -101,13 +98,8 @@ def test_annotations_of_gates_regressions_and_the_worst_questions() -> None:
     results = [result("a"), result("b", 0.5), failed("c", "down")]
     told = "steps_score >= 1: 0.75"
     gates = [CheckedGate("steps_score >= 1", False, told), CheckedGate("held", True, "held")]
-    summary = summary_of(
-        results,
-        [result(name) for name in "ab"],
-        gates=gates,
-        places={"b": "r.jsonl:2"},
-        rejected={"invalid_json": 2},
-    )
+    more: dict[str, Any] = {"places": {"b": "r.jsonl:2"}, "rejected": {"invalid_json": 2}}
+    summary = summary_of(results, [result(name) for name in "ab"], gates=gates, **more)
     assert commands(summary) == [
         ("error", {"title": "Gate failed"}, told),
         ("warning", {"title": "Rejected lines"}, "2 invalid_json"),
@@ -122,8 +114,8 @@ def test_no_more_annotations_than_github_shows() -> None:
     results = [result(f"q{i}", 0.0) for i in range(30)]
     summary = summary_of(results, [result(f"q{i}") for i in range(30)], gates=gates, listed=11)
     found = commands(summary)
-    assert Counter(command.kind for command in found) == {"error": 10, "warning": 10, "notice": 10}
-    last = {command.kind: command.properties["title"] for command in found}
+    assert Counter(kind for kind, _, _ in found) == {"error": 10, "warning": 10, "notice": 10}
+    last = {kind: properties["title"] for kind, properties, _ in found}
     assert last == {"error": "And 3 more", "warning": "And 23 more", "notice": "And 2 more"}
 
 
@@ -180,7 +172,7 @@ def test_every_text_is_one_command_and_xml(text: str) -> None:
     shown = one_line(text) or "no message"
     assert error[0].get("message") == shown
     [gate, warning, _] = commands(summary)
-    assert gate.message == one_line(text)
+    assert gate[2] == one_line(text)
     assert warning == ("warning", {"title": one_line(f"e{text}: response_error")}, shown)
 
 
