@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -119,13 +118,13 @@ def start(
     stdin: int | BinaryIO = subprocess.DEVNULL,
     stdout: int | BinaryIO = subprocess.PIPE,
     stderr: int | BinaryIO = subprocess.PIPE,
-    closed: int | None = None,
+    closed: bool = False,
     cwd: Path | None = None,
     module: str = "graphrag_eval_async",
 ) -> subprocess.Popen[bytes]:
     """The command line, or another `module`, in a process of its own, in which any warning is an error.
 
-    It starts without the standard stream whose descriptor is `closed`.
+    It starts without standard output and standard error if they are `closed`.
 
     Python's development mode is on only if stderr is a pipe that the test reads: on a busy machine, its
     event loop logs what took long, and would wait for ever to write that into a full pipe.
@@ -135,8 +134,8 @@ def start(
         # Where the tests run in the background, children would ignore what their parent does.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        if closed is not None:
-            os.close(closed)
+        if closed:
+            os.closerange(1, 3)
 
     process = subprocess.Popen(
         [
@@ -213,24 +212,3 @@ def next_line(process: subprocess.Popen[bytes], awaited: str = "a line", *, erro
             assert piece, f"the process ended before {awaited}"
             line += piece
     return line
-
-
-def terminal_output(
-    *command: str, stdin: int | BinaryIO = subprocess.DEVNULL, stdout: bool = False, cwd: Path | None = None
-) -> str:
-    """What is sent to a terminal behind stderr, and behind `stdout` if it is asked for."""
-    master, slave = pty.openpty()
-    out = slave if stdout else subprocess.PIPE
-    process = start(*command, stdin=stdin, stdout=out, stderr=slave, cwd=cwd)
-    os.close(slave)
-    shown = b""
-    while True:
-        ready = select.select([master], [], [], DEADLINE_SECONDS)[0]
-        assert ready, f"waited {DEADLINE_SECONDS} s for output, or for the end, after {shown!r}"
-        try:
-            shown += os.read(master, 1 << 16)
-        except OSError:  # Linux says so when the other end is closed.
-            break
-    os.close(master)
-    assert finish(process)[0] == 0
-    return shown.decode()

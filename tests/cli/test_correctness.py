@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cli.beside import Beside, run_beside
 from tests.cli.judged import KEY, blocks, claims, config, failing, honest, serving
-from tests.cli.support import finish, run, start, until
+from tests.cli.support import run
+from tests.support.cases import each
 from tests.support.judge_server import NEVER, Reply, completion, error
 
 if TYPE_CHECKING:
@@ -115,17 +116,16 @@ METRICS = {
 }
 
 
-@pytest.mark.parametrize("section", [{"answer_correctness": {"enabled": False}}, {}])
-def test_only_answer_correctness_is_judged(folder: Folder, section: Any) -> None:
+def test_only_answer_correctness_is_judged(folder: Folder) -> None:
     write(folder.path / "in.tsv", ROWS[:1])
     with serving() as server:
-        path = config(folder.path, server, **(section | METRICS))
+        path = config(folder.path, server, answer_correctness={"enabled": False}, **METRICS)
         assert run("answer-correctness", "-i", "in.tsv", "-o", "out.tsv", "-c", path) == 0
         assert server.counts.requests == 1
     assert read(folder.path / "out.tsv") == [judged(ROWS[0])]
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "problem"),
     [
         (b"Question\tActual answer\n", "no column 'Reference answer'"),
@@ -143,23 +143,23 @@ def test_other_tables_are_refused(
     assert not (folder.path / "out.tsv").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_was_stopped_is_resumed(folder: Folder, number: int) -> None:
+def test_a_run_that_was_stopped_is_resumed(folder: Folder) -> None:
     """Rows that were changed since are judged again."""
     rows = numbered(30)
     write(folder.path / "in.tsv", rows)
     journal = folder.path / "out.tsv.journal"
     with serving(failing("riddle 0012", NEVER)) as server:
         command = [*COMMAND, "-c", config(folder.path, server, llm={"limits": {"max_concurrency": 4}})]
-        process = start(*command)
-        until(process, lambda: journal.exists() and journal.read_bytes().count(b"\n") == 12, "twelve rows")
-        process.send_signal(number)
-        code, _, err = finish(process)
-        if number == signal.SIGINT:
-            assert code == 130
-            found = read(folder.path / "out.tsv")  # The last may not have come out of the journal yet.
-            assert found == list(map(judged, rows[: len(found)]))
-            assert f"rows: {len(found)} of 30\n" in err
+
+        def drive(beside: Beside) -> None:
+            beside.until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == 12, "twelve rows")
+            beside.signal()
+
+        code, _, err = run_beside(folder.path, drive, *command)
+        assert code == 130
+        found = read(folder.path / "out.tsv")  # The last may not have come out of the journal yet.
+        assert found == list(map(judged, rows[: len(found)]))
+        assert f"rows: {len(found)} of 30\n" in err
         server.script = honest
         before = server.counts.requests
         rows[3][2] = "red as well"
@@ -167,16 +167,6 @@ def test_a_run_that_was_stopped_is_resumed(folder: Folder, number: int) -> None:
         assert run(*command) == 0
         assert server.counts.requests - before <= 19
     assert read(folder.path / "out.tsv") == list(map(judged, rows))
-
-
-def test_rows_that_were_empty_or_become_empty(folder: Folder) -> None:
-    with serving() as server:
-        command = [*COMMAND, "-c", config(folder.path, server)]
-        for rows in ([["q", "red", ""], ["r", "red", "red"]], [["q", "red", "red"], ["r", "", "red"]]):
-            write(folder.path / "in.tsv", rows)
-            assert run(*command) == 0
-            assert read(folder.path / "out.tsv") == list(map(judged, rows))
-    assert server.counts.requests == 2
 
 
 def test_only_rows_that_are_new_are_judged(folder: Folder) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import logging
 import unicodedata
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.text import INVISIBLE, escape, escape_json, one_line
+from tests.cli.beside import terminal_output
 from tests.cli.judged import claims, config, failing, serving
-from tests.cli.support import REFERENCE, ROOT, Folder, response, run, terminal_output, to_jsonl
+from tests.cli.support import REFERENCE, Folder, response, run, to_jsonl
+from tests.support.cases import each
 from tests.support.judge_server import completion, error
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def test_results(folder: Folder, check: Callable[..., str]) -> None:
     check("plan", "--detect", "0.1", "results")
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ["evaluate", EVIL, "responses.jsonl"],
@@ -112,7 +114,6 @@ def test_results(folder: Folder, check: Callable[..., str]) -> None:
         ["watch", "reference.json", f"{EVIL}*", "--until-idle", "1ms"],
         [EVIL],
     ],
-    ids=range(8),
 )
 def test_arguments(folder: Folder, check: Callable[..., str], arguments: list[str]) -> None:
     folder.lines(response("q1"))
@@ -144,26 +145,21 @@ def test_replies_of_judges(folder: Folder, check: Callable[..., str]) -> None:
 
 
 def test_results_on_a_terminal(folder: Folder) -> None:
-    folder.lines(response("q1", id=EVIL))
-    shown = terminal_output(
-        "evaluate", folder.reference, folder.file("responses.jsonl"), "-o", "-", stdout=True
-    )
+    responses = folder.lines(response("q1", id=EVIL))
+    _, shown = terminal_output("evaluate", folder.reference, responses, "-o", "-")
     assert not unsafe(shown.replace("\r\n", "\n"))
     assert r"\u001b]0;owned" in shown
 
 
-def test_log_records_and_warnings() -> None:
-    code = f"""
-import logging, warnings
-from graphrag_eval_async.cli import app
-app.import_module = lambda _: (logging.getLogger("x").warning({EVIL!r}), warnings.warn({EVIL!r}), 1 / 0)
-from graphrag_eval_async.cli import main
-main(["grafana"])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
-    assert done.returncode == 4
-    assert done.stderr.count("owned") == 2
-    assert not unsafe(done.stderr)
+def test_log_records_and_warnings(check: Callable[..., str], capfd: pytest.CaptureFixture[str]) -> None:
+    """As they are shown once the command line has run."""
+    check("grafana")
+    assert logging.lastResort is not None
+    logging.lastResort.handle(logging.makeLogRecord({"msg": EVIL, "levelno": logging.WARNING}))
+    warnings.showwarning(EVIL, UserWarning, "file", 1)
+    text = capfd.readouterr().err
+    assert text.count("owned") == 2
+    assert not unsafe(text)
 
 
 @given(st.text())

@@ -1,66 +1,52 @@
+"""``evaluate``: results, rejects, aggregates, tables, gates, and what is found before any work."""
+
 from __future__ import annotations
 
 import asyncio
-import errno
+import csv
+import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pytest
 import yaml
+from pyarrow import parquet
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
 from graphrag_eval_async.monitor.wording import NOTHING_SCORED
-from tests.cli.support import COLOURS, ODD, REFERENCE, failed, response, run
+from tests.cli.beside import Beside, run_beside
+from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run, to_jsonl
+from tests.support.cases import each
 
 if TYPE_CHECKING:
-    from tests.cli.support import Folder
+    import pytest
 
 RESPONSES = [
-    response("q1", id="r1", model="m"),
-    response("q2", False, input_tokens=3),
+    response("q1", id="r1", model="m", elapsed_sec=0.1),
+    response("q2", False, input_tokens=2**64 - 1, actual_answer="=SUM(A1)"),
     failed("q3"),
-    response("q1", False),
+    response("q1", False, input_tokens=2**64 - 1),
 ]
-
-
-def evaluated(responses: list[Any], **options: Any) -> list[dict[str, Any]]:
-    return asyncio.run(run_evaluation(REFERENCE, responses, missing="skip", **options))
 
 
 def by_question(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: (result["question_id"], result["sample"]))
 
 
-def test_results_and_aggregates_are_those_of_the_api(folder: Folder) -> None:
-    code = run(
-        "evaluate",
-        folder.reference,
-        folder.lines(*RESPONSES),
-        "-o",
-        folder.file("results.jsonl"),
-        "--aggregates",
-        folder.file("aggregates.yaml"),
-    )
-    expected = evaluated(RESPONSES)
-    assert code == 0
+@each("suffix", ["yaml", "yml", "json"])
+def test_results_and_aggregates_are_those_of_the_api(folder: Folder, suffix: str) -> None:
+    path = folder.path / f"aggregates.{suffix}"
+    outputs = ["-o", folder.file("results.jsonl"), "--aggregates", str(path)]
+    assert run("evaluate", folder.reference, folder.lines(*RESPONSES), *outputs) == 0
+    expected = asyncio.run(run_evaluation(REFERENCE, RESPONSES, missing="skip"))
     assert by_question(folder.read("results.jsonl")) == by_question(expected)
-    snapshot = yaml.safe_load((folder.path / "aggregates.yaml").read_bytes())
+    snapshot = yaml.safe_load(path.read_bytes())
     assert snapshot == compute_aggregates(expected, reference=REFERENCE, detail=True)
     assert list(snapshot["per_template"]) == [COLOURS, ODD]
+    assert snapshot["micro"]["input_tokens"]["sum"] == 2**65 - 2
 
 
-@pytest.mark.parametrize("suffix", ["yaml", "yml", "json"])
-def test_aggregates_are_exact_whatever_their_format(folder: Folder, suffix: str) -> None:
-    tokens = [2**64 - 1, 2**64 - 1, 7]
-    responses = [response("q1", input_tokens=n, elapsed_sec=0.1 + n / 3) for n in tokens]
-    path = folder.path / f"aggregates.{suffix}"
-    assert run("evaluate", folder.reference, folder.lines(*responses), "--aggregates", str(path)) == 0
-    snapshot = yaml.safe_load(path.read_bytes())
-    assert snapshot == compute_aggregates(evaluated(responses), reference=REFERENCE, detail=True)
-    assert snapshot["micro"]["input_tokens"]["sum"] == sum(tokens)
-
-
-@pytest.mark.parametrize("output", [[], ["-o", "-"], ["-o", "/dev/stdout"]])
+@each("output", [[], ["-o", "-"], ["-o", "/dev/stdout"]])
 def test_results_on_stdout_leave_the_table_to_stderr(
     folder: Folder, capfd: pytest.CaptureFixture[str], output: list[str]
 ) -> None:
@@ -71,25 +57,72 @@ def test_results_on_stdout_leave_the_table_to_stderr(
     assert "results: 1, rejected lines: 0, questions without a response: 2 of 3" in err
 
 
+@each("jobs", ["1", "2"])
+def test_csv_and_parquet(folder: Folder, jobs: str) -> None:
+    command = ["evaluate", folder.reference, folder.lines(*RESPONSES, {"question_id": "x"}), "-o"]
+    assert run(*command, folder.file("results.csv"), "--jobs", jobs, "--ordered") == 3
+    with open(folder.file("results.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["question_id"], row["status"], row["steps_score"]) for row in rows[:3]] == [
+        ("q1", "success", "1.0"),
+        ("q2", "success", "0.0"),
+        ("q3", "error", ""),
+    ]
+    assert rows[1]["actual_answer"] == "'=SUM(A1)"
+    assert run(*command, folder.file("results.parquet"), "--stages") == 3
+    questions = parquet.read_table(folder.file("results.parquet"))["question_id"].to_pylist()
+    assert sorted(questions) == ["q1", "q1", "q2", "q3"]
+    names = {"reference.json", "responses.jsonl", "results.csv", "results.parquet"}
+    assert {path.name for path in folder.path.iterdir()} == names
+
+
 def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     long = orjson.dumps(response("q2", note="n" * 5000))
-    code = run(
-        "evaluate",
-        folder.reference,
-        folder.lines(b"\xef\xbb\xbf", response("q1"), b"[\xc3\xa9", b"\xff", long),
-        "-o",
-        folder.file("r"),
-        "--rejects",
-        folder.file("rejects.jsonl"),
-        "--max-line-bytes",
-        "4000",
-    )
-    assert code == 3
+    lines = folder.lines(b"\xef\xbb\xbf", response("q1"), b"[\xc3\xa9", b"\xff", long)
+    outputs = ["-o", folder.file("r"), "--rejects", folder.file("rejects.jsonl")]
+    assert run("evaluate", folder.reference, lines, *outputs, "--max-line-bytes", "4000") == 3
     json, utf8, too_long = folder.read("rejects.jsonl")
     assert (json["line"], json["reason"], json["content"]) == (3, "invalid_json", "[\u00e9")
     assert (utf8["line"], utf8["reason"], utf8["content_base64"]) == (4, "invalid_utf8", "/w==")
     assert (too_long["line"], too_long["reason"], too_long["length"]) == (5, "too_long", len(long))
     assert capfd.readouterr().err == "rejected: 1 invalid_json, 1 invalid_utf8, 1 too_long\n"
+
+
+@each(
+    "arguments",
+    [
+        [],
+        ["--no-such-option"],
+        ["--aggregates", "a.txt"],
+        ["--aggregates", "no/such/folder/a.json"],
+        ["--aggregates", "folder.json"],
+        ["-o", "no/such/folder/results"],
+        ["-o", "responses.jsonl"],
+        ["-o", "reference.json"],
+        ["-o", "link.jsonl"],
+        ["-o", "x.json", "--rejects", "./x.json"],
+        ["-o", "x.json", "--aggregates", "x.json"],
+        ["-o", "-", "--rejects", "-"],
+        ["--steps-groups", "first"],
+        ["--max-in-flight", "0"],
+        ["--gate", "steps_score >= "],
+    ],
+)
+def test_wrong_usage_is_found_before_any_work(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.chdir(folder.path)
+    responses = folder.lines(response("q1"))
+    os.makedirs("folder.json", exist_ok=True)
+    if not os.path.lexists("link.jsonl"):
+        os.symlink("responses.jsonl", "link.jsonl")
+    before = (folder.path / "responses.jsonl").read_bytes()
+    names = [folder.reference, responses] if arguments else [folder.reference]
+    assert run("evaluate", *names, *arguments) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert [line.startswith("Error: ") for line in err.splitlines()].count(True) == 1
+    assert (folder.path / "responses.jsonl").read_bytes() == before
 
 
 def test_a_broken_reference_lists_every_problem_and_touches_no_file(
@@ -98,73 +131,35 @@ def test_a_broken_reference_lists_every_problem_and_touches_no_file(
     broken = folder.write("broken.json", b'[{"template_id": 1, "questions": [{"id": "a\\nb\\u001b"}]}]')
     folder.write("r", b"earlier results")
     assert run("evaluate", broken, folder.lines(), "-o", folder.file("r")) == 2
-    first, *problems = capfd.readouterr().err.splitlines()
-    assert first == f"Error: reference set: {len(problems)} problems in {broken}"
-    assert len(problems) == 2
+    assert capfd.readouterr().err.splitlines()[0] == f"Error: reference set: 2 problems in {broken}"
     assert (folder.path / "r").read_bytes() == b"earlier results"
 
 
-USAGE = [
-    [],
-    ["--no-such-option"],
-    ["--aggregates", "a.txt"],
-    ["--aggregates", "no/such/folder/a.json"],
-    ["--aggregates", "folder.json"],
-    ["-o", "no/such/folder/results"],
-    ["-o", "responses.jsonl"],
-    ["-o", "reference.json"],
-    ["-o", "link.jsonl"],
-    ["-o", "x.json", "--rejects", "./x.json"],
-    ["-o", "x.json", "--aggregates", "x.json"],
-    ["-o", "-", "--rejects", "-"],
-    ["--steps-groups", "first"],
-    ["--max-in-flight", "0"],
-    ["--fail-under", "steps_score=0.8"],
-    ["--gate", "steps_score >= "],
-]
+def test_aggregates_that_cannot_be_written_cost_nothing_else(folder: Folder) -> None:
+    """Since their folder is gone by the time that the responses come."""
+    (folder.path / "sub").mkdir()
+    os.mkfifo(folder.path / "pipe")
 
+    def drive(_beside: Beside) -> None:
+        with open(folder.file("pipe"), "wb") as pipe:
+            shutil.rmtree(folder.path / "sub")
+            pipe.write(to_jsonl([response("q1"), b"{"]))
 
-@pytest.mark.parametrize("arguments", USAGE, ids=" ".join)
-def test_wrong_usage_is_found_before_any_work(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
-    monkeypatch.chdir(folder.path)
-    responses = folder.lines(response("q1"))
-    (folder.path / "folder.json").mkdir()
-    (folder.path / "link.jsonl").symlink_to("responses.jsonl")
-    before = (folder.path / "responses.jsonl").read_bytes()
-    names = [folder.reference, responses] if arguments else [folder.reference]
-    assert run("evaluate", *names, *arguments) == 2
-    out, err = capfd.readouterr()
-    assert not out
-    assert err.splitlines()[-1].startswith("Error: ")
-    assert sum(line.startswith("Error: ") for line in err.splitlines()) == 1
-    assert (folder.path / "responses.jsonl").read_bytes() == before
-
-
-def test_aggregates_that_cannot_be_written_cost_nothing_else(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def fail(path: str, _snapshot: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", path)
-
-    monkeypatch.setattr("graphrag_eval_async.cli.report.write_aggregates", fail)
-    responses = folder.lines(response("q1"), b"{")
-    options = ["-o", folder.file("r"), "--aggregates", folder.file("a.json")]
-    assert run("evaluate", folder.reference, responses, *options) == 4
-    out, err = capfd.readouterr()
+    outputs = ["-o", folder.file("r"), "--aggregates", folder.file("sub/a.json")]
+    command = ["evaluate", folder.reference, folder.file("pipe"), *outputs]
+    code, out, err = run_beside(folder.path, drive, *command)
+    assert (code, len(folder.read("r"))) == (4, 1)
     assert "results: 1, rejected lines: 1" in out
     assert "rejected: 1 invalid_json" in err
-    assert err.splitlines()[-1] == f"Error: {folder.file('a.json')}: No space left on device"
+    assert err.splitlines()[-1].endswith("sub/a.json: No such file or directory")
 
 
 ANSWERS = [{"question_id": "q1", "actual_answer": "red"}, {"question_id": "q2", "actual_answer": "blue"}]
 
 
-@pytest.mark.parametrize(
+@each(
     ("responses", "told"),
     [
-        (ANSWERS, True),
         ([*ANSWERS, failed("q3")], True),
         ([*ANSWERS, response("q3")], False),
         ([failed("q1")], False),
@@ -175,21 +170,78 @@ def test_an_evaluation_that_scores_nothing_says_what_to_do(
     folder: Folder, capfd: pytest.CaptureFixture[str], responses: list[Any], told: bool
 ) -> None:
     """In the terminal, on the page and in the summary of a pull request."""
-    results, errors = folder.file("results.jsonl"), len(responses) == 3
-    evaluation = ["evaluate", folder.reference, folder.lines(*responses)]
-    commands = [
-        [*evaluation, "-o", results, "--report", folder.file("page.html")],
-        [*evaluation, "-o", folder.file("others.jsonl"), "--jobs", "2"],
+    results = folder.file("results.jsonl")
+    evaluation = ["evaluate", folder.reference, folder.lines(*responses), "-o", results]
+    for command in (
+        [*evaluation, "--report", folder.file("page.html")],
         ["report", results],
         ["aggregate", results],
-    ]
-    for command in commands:
+    ):
         assert run(*command) == 0
-        out, _ = capfd.readouterr()
-        assert (NOTHING_SCORED in " ".join(out.split())) == told
-        assert ("Errors: 1 of 3 responses. Nothing scored" in " ".join(out.split())) == (told and errors)
+        out = " ".join(capfd.readouterr().out.split())
+        assert (NOTHING_SCORED in out) == told
+        assert ("Errors: 1 of 3 responses. Nothing scored" in out) == told
     assert (NOTHING_SCORED in (folder.path / "page.html").read_text()) == told
-    gates = ["--gate", "steps_score >= 0", "--report", folder.file("page.html")]
     if told:
-        assert run(*evaluation, "-o", results, *gates) == 1
+        assert run(*evaluation, "--gate", "steps_score >= 0") == 1
         assert "gate failed: steps_score >= 0: no values; " in capfd.readouterr().err
+
+
+GATED = [response("q1"), response("q2", False), failed("q1"), failed("q2")]
+
+
+@each(
+    ("gates", "code"),
+    [
+        (["steps_score >= 0.5", "elapsed_sec <= 1.5", "error_rate <= 0.5"], 0),
+        (["steps_score >= 0.51"], 1),
+        (["elapsed_sec <= 1.49"], 1),
+        (["error_rate <= 0.4"], 1),
+        (["missing_rate <= 0.34", f"{COLOURS}:missing_rate <= 0", f"{COLOURS}:steps_score >= 0.5"], 0),
+        (["missing_rate <= 0"], 1),
+        ([f"{ODD}:missing_rate <= 0.5"], 1),
+        ([f"{ODD}:steps_score >= 0"], 1),
+        (["steps_score >= 0", "steps_score >= 1"], 1),
+    ],
+)
+def test_gates_decide_the_exit_code(
+    folder: Folder, capfd: pytest.CaptureFixture[str], gates: list[str], code: int
+) -> None:
+    results, options = folder.file("results.jsonl"), [word for gate in gates for word in ("--gate", gate)]
+    assert run("evaluate", folder.reference, folder.lines(*GATED), "-o", results, *options) == code
+    assert run("aggregate", results, "--reference", folder.reference, *options) == code
+    assert capfd.readouterr().err.count("gate failed: ") == 2 * code
+
+
+CUSTOM = """\
+llm: {generation: {provider: openai, model: m, api_key: k}}
+custom_evaluations:
+- {name: tone, inputs: [actual_answer], instructions: Judge., outputs: {politeness: "fraction 0-1"}}
+"""
+
+
+@each(
+    ("gate", "words"),
+    [
+        ("step_score >= 0.8", "no metric 'step_score'; did you mean steps_score?"),
+        ("answer_f1 >= 0.8", "nothing judges 'answer_f1'; a configuration (--config) with the section"),
+        ("politness >= 0.8", "no metric 'politness'; did you mean politeness?"),
+        ("colors:steps_score >= 0.8", "no template 'colors' in the reference set; did you mean colours?"),
+    ],
+)
+def test_an_unknown_gate_is_found_before_anything_runs(
+    folder: Folder, capfd: pytest.CaptureFixture[str], gate: str, words: str
+) -> None:
+    config = folder.write("judges.yaml", CUSTOM.encode())
+    arguments = [folder.reference, folder.lines(*GATED), "-o", folder.file("r"), "--config", config]
+    for command in (["evaluate"], ["evaluate", "--dry-run"], ["watch", "--until-idle", "1s"]):
+        assert run(*command, *arguments, "--gate", gate) == 2
+        out, err = capfd.readouterr()
+        assert not out
+        assert err.startswith(f"Error: --gate: {words}")
+        assert not (folder.path / "r").exists()
+    config = folder.write("judges.yaml", CUSTOM.encode() + b"answer_correctness: {}\n")
+    metrics = ("politeness", "tone_cost", "answer_f1", "answer_correctness_cost")
+    known = [word for metric in metrics for word in ("--gate", f"{metric} >= 0")]
+    assert run("evaluate", *arguments, "--dry-run", *known) == 0
+    capfd.readouterr()

@@ -1,24 +1,24 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.app import COMPLETING
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from tests.cli.support import run
+from tests.support.cases import each
+
+if TYPE_CHECKING:
+    import pytest
 
 HELP = Path(__file__).parent / "help"
 
 
-@pytest.mark.parametrize("command", ["", "scale", *COMMANDS])
+@each("command", ["", "scale", *COMMANDS])
 def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(*command.split(), "--help") == 0
@@ -33,18 +33,13 @@ def test_version(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out.startswith("graphrag-eval-async ")
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], []], ids=" ".join)
+@each("arguments", [["nonsense"], ["--nonsense"], []])
 def test_no_such_command(capfd: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert run(*arguments) == 2
     assert "Usage: graphrag-eval-async " in capfd.readouterr().err
 
 
-def test_the_library_loads_no_command_line() -> None:
-    code = "import sys, graphrag_eval_async; print({'click', 'rich'} & set(sys.modules))"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "set()\n"
-
-
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_examples_are_calls(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,27 +53,26 @@ def test_examples_are_calls(
     assert "Usage:" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "completed"),
     [
         ("evaluate --on", "plain,--on-fatal"),
         ("evaluate ref", "file,ref"),
         ("watch reference.yaml lo", "file,lo"),
-        ("evaluate -o out", "file,out"),
         ("scale ray --results d", "file,d"),
     ],
 )
-def test_shells_complete_options_and_files(words: str, completed: str) -> None:
-    code = "from graphrag_eval_async.cli import main; main()"
-    asked = {"COMP_WORDS": f"graphrag-eval-async {words}", "COMP_CWORD": str(len(words.split()))}
-    environment = {**os.environ, COMPLETING: "bash_complete", **asked}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.stdout.split() == [completed], done.stderr
+def test_shells_complete_options_and_files(
+    words: str, completed: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(COMPLETING, "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", f"graphrag-eval-async {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    assert run() == 0
+    assert capfd.readouterr().out.split() == [completed]
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "told"),
     [
         ("evalute", "'evalute'. Did you mean 'evaluate'?"),
@@ -104,7 +98,7 @@ def test_each_option_belongs_to_a_command_and_has_a_parser() -> None:
             assert option.default is None or parse(option.default) is not None
 
 
-@pytest.mark.parametrize("command", ["plan", "plot r", "answer-correctness -o t", "scale ray r s", "report"])
+@each("command", ["plan", "plot r", "answer-correctness -o t", "scale ray r s", "report"])
 def test_what_a_command_needs(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import os
+import runpy
 import shlex
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async import load_config
-from tests.cli.support import ROOT, from_jsonl, run
+from tests.cli.support import from_jsonl, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,16 +29,9 @@ def test_written_folder_works(
     assert run("validate", "--strict", str(folder / "reference.yaml"), str(folder / "responses.jsonl")) == 0
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert [*load_config(folder / "judges.yaml").metrics] == ["answer_correctness"]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", folder / "harness.py"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.stderr == ""
-    assert done.stdout == "films-of-varda success 0.0 no_steps\n"
+    capfd.readouterr()
+    runpy.run_path(str(folder / "harness.py"), run_name="__main__")
+    assert capfd.readouterr() == ("films-of-varda success 0.0 no_steps\n", "")
 
 
 def test_it_overwrites_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

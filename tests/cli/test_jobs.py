@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async.cli.exits import SAME_SECONDS
-from tests.cli.support import Folder, failed, finish, response, run, start, to_jsonl, until
+from tests.cli.beside import Beside, run_beside
+from tests.cli.support import Folder, failed, response, run, to_jsonl
+from tests.support.cases import each
 
 if TYPE_CHECKING:
-    import subprocess
+    from collections.abc import Callable
 
-MANY = 60_000
+MANY = 30_000
 """So many responses take long enough to be interrupted."""
 
 ITEMS: list[Any] = [response("q1"), b"{", response("q2", False), b"", failed("q1"), response("q1"), b"\xff"]
@@ -37,8 +38,7 @@ def evaluate(folder: Folder, paths: list[str], jobs: int, *more: str) -> tuple[i
     return code, [(folder.path / name).read_bytes() for name in names]
 
 
-@pytest.mark.parametrize("jobs", [2, 0])
-@pytest.mark.parametrize("more", [[], ["--include-errors"], ["--max-line-bytes", "100"]])
+@each(("jobs", "more"), [(2, ["--include-errors", "--max-line-bytes", "100"]), (0, [])])
 def test_the_same_files_and_table(
     folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str], jobs: int, more: list[str]
 ) -> None:
@@ -63,55 +63,54 @@ def test_aggregates_of_files(folder: Folder, paths: list[str], capfd: pytest.Cap
     assert shown[0][0] == 3
 
 
-def started(folder: Folder) -> subprocess.Popen[bytes]:
-    """A run in two processes that has written something, with much left to do."""
+def interrupted(folder: Folder, drive: Callable[[Beside, list[int]], object]) -> int:
+    """Check the results of a run in two processes that `drive` ends; returns how many there are."""
     line = to_jsonl([response("q1", elapsed_sec=0.1, note="x" * 300)])
     path = folder.write("responses.jsonl", line * MANY)
     results = folder.path / "results"
+
+    def begun(beside: Beside) -> None:
+        beside.until(lambda: results.exists() and results.stat().st_size > 0, "the first results")
+        drive(beside, workers())
+
     options = ["-o", str(results), "--aggregates", folder.file("a.json"), "--jobs", "2"]
-    process = start("evaluate", folder.reference, path, *options)
-    until(process, lambda: results.exists() and results.stat().st_size > 0, "the first results")
-    return process
+    code, out, err = run_beside(folder.path, begun, "evaluate", folder.reference, path, *options)
+    assert (code, err) == (130, "")
+    samples = [result["sample"] for result in folder.read("results")]
+    assert samples == [*range(1, len(samples) + 1)]
+    assert f"results: {len(samples)}, rejected lines: 0" in out
+    return len(samples)
 
 
-def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+def workers() -> list[int]:
     """The process ids of workers, but for those that are ending."""
-    children = Path(f"/proc/{process.pid}/task").glob("*/children")
+    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     found = [int(child) for path in children for child in path.read_text().split()]
     return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def check_whole(folder: Folder) -> int:
-    """Check that the results are the first ones, whole and in order; returns how many there are."""
-    samples = [result["sample"] for result in folder.read("results")]
-    assert samples == [*range(1, len(samples) + 1)]
-    return len(samples)
-
-
 def test_ctrl_c_finishes_handed_out_ranges(folder: Folder) -> None:
-    process = started(folder)
-    for pid in [*workers_of(process), process.pid]:  # As a terminal does.
-        os.kill(pid, signal.SIGINT)
-    code, out, err = finish(process)
-    assert (code, err) == (130, "")
-    written = check_whole(folder)
-    assert 0 < written < MANY
-    assert f"results: {written}, rejected lines: 0" in out
+    def drive(beside: Beside, workers: list[int]) -> None:
+        for pid in workers:  # As a terminal does.
+            os.kill(pid, signal.SIGINT)
+        beside.signal()
+
+    assert 0 < interrupted(folder, drive) < MANY
 
 
 def test_a_second_ctrl_c_cancels(folder: Folder) -> None:
-    process = started(folder)
-    stopped = workers_of(process)
+    stopped: list[int] = []
+
+    def drive(beside: Beside, workers: list[int]) -> None:
+        stopped.extend(workers)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        beside.signal()
+        assert not beside.ended.wait(SAME_SECONDS * 1.5)
+        beside.signal()
+
+    interrupted(folder, drive)
     assert len(stopped) == 2
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    process.send_signal(signal.SIGINT)
-    time.sleep(SAME_SECONDS * 1.5)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    code, out, err = finish(process)
-    assert (code, err) == (130, "")
-    assert f"results: {check_whole(folder)}, rejected lines: 0" in out
     for pid in stopped:
         with suppress(ProcessLookupError), pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
+from tests.cli.beside import Beside, run_beside
 from tests.cli.judged import KEY, MODEL, config, failing, honest, serving
-from tests.cli.support import finish, question, run, start, step, until
+from tests.cli.support import question, run, step
 from tests.support.judge_server import FAULTS
 
 if TYPE_CHECKING:
@@ -112,12 +112,15 @@ def test_ctrl_c_with_a_journal_finishes_sent_calls_only(folder: Folder, names: l
     with serving(lambda request: replace(honest(request), once=lambda: interrupted), latency=0.5) as server:
         path = config(folder.path, server, llm={"limits": {"max_concurrency": 2}})
         command = ["evaluate", names[0], lines, "-c", path, "-o", folder.file("journal"), "--resume"]
-        process = start(*command)
-        until(process, lambda: server.counts.requests == 2, "the first requests")
-        process.send_signal(signal.SIGINT)
-        # Until the process sees the signal, it may send more, which are slow to be answered.
-        interrupted, server.script = True, honest
-        code, _, err = finish(process)
+
+        def drive(beside: Beside) -> None:
+            nonlocal interrupted
+            beside.until(lambda: server.counts.requests == 2, "the first requests")
+            beside.signal()
+            # Until the run sees the signal, it may send more, which are slow to be answered.
+            interrupted, server.script = True, honest
+
+        code, _, err = run_beside(folder.path, drive, *command)
         assert code == 130  # Though a line was rejected.
         assert "Traceback" not in err
         paid = server.counts.requests

@@ -1,21 +1,18 @@
-"""What only a process of its own can show: pipes, signals, terminals and exit codes."""
+"""What only a process of its own can show: pipes, signals, closed streams; and the bar on a terminal."""
 
 from __future__ import annotations
 
 import os
-import re
-import select
 import signal
 import subprocess
 import sys
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-import pytest
 
-from graphrag_eval_async.cli.exits import SAME_SECONDS
+from tests.cli.beside import terminal_output
 from tests.cli.support import (
     DEADLINE_SECONDS,
     ROOT,
@@ -27,10 +24,12 @@ from tests.cli.support import (
     response,
     run,
     start,
-    terminal_output,
     to_jsonl,
     until,
 )
+
+if TYPE_CHECKING:
+    import pytest
 
 PIPE = subprocess.PIPE
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
@@ -56,11 +55,10 @@ def interrupt(process: subprocess.Popen[bytes], *, seconds: float = 30) -> None:
             process.wait(timeout=0.005)
 
 
-@pytest.fixture
-def trickle(folder: Folder) -> subprocess.Popen[bytes]:
+def trickle(folder: Folder, *more: str, **streams: Any) -> subprocess.Popen[bytes]:
     """An evaluation of what is sent, of which each result can be received."""
     outputs = ["--aggregates", folder.file("a.json"), "--rejects", folder.file("rejects")]
-    return start("evaluate", folder.reference, "-", *outputs, stdin=PIPE)
+    return start("evaluate", folder.reference, "-", *outputs, *more, stdin=PIPE, **streams)
 
 
 def aggregated(folder: Folder) -> int:
@@ -68,47 +66,27 @@ def aggregated(folder: Folder) -> int:
     return int(micro["number_of_success_samples"])
 
 
-def test_each_result_comes_out_before_the_next_response_goes_in(
-    folder: Folder, trickle: subprocess.Popen[bytes]
-) -> None:
-    for sample in range(1, 21):
-        send(trickle, response("q1"))
-        assert receive(trickle)["sample"] == sample
-    code, out, err = finish(trickle, orjson.dumps(response("q2")))
-    assert code == 0
-    assert [result["question_id"] for result in from_jsonl(out)] == ["q2"]
-    assert SUMMARY.format(21, 0, 1) in err
-    assert aggregated(folder) == 21
-
-
-def test_ctrl_c_writes_computed_results(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
-    send(trickle, b"{", response("q1"))
-    receive(trickle)
-    trickle.send_signal(signal.SIGINT)
-    code, out, err = finish(trickle)
-    assert code == 130
-    assert not out
-    assert SUMMARY.format(1, 1, 2) in err
+def test_ctrl_c_writes_what_is_there(folder: Folder) -> None:
+    """Each result comes out before the next response goes in. Ctrl-C that comes twice at once is one."""
+    process = trickle(folder)
+    for sample in range(1, 11):
+        send(process, response("q1"))
+        assert receive(process)["sample"] == sample
+    send(process, b"{", response("q2"))
+    receive(process)
+    interrupt(process, seconds=0.1)  # Far less than tells two apart, even if the process is slow to see it.
+    code, out, err = finish(process)
+    assert (code, out) == (130, "")
+    assert SUMMARY.format(11, 1, 1) in err
     assert "Error" not in err
     assert "Traceback" not in err
-    assert aggregated(folder) == 1
+    assert aggregated(folder) == 11
     assert len(folder.read("rejects")) == 1
-
-
-def test_ctrl_c_that_comes_twice_is_one(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
-    send(trickle, response("q1"))
-    receive(trickle)
-    interrupt(trickle, seconds=0.1)  # Far less than tells two apart, even if the process is slow to see it.
-    code, _, err = finish(trickle)
-    assert code == 130
-    assert SUMMARY.format(1, 0, 2) in err
-    assert aggregated(folder) == 1
 
 
 def test_a_later_ctrl_c_stops_at_once(folder: Folder) -> None:
     reader, writer = full_pipe()
-    command = ["evaluate", folder.reference, "-", "--aggregates", folder.file("a.json")]
-    process = start(*command, stdin=PIPE, stderr=writer)
+    process = trickle(folder, stderr=writer)
     send(process, response("q1"))
     receive(process)
     process.send_signal(signal.SIGINT)  # It writes the aggregates, and then waits to show them.
@@ -120,107 +98,43 @@ def test_a_later_ctrl_c_stops_at_once(folder: Folder) -> None:
     os.close(writer)
 
 
-def test_ctrl_c_while_nobody_reads_rejects() -> None:
-    """The process waits for a reader once nothing more is read from its input."""
-    reader, writer = full_pipe()
-    process = start("aggregate", "-", "--rejects", "-", stdin=PIPE, stdout=writer)
-    assert process.stdin is not None
-    os.set_blocking(process.stdin.fileno(), False)
-    sent = 0
-    # Until it has begun to read, no more can be sent than a pipe holds.
-    while select.select([], [process.stdin], [], 3 * SAME_SECONDS if sent > 1 << 16 else DEADLINE_SECONDS)[1]:
-        with suppress(BlockingIOError):
-            sent += os.write(process.stdin.fileno(), b"{\n" * 1000)
-    process.send_signal(signal.SIGINT)
-    code, _, err = finish(process)
-    assert code == 130
-    assert "rejected lines: 1" in err
-    os.close(reader)
-    os.close(writer)
+def test_sigterm_with_a_journal_fails_gates_first(folder: Folder) -> None:
+    process = trickle(folder, "-o", folder.file("journal"), "--resume", "--gate", "steps_score > 1")
+    send(process, response("q1"))
+    journal = folder.path / "journal"
+    until(process, lambda: journal.exists() and b"\n" in journal.read_bytes(), "the first result")
+    process.send_signal(signal.SIGTERM)
+    code, out, err = finish(process)
+    assert code == 1
+    assert err == "gate failed: steps_score > 1: the mean is 1\n"
+    assert "results: 1, rejected lines: 0" in out
+    assert (len(from_jsonl(journal.read_bytes())), aggregated(folder)) == (1, 1)
 
 
-def test_a_closed_pipe_ends_it_cleanly(folder: Folder, trickle: subprocess.Popen[bytes]) -> None:
-    send(trickle, b"{", response("q1"))
-    receive(trickle)
-    assert trickle.stdout is not None
-    trickle.stdout.close()
-    send(trickle, response("q2"))
-    trickle.wait(DEADLINE_SECONDS)  # Though more could come in.
-    assert trickle.stderr is not None
-    err = trickle.stderr.read().decode()
-    assert trickle.returncode == 3
+def test_a_closed_pipe_ends_it_cleanly(folder: Folder) -> None:
+    process = trickle(folder)
+    send(process, b"{", response("q1"))
+    receive(process)
+    assert process.stdout is not None
+    process.stdout.close()
+    send(process, response("q2"))
+    process.wait(DEADLINE_SECONDS)  # Though more could come in.
+    assert process.stderr is not None
+    err = process.stderr.read().decode()
+    assert process.returncode == 3
     assert SUMMARY.format(2, 1, 1) in err
     assert "Error" not in err
     assert "Exception" not in err
-    assert aggregated(folder) == 2
-    assert len(folder.read("rejects")) == 1
-    assert trickle.stdin is not None
-    trickle.stdin.close()
-    trickle.stderr.close()
+    assert (aggregated(folder), len(folder.read("rejects"))) == (2, 1)
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stderr.close()
 
 
-def test_output_without_readers(folder: Folder) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    lines = folder.lines(*[b"{"] * 1000, response("q1"))
-    process = start("evaluate", folder.reference, lines, stdout=writer, stderr=writer)
-    os.close(writer)
-    assert finish(process)[0] == 3
-
-
-@pytest.mark.parametrize("arguments", [["-o", "/dev/full"], ["--rejects", "/dev/full"]], ids=" ".join)
-def test_a_full_disk_is_one_line(folder: Folder, arguments: list[str]) -> None:
-    responses = folder.lines(response("q1"), b"{", response("q2"))
-    code, out, err = finish(start("evaluate", folder.reference, responses, *arguments))
-    assert code == 4
-    assert err.splitlines()[-1] == "Error: /dev/full: No space left on device"
-    # Whether the second line was read by the time that the first result could not be written is open.
-    assert re.search(r"results: 1, rejected lines: [01], ", out + err)
-
-
-def test_the_first_exit_code_that_applies(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder.path)
-    folder.write("broken.json", b"[]")
-    folder.lines(b"{", response("q1"), name="bad.jsonl")
-    folder.lines(response("q1"), name="good.jsonl")
-    for command, code in [
-        ("nonsense", 2),
-        ("evaluate broken.json bad.jsonl -o /dev/full --gate steps_score>1", 2),
-        ("evaluate reference.json bad.jsonl -o /dev/full --gate steps_score>1", 4),
-        ("evaluate reference.json bad.jsonl -o r --gate steps_score>1", 3),
-        ("evaluate reference.json good.jsonl -o r --gate steps_score>1", 1),
-        ("evaluate reference.json good.jsonl -o r --gate steps_score>=1", 0),
-    ]:
-        assert run(*command.split()) == code, command
-
-
-def test_ctrl_c_comes_after_gates(folder: Folder) -> None:
-    process = start("evaluate", folder.reference, "-", "--gate", "steps_score > 1", stdin=PIPE)
-    send(process, response("q1"))
-    receive(process)
-    process.send_signal(signal.SIGINT)
-    assert finish(process)[0] == 1
-
-
-@pytest.mark.parametrize("closed", [1, 2])
-def test_closed_standard_streams(folder: Folder, closed: int) -> None:
-    responses = folder.lines(response("q1"))
-    command = ["evaluate", folder.reference, responses]
-    process = start(*command, "-o", folder.file("r"), closed=closed)
-    assert finish(process)[0] == 0
+def test_closed_standard_streams(folder: Folder) -> None:
+    command = ["evaluate", folder.reference, folder.lines(response("q1")), "-o", folder.file("r")]
+    assert finish(start(*command, closed=True))[0] == 0
     assert len(folder.read("r")) == 1
-
-
-def test_no_progress_bar_between_results(folder: Folder) -> None:
-    command = ["evaluate", folder.reference, folder.lines(response("q1"))]
-    shown = terminal_output(*command, "-o", "-", stdout=True)
-    assert '"question_id":"q1"' in shown
-    assert "all results" in shown
-    assert "\x1b" not in shown
-    # Without -o, there is only the page.
-    shown = terminal_output(*command, stdout=True)
-    assert '"question_id"' not in shown
-    assert "all results" in shown
 
 
 INTERRUPT_AT_IMPORT = """
@@ -228,7 +142,7 @@ import os, runpy, signal, sys
 
 class Interrupting:
     def find_spec(self, name, *_):
-        if name == {name!r}:
+        if name == "click":
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -238,13 +152,49 @@ runpy.run_module("graphrag_eval_async", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("name", ["graphrag_eval_async.cli.exits", "click"])
-def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(name: str) -> None:
+def test_ctrl_c_while_modules_are_imported_leaves_no_traceback() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPT_AT_IMPORT.format(name=name)],
+        [sys.executable, "-c", INTERRUPT_AT_IMPORT],
         capture_output=True,
-        timeout=100,
+        timeout=DEADLINE_SECONDS,
         cwd=ROOT,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_the_first_exit_code_that_applies(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder.path)
+    folder.write("broken.json", b"[]")
+    folder.lines(response("q1"), b"{", response("q2"), name="bad.jsonl")
+    folder.lines(response("q1"), name="good.jsonl")
+    full = "Error: /dev/full: No space left on device"
+    for command, code, told in [
+        ("nonsense", 2, "No such command"),
+        ("evaluate broken.json bad.jsonl -o /dev/full --gate steps_score>1", 2, "reference set: "),
+        ("evaluate reference.json bad.jsonl -o /dev/full --gate steps_score>1", 4, full),
+        ("evaluate reference.json bad.jsonl -o r --rejects /dev/full", 4, full),
+        ("evaluate reference.json bad.jsonl -o r --gate steps_score>1", 3, "gate failed"),
+        ("evaluate reference.json good.jsonl -o r --gate steps_score>1", 1, "gate failed"),
+        ("evaluate reference.json good.jsonl -o r --gate steps_score>=1", 0, ""),
+    ]:
+        assert run(*command.split()) == code, command
+        assert told in capfd.readouterr().err
+
+
+def test_a_terminal_has_a_bar_but_not_between_results(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    command = ["evaluate", folder.reference, folder.lines(response("q1"))]
+    code, shown = terminal_output(*command, "-o", "-")
+    assert (code, "all results" in shown, '"question_id":"q1"' in shown) == (0, True, True)
+    assert "\x1b" not in shown
+    # Without -o, there is only the page.
+    code, shown = terminal_output(*command)
+    assert (code, "all results" in shown, '"question_id"' in shown) == (0, True, False)
+    assert "1 results" in shown
+    assert "steps_score 1.000" in shown
+    assert "\x1b[?25l" not in shown  # Which hides the cursor, for ever if the process is killed.

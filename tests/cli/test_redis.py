@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 
-from tests.cli.support import finish, next_line, response, run, start
+from tests.cli.beside import Beside, run_beside
+from tests.cli.support import response, run
 from tests.scale.redis.support import client, fill
 from tests.support.redis_server import RedisServer, redis_server
 
@@ -71,30 +71,28 @@ def test_evaluate_aggregate_and_watch(
     assert without_confidence(shown[0]) == without_confidence(shown[2])
     capfd.readouterr()
 
-    watching = start("watch", stream, "--every", "200ms", "-o", folder.file("seen.jsonl"))
-    facts = orjson.loads(next_line(watching))
-    while facts["overall"]["samples"]["total"] < 60:
-        facts = orjson.loads(next_line(watching))
-    assert facts["backlog"] == {"unread": 0, "in_work": 0, "lost": 0, "workers": 0}
-    assert facts["rejects"] == {"invalid_json": 1}
-    fill(server, responses(3))
-    assert run("evaluate", folder.reference, f"{stream}&drain=yes", "-o", kept) == 0
-    while facts["overall"]["samples"]["total"] < 63:
-        facts = orjson.loads(next_line(watching))
-    watching.send_signal(signal.SIGINT)
-    assert finish(watching)[0] == 130
-    assert len(Path(folder.file("seen.jsonl")).read_bytes().splitlines()) == 63
+    def drive(beside: Beside) -> None:
+        facts = beside.facts(lambda facts: facts["overall"]["samples"]["total"] == 60)
+        assert facts["backlog"] == {"unread": 0, "in_work": 0, "lost": 0, "workers": 0}
+        assert facts["rejects"] == {"invalid_json": 1}
+        beside.signal()
+
+    watching = ["watch", stream, "--every", "200ms", "-o", folder.file("seen.jsonl")]
+    assert run_beside(folder.path, drive, *watching)[0] == 130
+    assert len(Path(folder.file("seen.jsonl")).read_bytes().splitlines()) == 60
 
 
 def test_a_worker_that_is_asked_to_stop_finishes_what_it_has(server: RedisServer, folder: Folder) -> None:
     fill(server, responses(40))
     lines = folder.file("own.jsonl")
-    worker = start("evaluate", folder.reference, f"{server.url}/responses?group=eval", "-o", lines)
-    with client(server) as at:
-        while at.hget("{responses}:eval:counts", "results") != b"40":
-            assert worker.poll() is None
-    worker.send_signal(signal.SIGTERM)
-    code, out, _ = finish(worker)
+
+    def drive(beside: Beside) -> None:
+        with client(server) as at:
+            beside.until(lambda: at.hget("{responses}:eval:counts", "results") == b"40", "forty results")
+        beside.signal(signal.SIGTERM)
+
+    worker = ["evaluate", folder.reference, f"{server.url}/responses?group=eval", "-o", lines]
+    code, out, _ = run_beside(folder.path, drive, *worker)
     assert code == 143
     assert "results: 40" in out
     assert len(Path(lines).read_bytes().splitlines()) == 40

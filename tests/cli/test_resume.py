@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import signal
-import subprocess
-from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
-from tests.cli.support import REFERENCE, Folder, finish, from_jsonl, response, run, start, until
+from tests.cli.support import REFERENCE, Folder, response, run
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,54 +71,19 @@ def test_another_reference_set_needs_force(
     assert len(folder.read("journal")) == 3
 
 
-def begin(folder: Folder) -> subprocess.Popen[bytes]:
-    """Start a run that waits after its first result."""
-    outputs = ["-o", folder.file("journal"), "--resume", "--aggregates", folder.file("a.json")]
-    process = start("evaluate", folder.reference, "-", *outputs, stdin=PIPE)
-    assert process.stdin is not None
-    process.stdin.write(orjson.dumps(response("q1")) + b"\n")
-    process.stdin.flush()
-    journal = folder.path / "journal"
-    until(process, lambda: journal.exists() and b"\n" in journal.read_bytes(), "the first result")
-    return process
-
-
-def test_the_second_of_two_is_refused(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    first = begin(folder)
-    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
-    assert run("evaluate", folder.reference, "-", "-o", folder.file("journal"), "--resume") == 2
-    assert "another process, or another stream of this one, writes to it" in capfd.readouterr().err
-    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
-    assert finish(first)[0] == 0
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_writes_pending_output(folder: Folder, number: signal.Signals, code: int) -> None:
-    process = begin(folder)
-    process.send_signal(number)
-    done, out, err = finish(process)
-    assert done == code
-    assert "Error" not in err
-    assert "Traceback" not in err
-    assert "results: 1, rejected lines: 0" in out
-    assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 1
-    assert len(from_jsonl((folder.path / "journal").read_bytes())) == 1
-
-
-@pytest.mark.parametrize("source", ["logs", "logs/*"])
-@pytest.mark.parametrize("more", [["-o", "logs/out.jsonl"], ["--rejects", "logs/bad.jsonl", "-o", "r"]])
-@pytest.mark.parametrize("command", ["evaluate", "watch"])
+@each(
+    "command",
+    [
+        "evaluate reference.json logs -o logs/out.jsonl",
+        "watch reference.json logs/* --rejects logs/bad.jsonl -o r",
+    ],
+)
 def test_own_output_is_not_read(
-    folder: Folder,
-    command: str,
-    source: str,
-    more: Sequence[str],
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Folder, command: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.path)
-    (folder.path / "logs").mkdir()
+    (folder.path / "logs").mkdir(exist_ok=True)
     folder.lines(response("q1"), name="logs/a.jsonl")
-    assert run(command, folder.reference, source, *more) == 2
+    assert run(*command.split()) == 2
     assert "which are read" in capfd.readouterr().err
     assert [path.name for path in (folder.path / "logs").iterdir()] == ["a.jsonl"]

@@ -60,6 +60,11 @@ class Session:
         """The rows that the terminal shows."""
         return self.emulator.screen
 
+    @property
+    def rows(self) -> list[str]:
+        """Those that are gone at the top, and those that the terminal shows."""
+        return [*self.emulator.gone, *self.screen]
+
     def until(self, condition: Callable[[list[str]], object]) -> list[str]:
         """Wait for the screen to be as wanted; returns it."""
         end = monotonic() + DEADLINE_SECONDS

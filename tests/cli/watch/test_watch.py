@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import signal
+import socket
 import subprocess
 import urllib.request
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
+from tests.cli.beside import Beside, run_beside
 from tests.cli.support import (
     COLOURS,
     DEADLINE_SECONDS,
@@ -29,18 +29,18 @@ from tests.cli.support import (
     run,
     start,
     to_jsonl,
-    told,
     until,
 )
 from tests.cli.watch.support import append
+from tests.monitor.test_prometheus import get, parsed
 from tests.stream.test_spans import spans
+from tests.support.ports import free_port
 from tests.traces.otlp import line as line_of
 from tests.traces.test_formats import REFERENCE as TRACED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.cli.support import Folder
+    from tests.monitor.test_prometheus import Values
 
 RESPONSES = [response("q1"), response("q2", False), failed("q3"), response("q1", False)]
 IDLE = ("--until-idle", "50ms", "--poll-interval", "5ms", "--every", "1h")
@@ -55,39 +55,25 @@ def facts(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def next_facts(
-    process: subprocess.Popen[bytes], condition: Callable[[dict[str, Any]], object]
-) -> dict[str, Any]:
-    """The first line of facts that is as wanted."""
-    end = monotonic() + DEADLINE_SECONDS
-    while not condition(found := json.loads(next_line(process, "facts"))):
-        assert monotonic() < end, f"waited {DEADLINE_SECONDS} s for other facts than {found}"
-    wanted: dict[str, Any] = found
-    return wanted
-
-
 def samples(facts: dict[str, Any]) -> int:
     total: int = facts["overall"]["samples"]["total"]
     return total
 
 
-@pytest.mark.parametrize("number", [None, signal.SIGINT])
-def test_standard_input_is_watched_until_it_ends(folder: Folder, number: int | None) -> None:
+def test_standard_input_is_watched(folder: Folder) -> None:
     """Each line counts once it is there; what was read before a signal counts, too."""
     process = start("watch", folder.reference, "-", "--every", "20ms", stdin=subprocess.PIPE)
     assert process.stdin is not None
     for count, line in enumerate(RESPONSES, 1):
         process.stdin.write(to_jsonl([line]))
         process.stdin.flush()
-        shown = next_facts(process, lambda facts, count=count: samples(facts) == count)  # type: ignore[misc]
-        assert shown["lag"] is None
-        assert shown["paths"] == ["-"]
-    if number is not None:
-        process.send_signal(number)
-        assert process.wait(DEADLINE_SECONDS) == 130
-    code, out, err = finish(process)
-    assert code == (0 if number is None else 130)
-    assert number is not None or samples(facts(out)[-1]) == len(RESPONSES)
+        while samples(shown := json.loads(next_line(process, "facts"))) < count:
+            pass
+        assert (samples(shown), shown["lag"], shown["paths"]) == (count, None, ["-"])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_SECONDS) == 130
+    _, out, err = finish(process)
+    assert samples(facts(out)[-1]) == len(RESPONSES)
     assert "results: 4" in err
 
 
@@ -108,24 +94,60 @@ def test_a_finished_file_ends_by_itself(folder: Folder, capfd: pytest.CaptureFix
     assert sorted(map(str, folder.read("results.jsonl"))) == sorted(map(str, expected))
 
 
-def test_facts_come_while_the_log_grows(folder: Folder) -> None:
-    process = start(
-        *watch(folder, "--every", "20ms", "--window", "1h", "--aggregates", folder.file("a.json"))
-    )
-    first = next_facts(process, lambda facts: facts["not_found"])
-    assert (samples(first), first["not_found"]) == (0, [folder.file("responses.jsonl")])
-    soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-    assert soft == hard or soft >= 65_536
-    append(folder, response("q1"), b"{", response("q2"))
-    second = next_facts(process, lambda facts: samples(facts) == 2)
-    assert (second["window"], second["not_found"]) == ({"seconds": 3600.0}, [])
-    assert second["rejects"] == {"invalid_json": 1}
-    assert (second["missing"], second["questions"]) == (1, 3)
-    process.send_signal(signal.SIGTERM)
-    code, out, err = finish(process)
-    assert (code, samples(facts(out)[-1])) == (143, 2)
-    assert "results: 2, rejected lines: 1, questions without a response: 1 of 3" in err
-    assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 2
+def test_facts_and_metrics_come_while_the_log_grows(folder: Folder) -> None:
+    port, alert = free_port(), "steps_score < 0.7 over 2"
+    address = f"http://127.0.0.1:{port}/metrics"
+
+    def scraped() -> Values:
+        with urllib.request.urlopen(address, timeout=DEADLINE_SECONDS) as reply:
+            return parsed(reply.read().decode())
+
+    def drive(beside: Beside) -> None:
+        first = beside.facts(lambda facts: facts["not_found"])
+        assert (samples(first), first["not_found"]) == (0, [folder.file("responses.jsonl")])
+        append(folder, response("q1"), b"{", response("q2", False))
+        second = beside.facts(lambda facts: samples(facts) == 2 and facts["alerts"])
+        assert (second["window"], second["not_found"]) == ({"seconds": 3600.0}, [])
+        assert (second["missing"], second["questions"]) == (1, 3)
+        found = scraped()
+        assert get(found, "results_total", template=COLOURS, status="success") == 2
+        assert get(found, "mean", template=COLOURS, metric="steps_score") == 0.5
+        assert get(found, "window_mean", template=COLOURS, metric="steps_score") == 0.5
+        assert get(found, "rejects_total", reason="invalid_json") == 1
+        assert get(found, "alert_active", alert=alert) == 1
+        assert get(found, "source_lag_bytes") == 0
+        [info] = [dict(labels) for name, labels in found if name == "info"]
+        assert (info["reference"], info["judge_model"]) == ("reference.json", "none")
+        append(folder, *[response("q1")] * 5)
+        beside.facts(lambda facts: samples(facts) == 7 and not facts["alerts"])
+        assert get(scraped(), "alert_active", alert=alert) == 0
+        # Nobody waits for a client that says nothing.
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_SECONDS):
+            beside.signal(signal.SIGTERM)
+            assert beside.ended.wait(DEADLINE_SECONDS)
+
+    options = ["--every", "20ms", "--window", "1h", "--aggregates", folder.file("a.json")]
+    more = ["--metrics", f":{port}", "--alert", alert]
+    code, out, err = run_beside(folder.path, drive, *watch(folder, *options, *more))
+    assert (code, samples(facts(out)[-1])) == (143, 7)
+    assert f"metrics: {address}" in err
+    assert "results: 7, rejected lines: 1, questions without a response: 1 of 3" in err
+    assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 7
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_SECONDS)
+
+
+def test_an_address_in_use_is_an_error_at_the_start(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder.lines(response("q1"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert run(*watch(folder, *IDLE, "--metrics", str(port), "-o", folder.file("out.jsonl"))) == 2
+    out, err = capfd.readouterr()
+    assert f"cannot serve metrics on 127.0.0.1:{port}: Address already in use" in err
+    assert not out
+    assert not (folder.path / "out.jsonl").exists()
 
 
 def test_directories_and_rejects(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -154,53 +176,6 @@ def test_the_journal_restores_the_view_but_windows_of_time(
         append(folder, response("q2"))
     assert (samples(last), last["journal"]) == (6, {"restored": 5})
     assert "5 results and 0 rejects from before" in err
-
-
-def test_alerts_run_a_command_and_outlive_a_kill(folder: Folder) -> None:
-    """One that is still on is not told a second time."""
-    folder.lines(*[response("q1", False)] * 4)
-    told, kept = folder.path / "told", folder.path / "results.jsonl.watch"
-    alert = f"{COLOURS}: steps_score < 0.5 over 2"
-    command = watch(
-        folder,
-        *("-o", folder.file("results.jsonl"), "--resume", "--on-alert", f"cat >> {told}", "--every", "20ms"),
-        *("--alert", alert, "--alert", "error_rate < 0.5 over 2"),
-    )
-    process = start(*command)
-    [first, _] = next_facts(process, lambda facts: len(facts["alerts"]) == 2)["alerts"]
-    assert (first["template"], first["value"], first["samples"]) == (COLOURS, 0.0, 2)
-    until(process, lambda: told.exists() and told.read_bytes().count(b"\n") == 2, "the commands")
-    until(
-        process, lambda: kept.exists() and len(orjson.loads(kept.read_bytes())["alerts"]) == 2, "both alerts"
-    )
-    process.kill()
-    finish(process)
-    process = start(*command)
-    assert len(next_facts(process, lambda facts: facts["journal"] and facts["alerts"])["alerts"]) == 2
-    append(folder, *[response("q1")] * 4)
-    until(process, lambda: told.read_bytes().count(b"\n") == 3, "the end of the alert")
-    process.send_signal(signal.SIGINT)
-    code, _, err = finish(process)
-    assert code == 130
-    states = [(change["alert"], change["state"], change["value"]) for change in folder.read("told")]
-    assert min(states[:2]) == (alert, "started", 0.0)
-    assert states[2:] == [(alert, "ended", 1.0)]
-    assert f"alert ended: {alert}: 1" in err
-    assert "alert started" not in err
-
-
-@pytest.mark.parametrize(
-    "text", [b"[1]", b'{"log": []}', b'{"alerts": [], "log": [{}]}', b'{"alerts": [], "log": 5}']
-)
-def test_a_file_that_watch_did_not_keep(
-    folder: Folder, capfd: pytest.CaptureFixture[str], text: bytes
-) -> None:
-    folder.lines(*RESPONSES)
-    path = folder.write("results.jsonl.watch", text)
-    options = ["-o", folder.file("results.jsonl"), "--resume", "--alert", "steps_score < 1"]
-    assert run(*watch(folder, *IDLE, *options)) == 2
-    assert f"Error: {path!r} was not written by watch" in capfd.readouterr().err
-    assert not (folder.path / "results.jsonl").exists()
 
 
 def test_slow_readers_delay_nothing(folder: Folder) -> None:
@@ -240,6 +215,8 @@ USAGE = {
     "--alert step_score<1": "no metric 'step_score'; did you mean steps_score?",
     "--alert colors:steps_score<1": "no template 'colors' in the reference set; did you mean colours?",
     "--on-alert true": "--on-alert needs --alert",
+    "--metrics host:": "expected HOST:PORT",
+    "--web responses.jsonl": "such as 127.0.0.1:8080; name logs before --web",
     "-": "standard input (-) cannot be watched together with files",
     ". -o results.jsonl": "'results.jsonl' is among the files of '.', which are read",
     "--otlp-listen 127.0.0.1:4318": "cannot be combined with logs",
@@ -260,35 +237,37 @@ def test_usage(folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: p
         assert complaint in " ".join(err.split())
 
 
-def test_spans_that_are_sent_are_watched(folder: Folder) -> None:
+def test_spans_that_are_sent_are_watched(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("uvicorn")
     pytest.importorskip("starlette")
     folder.write("grid.json", orjson.dumps(TRACED))
+    page, written = free_port(), folder.file("results.jsonl.late")
+    told = "1 span of 1 trace came after the trace was evaluated"
+
+    def drive(beside: Beside) -> None:
+        address = beside.facts(lambda facts: facts["paths"])["paths"][0]
+
+        def post(*sent: dict[str, Any]) -> None:
+            request = urllib.request.Request(  # noqa: S310  (to ourselves)
+                address, orjson.dumps(line_of(*sent)), {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310
+                assert answer.status == 200
+
+        post(*spans(1))
+        shown = beside.facts(lambda facts: samples(facts) == 1)
+        assert shown["overall"]["metrics"]["steps_score"]["mean"] == 1
+        assert (shown["lag"], shown["not_found"], shown["late"]) == (None, [], None)
+        post(spans(1)[0] | {"spanId": "00000000000000ff"})
+        late = beside.facts(lambda facts: facts["late"])["late"]
+        assert (late["spans"], late["trace_ids"]) == (1, [f"{1:032x}"])
+        with urllib.request.urlopen(f"http://127.0.0.1:{page}/", timeout=DEADLINE_SECONDS) as answer:
+            assert f"{told}: {1:032x}" in answer.read().decode()
+        beside.signal()
+
     listen = ["--otlp-listen", "127.0.0.1:0", "--every", "50ms", "--grace", "10ms"]
-    output = ["-o", folder.file("results.jsonl"), "--web", "127.0.0.1:0"]
-    process = start("watch", folder.file("grid.json"), *listen, *output)
-    page = told(process, "dashboard: ").split()[-1]
-    address = next_facts(process, lambda facts: facts["paths"])["paths"][0]
-
-    def post(*sent: dict[str, Any]) -> None:
-        request = urllib.request.Request(  # noqa: S310  (to ourselves)
-            address, orjson.dumps(line_of(*sent)), {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310
-            assert answer.status == 200
-
-    post(*spans(1))
-    shown = next_facts(process, lambda facts: samples(facts) == 1)
-    assert shown["overall"]["metrics"]["steps_score"]["mean"] == 1
-    assert (shown["lag"], shown["not_found"], shown["late"]) == (None, [], None)
-    post(spans(1)[0] | {"spanId": "00000000000000ff"})
-    late = next_facts(process, lambda facts: facts["late"])["late"]
-    assert (late["spans"], late["trace_ids"]) == (1, [f"{1:032x}"])
-    with urllib.request.urlopen(page, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310
-        assert f"1 span of 1 trace came after the trace was evaluated: {1:032x}" in answer.read().decode()
-    process.send_signal(signal.SIGINT)
-    code, _, err = finish(process)
-    assert (code, err.count("1 span of 1 trace came after the trace was evaluated")) == (130, 1)
-    written = folder.file("results.jsonl.late")
-    assert f"Evaluate the whole responses in {written}" in err
+    output = ["-o", folder.file("results.jsonl"), "--web", f"127.0.0.1:{page}"]
+    assert run_beside(folder.path, drive, "watch", folder.file("grid.json"), *listen, *output)[0] == 130
+    assert caplog.text.count(told) == 1
+    assert f"Evaluate the whole responses in {written}" in caplog.text
     assert run("evaluate", folder.file("grid.json"), written, "-o", folder.file("again.jsonl")) == 0

@@ -1,0 +1,178 @@
+"""`watch --alert`: commands and posts at each change, and what is kept of alerts."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import orjson
+
+from graphrag_eval_async.cli.watch.changes import ShellCommand
+from graphrag_eval_async.monitor.deliveries import MAX_WAITING, Deliveries
+from graphrag_eval_async.monitor.webhooks import SECRET, SIGNATURE
+from tests.cli.beside import Beside, run_beside
+from tests.cli.support import COLOURS, response, run
+from tests.cli.watch.support import append
+from tests.cli.watch.test_watch import IDLE, RESPONSES, watch
+from tests.monitor.hooks import hook
+from tests.support.cases import each
+from tests.support.loop import leaving_nothing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    import pytest
+
+    from graphrag_eval_async.monitor.alerts import Change
+    from tests.cli.support import Folder
+
+ALERT = f"{COLOURS}: steps_score < 0.5 over 2"
+SECONDS = 1000.0  # more than a command takes, however slow the machine is
+
+
+def change(alert: str = "x < 1", state: str = "started", value: float | None = 0.5) -> Change:
+    return {"alert": alert, "state": state, "value": value}
+
+
+@asynccontextmanager
+async def running(
+    command: str, *, seconds: float = SECONDS, waits: float = SECONDS
+) -> AsyncIterator[tuple[Deliveries, list[str]]]:
+    """Commands, each of which has `seconds`, while the end `waits` for them, and what they say."""
+    said: list[str] = []
+    async with leaving_nothing():
+        run = ShellCommand(command, seconds=seconds)
+        commands = Deliveries("--on-alert", run, said.append, seconds=waits)
+        yield commands, said
+        await commands.aclose()
+
+
+async def test_commands_get_facts_in_order_and_run_beside_each_other(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    facts = tmp_path / "facts"
+    # Each end of the pipe waits until the other one is opened.
+    command = (
+        f"case $(tee -a {facts}) in *x*started*) echo > {tmp_path}/pipe;; *y*) cat {tmp_path}/pipe;; esac"
+    )
+    changes = [change("x" * 100_000), change("x" * 100_000, "ended", None)]
+    async with running(f"{command}; echo out; echo err >&2") as (commands, said):
+        for told in [*changes, change("y")]:
+            commands.add(told)
+        await commands.finish()
+    found = [json.loads(line) for line in facts.read_text().splitlines()]
+    assert [told for told in found if told["alert"] != "y"] == changes
+    assert not said
+
+
+async def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    async with running(f"sleep 1000 > {tmp_path}/pipe & wait", seconds=0.5) as (commands, said):
+        commands.add(change())
+        with await asyncio.to_thread(open, tmp_path / "pipe", "rb") as pipe:
+            assert await asyncio.to_thread(pipe.read) == b""
+        await commands.finish()
+    assert said == ["--on-alert took more than 0.5 s, and was killed: x < 1, started"]
+
+
+async def test_admission_is_bounded_and_abandoned_commands_are_ended(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    async with running(f"exec sleep 1000 > {tmp_path}/pipe", waits=0.3) as (commands, said):
+        commands.add(change())
+        pipe = await asyncio.to_thread(open, tmp_path / "pipe", "rb")
+        for _ in range(MAX_WAITING + 2):
+            commands.add(change())
+        assert said == [f"--on-alert is skipped, since {MAX_WAITING} are waiting: x < 1, started"] * 2
+        await commands.finish()
+    assert said[-1] == "--on-alert: not all were finished at the end"
+    with pipe:
+        assert await asyncio.to_thread(pipe.read) == b""
+
+
+def test_alerts_run_a_command_and_outlive_the_run(folder: Folder) -> None:
+    """One that is still on is not told a second time; the file is written while they are on."""
+    folder.lines(*[response("q1", False)] * 4)
+    told, kept = folder.path / "told", folder.path / "results.jsonl.watch"
+    command = watch(
+        folder,
+        *("-o", folder.file("results.jsonl"), "--resume", "--on-alert", f"cat >> {told}", "--every", "20ms"),
+        *("--alert", ALERT, "--alert", "error_rate < 0.5 over 2"),
+    )
+
+    def begin(beside: Beside) -> None:
+        [first, _] = beside.facts(lambda facts: len(facts["alerts"]) == 2)["alerts"]
+        assert (first["template"], first["value"], first["samples"]) == (COLOURS, 0.0, 2)
+        beside.until(lambda: told.exists() and told.read_bytes().count(b"\n") == 2, "the commands")
+        is_kept = lambda: kept.exists() and len(orjson.loads(kept.read_bytes())["alerts"]) == 2  # noqa: E731
+        beside.until(is_kept, "both alerts")
+        beside.signal()
+
+    def go_on(beside: Beside) -> None:
+        assert len(beside.facts(lambda facts: facts["journal"] and facts["alerts"])["alerts"]) == 2
+        append(folder, *[response("q1")] * 4)
+        beside.until(lambda: told.read_bytes().count(b"\n") == 3, "the end of the alert")
+        beside.signal()
+
+    assert run_beside(folder.path, begin, *command)[0] == 130
+    code, _, err = run_beside(folder.path, go_on, *command)
+    assert code == 130
+    states = [(change["alert"], change["state"], change["value"]) for change in folder.read("told")]
+    assert min(states[:2]) == (ALERT, "started", 0.0)
+    assert states[2:] == [(ALERT, "ended", 1.0)]
+    assert f"alert ended: {ALERT}: 1" in err
+    assert "alert started" not in err
+
+
+@each("text", [b"[1]", b'{"alerts": [], "log": [{}]}'])
+def test_a_file_that_watch_did_not_keep(
+    folder: Folder, capfd: pytest.CaptureFixture[str], text: bytes
+) -> None:
+    folder.lines(*RESPONSES)
+    path = folder.write("results.jsonl.watch", text)
+    options = ["-o", folder.file("results.jsonl"), "--resume", "--alert", "steps_score < 1"]
+    assert run(*watch(folder, *IDLE, *options)) == 2
+    assert f"Error: {path!r} was not written by watch" in capfd.readouterr().err
+    assert not (folder.path / "results.jsonl").exists()
+
+
+def test_alerts_are_posted_signed_and_tried_again(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.lines(*[response("q1", False)] * 3)
+    with hook(500, 200) as (host, posts), hook(204) as (other, others):
+        monkeypatch.setenv("HOOK", f"http://{host}/T0KEN")
+        monkeypatch.setenv(SECRET, "s3cret")
+
+        def drive(beside: Beside) -> None:
+            beside.until(lambda: len(posts) == 2 and len(others) == 1, "the posts of the start")
+            append(folder, *[response("q1")] * 5)
+            beside.facts(lambda facts: not facts["alerts"])
+            beside.signal()
+
+        urls = ["--on-alert-url", "${HOOK}", "--on-alert-url", f"http://{other}/"]
+        command = watch(folder, "--every", "20ms", "--alert", ALERT, *urls)
+        code, _, err = run_beside(folder.path, drive, *command)
+    assert code == 130
+    assert "on-alert-url" not in err
+    first, again, ended = posts
+    assert first.body == again.body == others[0].body
+    assert (again.facts["alert"], again.facts["state"], again.facts["value"]) == (ALERT, "started", 0.0)
+    assert (ended.facts["state"], ended.facts["value"]) == ("ended", 1.0)
+    for post in (*posts, *others):
+        expected = hmac.new(b"s3cret", post.body, hashlib.sha256).hexdigest()
+        assert post.headers[SIGNATURE.lower()] == f"sha256={expected}"
+
+
+def test_a_failure_is_said_without_secrets(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    folder.lines(*[response("q1", False)] * 3)
+    with hook(404) as (host, posts):
+        url = f"http://us3r:passw0rd@{host}/T0KEN?key=S3CRET"
+        assert run(*watch(folder, *IDLE, "--alert", ALERT, "--on-alert-url", url)) == 0
+    assert len(posts) == 1
+    out, err = capfd.readouterr()
+    said = f"--on-alert-url {host} was answered with status 404 (attempt 1 of 5): {ALERT}, started"
+    assert said in err.splitlines()
+    assert not any(secret in out + err for secret in ("T0KEN", "S3CRET", "us3r", "passw0rd"))

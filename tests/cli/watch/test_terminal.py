@@ -1,0 +1,143 @@
+"""The command behind a terminal: what can be seen there, keys, and the terminal restored whatever ends it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.cli.support import until
+from tests.cli.watch.session import Session
+from tests.cli.watch.support import append
+
+if TYPE_CHECKING:
+    from tests.cli.support import Folder
+
+COUNT = 30
+NOTE = " of 30 templates, "
+ALERT = ["--alert", "error_rate > 0.5 over 1", "--on-alert", "exit 1"]
+
+
+@pytest.fixture
+def watched(folder: Folder) -> list[str]:
+    """A command that watches a log with responses of as many templates."""
+    reference = [
+        {"template_id": f"t{i:02}", "questions": [{"id": f"q{i}", "question_text": "?"}]}
+        for i in range(COUNT)
+    ]
+    log = folder.lines(*[{"question_id": f"q{i}", "elapsed_sec": 1.0} for i in range(COUNT)] * 2)
+    return ["watch", folder.write("many.json", orjson.dumps(reference)), log, "--poll-interval", "5ms"]
+
+
+def has_row(screen: list[str], name: str, *cells: str) -> bool:
+    """Whether a line has a name and, after it, these cells."""
+    return any(line.split()[: 1 + len(cells)] == [name, *cells] for line in screen)
+
+
+def templates(screen: list[str]) -> list[str]:
+    return [line.split()[0] for line in screen if line[:1] == "t" and line[1:3].isdigit()]
+
+
+def notes(screen: list[str]) -> list[str]:
+    return [line for line in screen if NOTE in line and "scroll" in line]
+
+
+def is_one_view(session: Session) -> bool:
+    """Whether there is a view, whole, and nothing else."""
+    screen = session.screen
+    titles = [i for i, line in enumerate(screen) if line.startswith("watching ")]
+    return titles == [0] and has_row(screen, "overall") and max(map(len, screen)) < session.emulator.columns
+
+
+def test_the_view_follows_keys_the_log_and_the_terminal(folder: Folder, watched: list[str]) -> None:
+    with Session(*watched, *ALERT, types=True) as session:
+        screen = session.until(lambda screen: has_row(screen, "overall", "60") and notes(screen))
+        [note] = notes(screen)
+        page = len(templates(screen))
+        assert note == f"1 to {page}{NOTE}worst first; s sorts, j k PgDn PgUp scroll"
+        assert session.is_raw
+        session.type("j\x1b[6~")
+        session.until(lambda screen: templates(screen)[:1] == [f"t{page + 1:02}"])
+        session.type("s")
+        session.until(lambda screen: any(f"1 to {page}{NOTE}by name; " in line for line in screen))
+        for columns, height in [(60, 20), (120, 40), (40, 8), (80, 24)]:
+            session.resize(columns, height)
+            assert len(session.until(lambda _screen: is_one_view(session))) < height
+        append(folder, {"question_id": "q0", "error": "down"})
+        session.until(lambda screen: any(line.startswith("ALERT error_rate") for line in screen))
+        session.until(lambda _: any("--on-alert ended with exit code 1" in line for line in session.rows))
+        append(folder, {"question_id": "q0"})
+        session.until(lambda _: any(" alert ended: " in line for line in session.rows))
+        assert [line.split(" ", 1)[1] for line in session.rows if " alert " in line] == [
+            "alert started: error_rate > 0.5 over 1: 1",
+            "alert ended: error_rate > 0.5 over 1: 0",
+        ]
+        session.until(lambda screen: not any(line.startswith("ALERT") for line in screen))
+        session.process.send_signal(signal.SIGINT)
+        assert session.finish() == 130
+        assert session.modes == session.modes_before
+        everything = session.rows
+    assert session.emulator.coloured
+    assert "\x1b[?" not in session.written  # Such as what hides the cursor.
+    assert not notes(everything)  # There are no keys any more.
+    assert any(line.startswith("results: 62, rejected lines: 0") for line in everything)
+
+
+def test_a_stopped_terminal_delays_nothing_and_is_restored(folder: Folder, watched: list[str]) -> None:
+    """Also by the third signal, which ends the process at once."""
+    results = folder.path / "results.jsonl"
+    with Session(*watched, "-o", str(results), types=True) as session:
+        session.until(notes)
+        session.stop_output(True)
+        for count in (560, 1060):
+            append(folder, *[{"question_id": "q2"}] * 500)
+            until(
+                session.process,
+                lambda count=count: results.read_bytes().count(b"\n") == count,  # type: ignore[misc]
+                "more results",
+            )
+        for _ in range(50):
+            session.process.send_signal(signal.SIGTERM)
+            try:
+                session.process.wait(0.6)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        session.stop_output(False)
+        assert session.finish() == 143
+        assert session.modes == session.modes_before
+
+
+def test_the_last_view_stays_and_the_report_comes_below(
+    folder: Folder, watched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    append(folder, b"{")
+    options = ["--until-idle", "200ms", "--gate", "elapsed_sec >= 2"]
+    with Session(*watched, *options, types=True, rows=60) as session:
+        assert session.finish() == 3
+        assert session.modes == session.modes_before
+        screen = session.rows
+    assert sum(line.startswith("watching ") for line in screen) == 1
+    assert has_row(screen, "overall", "60", "0")
+    assert not session.emulator.coloured
+    assert screen[-1] == "gate failed: elapsed_sec >= 2: the mean is 1"
+    assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
+
+
+def test_ctrl_z_and_ctrl_c_restore_the_terminal(watched: list[str]) -> None:
+    """Behind a shell, since the terminal sends signals only to those whom it controls."""
+    command = ["graphrag_eval_async", *watched]
+    with Session(*command, types=True, module="tests.cli.watch.shell") as session:
+        session.until(notes)
+        session.type("\x1a")
+        session.until(lambda _: "stopped, shows: True" in session.written)
+        session.type("\r")
+        session.until(lambda _: session.is_raw)
+        session.type("G")
+        session.until(lambda screen: templates(screen)[-1:] == ["t29"])
+        session.type("\x03")
+        session.until(lambda screen: "ended with 130, shows: True" in screen)
