@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from graphrag_eval_async.cli.watch.changes import ShellCommand
-from graphrag_eval_async.monitor.deliveries import MAX_WAITING, Deliveries
-from graphrag_eval_async.monitor.webhooks import SECRET, SIGNATURE
+from graphrag_eval_async.monitor.webhooks import MAX_WAITING, SECRET, SIGNATURE, Deliveries
 from tests.cli.beside import Beside, run_beside
 from tests.cli.support import COLOURS, response, run
 from tests.cli.watch.support import append
