@@ -221,7 +221,7 @@ async def test_who_is_to_blame() -> None:
 
     async with endpoint(any_status) as server, Evaluator(templates(), config=config(server)) as evaluator:
         await evaluator.evaluate(ran(WRONG))
-        for number in range(80):
+        for number in range(40):
             log.clear()
             result = await evaluator.evaluate(ran(f"{RIGHT} # own {number}"))
             attempts = [status for kind, status in log if kind == "A"]

@@ -250,8 +250,8 @@ async def test_embeddings_that_do_not_work_end_the_run() -> None:
             return sensible(request) if request.is_chat else FAULTS[fault](request)
 
         async with serving(script, latency=1.0) as server:
-            settings = config(server, limits={"max_failed_calls": 10, "max_concurrency": 8})
-            stream = evaluate_stream(templates(40), map(response, range(40)), config=settings)
+            metrics = CLAIMS | {"answer_relevance": {"strictness": 1}}
+            stream = judged(server, 40, metrics, max_concurrency=8)
             with pytest.raises(JudgeUnavailable, match=r"text-embedding-3-small at .*check llm\.embedding"):
                 await collect(stream)
             embeddings = [request for request in server.requests if not request.is_chat]
