@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -62,13 +63,18 @@ def imports(tree: ast.AST, *, types_only: bool = False) -> list[tuple[str, bool]
     return found
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 
 @each("path", MODULES)
 def test_imports_point_down(path: Path) -> None:
     room = room_of(path)
-    for name, types_only in imports(ast.parse(path.read_text())):
+    for name, types_only in imports(tree_of(path)):
         package, _, inner = name.partition(".")
         assert package not in LLM or room in {"execution", "metrics", "judge"}
         target = inner.split(".")[0]
@@ -83,7 +89,7 @@ def test_no_modules_import_each_other() -> None:
     names = {name.removesuffix(".__init__"): path for name, path in names.items()}
     below: dict[str, set[str]] = {}
     for name, path in names.items():
-        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        nodes = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom)]
         modules = {f"{node.module}.{each.name}" for node in nodes for each in node.names}
         modules |= {f"{node.module}" for node in nodes if f"{node.module}" not in {PACKAGE, name}}
         below[name] = {module for module in modules & {*names} if module != name}

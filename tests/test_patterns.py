@@ -25,33 +25,12 @@ SIZE = 4000
 LIMIT = 0.003
 """Seconds of CPU time for one call. What takes more must be below the square of `LONGER` for longer text."""
 
-LONGER = 2
+LONGER = 4
 
 SHORT = {"_AT_THE_END": 255, "_BEFORE_THE_SUFFIX": 255, r"\s*\n\s*": 1000}
 """How long the text can be at most, where that is bounded: a file name, or an error cut for a terminal."""
 
-FRAGMENTS = [
-    "0",
-    "1:",
-    "1_",
-    "a",
-    "A:",
-    "[",
-    "]",
-    "[ ",
-    '"',
-    '\\"',
-    "'",
-    "${",
-    "(",
-    ")",
-    ".",
-    "e",
-    "-",
-    "+",
-    " ",
-    "\t\n",
-]
+FRAGMENTS = [*"0a[]\"'(). -+e", "1:", "1_", "A:", "[ ", '\\"', "${", "\t\n"]
 ENDS = ["", "+", "!", "\0"]
 
 
@@ -115,7 +94,7 @@ def check(pattern: re.Pattern[Any], method: str, size: int) -> None:
     for pump, end in pumps(pattern):
         if seconds(pattern, method, pump, end, size) > LIMIT:
             longer = size * LONGER if size == SIZE else size
-            spent = min(seconds(pattern, method, pump, end, longer) for _ in range(3))
+            spent = min(seconds(pattern, method, pump, end, longer) for _ in range(2))
             assert spent < LIMIT * LONGER**2, (
                 f"{method} of {pattern.pattern!r}: {spent:.2f} s for {longer} characters of {pump!r}"
             )
@@ -132,4 +111,4 @@ def test_patterns_take_linear_time() -> None:
 
 def test_a_pattern_that_backtracks_is_found() -> None:
     with pytest.raises(AssertionError, match="characters"):
-        check(re.compile("[0-9]*[0-9]*[+-]?"), "fullmatch", SIZE)
+        check(re.compile("[0-9]+[+-]"), "search", SIZE)
