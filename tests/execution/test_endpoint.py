@@ -72,6 +72,15 @@ async def test_so_many_run_at_a_time() -> None:
 
 
 @without_waiting
+async def test_only_the_last_fifty_queries_of_a_response_are_run() -> None:
+    queries = [f"{RIGHT} # {i}" for i in range(52)]
+    steps = [ran(query)["actual_steps"][0] | {"id": f"c{i}"} for i, query in enumerate(queries)]
+    async with endpoint() as server:
+        await results_of([{"question_id": "q0", "actual_steps": steps}], config(server))
+    assert {*asked(server)} == {NAMES, *queries[2:]}
+
+
+@without_waiting
 async def test_headers_passwords_and_addresses_are_sent_and_not_shown() -> None:
     def tell(query: str, request: Request) -> Reply | None:
         said = f"{request.headers['x-token']} s3cret-word {request.headers['authorization']}"
