@@ -1,38 +1,24 @@
-"""Why a response failed, from the response to the key of its result."""
+"""Why a response failed, and the differences that results list for steps with partial credit."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from graphrag_eval_async import Evaluator, JudgeError, TokenUsage, evaluate_stream, run_evaluation_sync
-from tests.steps.test_sparql_oracle import encode, literal
+from graphrag_eval_async import Evaluator, JudgeError, TokenUsage, evaluate_stream, load_reference
+from tests.steps.support import encode, groups, literal, query, result_of, texts
 from tests.support.cases import each
 from tests.support.data import HEAVY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-SPARQL = "application/sparql-results+json"
-
-
-def table(*rows: Sequence[str], names: str = "") -> str:
-    """SPARQL results; without rows, of as many variables as there are names."""
-    width = len(rows[0]) if rows else len(names)
-    return encode([[literal(text) for text in row] for row in rows], (names or "abcdefghijklmn")[:width])
+    from collections.abc import Mapping
 
 
 def docs(*ids: str) -> str:
     return json.dumps([{"id": name, "text": f"Of {name}."} for name in ids])
 
 
-QUERY: dict[str, Any] = {"name": "sparql_query", "output_media_type": SPARQL}
-STATIONS: dict[str, Any] = QUERY | {
-    "output": table(("T1", "110"), ("T2", "220"), ("T3", "380")),
-    "ordered": True,
-}
+STATIONS = query(texts(("T1", "110"), ("T2", "220"), ("T3", "380")), ordered=True)
 REPORTS: dict[str, Any] = {"name": "retrieval", "output": docs("r1", "r2")}
 LOAD: dict[str, Any] = {"name": "grid_api", "output": '{"mw": 5}', "output_media_type": "application/json"}
 SERIES: dict[str, Any] = {"name": "retrieve_time_series", "args": {"mrid": "m1"}, "output": "[[0, 1.5]]"}
@@ -43,16 +29,6 @@ def took(reference: Mapping[str, Any], output: Any = None, **keys: Any) -> dict[
     """An actual step as the reference has it, but for the output, if any, and for the keys."""
     step = {"name": reference["name"], "args": reference.get("args", {}), "status": "success"}
     return step | {"output": reference["output"] if output is None else output} | keys
-
-
-def templates(*groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    question = {
-        "id": "q",
-        "question_text": "Which transformers are at Bergheim?",
-        "reference_answer": "T1, T2 and T3.",
-        "reference_steps": list(groups),
-    }
-    return [{"template_id": "t", "questions": [question]}]
 
 
 class Claims:
@@ -76,33 +52,30 @@ class Claims:
         raise NotImplementedError
 
 
-async def result_of(
-    groups: list[list[dict[str, Any]]], steps: Any, answer: str | None = None, **options: Any
-) -> dict[str, Any]:
-    """The result, which is the same whether it is scored at once, in a thread or in a stream."""
+async def failure(reference: list[list[dict[str, Any]]], steps: Any, answer: str = "", **options: Any) -> str:
+    """The failure, which is the same whether a response is scored at once, in a thread or in a stream."""
     response: dict[str, Any] = {"question_id": "q", "actual_steps": steps, "actual_answer": "not judged"}
     if isinstance(steps, dict):
         response = {"question_id": "q", **steps}
-    if answer is not None:
+    if answer:
         response["actual_answer"] = f"claims: {answer} "
         options["judge"] = Claims()
-    async with Evaluator(templates(*groups), **options) as evaluator:
+    async with Evaluator(groups(*reference), **options) as evaluator:
         result = await evaluator.evaluate(response)
         large = await evaluator.evaluate(response | {"padding": "x" * HEAVY_BYTES})
-    async with evaluate_stream(templates(*groups), [response], **options) as stream:
+    async with evaluate_stream(groups(*reference), [response], **options) as stream:
         (streamed,) = [result async for result in stream]
     assert result["failure"] == large["failure"] == streamed["failure"]
-    return result
+    assert (result["steps_score"] == 1) == (result["failure"] in RIGHT_STEPS)
+    assert ("answer_f1" in result) == (bool(answer) and answer != "?")
+    failed: str = result["failure"]
+    return failed
 
 
-async def failure(groups: list[list[dict[str, Any]]], steps: Any, *args: Any, **options: Any) -> str:
-    reason: str = (await result_of(groups, steps, *args, **options))["failure"]
-    return reason
-
-
+RIGHT_STEPS = ("none", "no_answer", "right_steps_wrong_answer")
 ROWS = [("T1", "110"), ("T2", "220"), ("T3", "380")]
-WRONG = table(("T1", "110"), ("T2", "220"), ("T4", "380"))
-SWAPPED = table(*ROWS[::-1])
+WRONG = texts(("T1", "110"), ("T2", "220"), ("T4", "380"))
+SWAPPED = texts(*ROWS[::-1])
 PARTIAL: dict[str, Any] = STATIONS | {"score": "f1", "ordered": False}
 HEADS_ONLY = encode([[literal("T1"), None], [literal("T2"), None], [literal("T3"), None]], "ab")
 
@@ -122,35 +95,33 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("wrong_query_result", [SERIES], [took(SERIES, args={"mrid": "m2"})]),
     ("wrong_query_result", [IRI], [took(STATIONS)]),
     # It returned nothing.
-    ("empty_result", [STATIONS], [took(STATIONS, table(names="ab"))]),
+    ("empty_result", [STATIONS], [took(STATIONS, texts(names="ab"))]),
     ("empty_result", [STATIONS], [{**took(STATIONS), "output": None}]),
     ("empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})]),
-    ("empty_result", [IRI], [took(STATIONS, table(names="i"))]),
+    ("empty_result", [IRI], [took(STATIONS, texts(names="i"))]),
     ("empty_result", [STATIONS], [took(STATIONS, " null\n")]),
     # It returned too few columns.
     ("missing_columns", [STATIONS], [took(STATIONS, HEADS_ONLY)]),
-    ("missing_columns", [QUERY | {"output": table(names="ab")}], [took(QUERY, table(names="a"))]),
+    ("missing_columns", [query(texts(names="ab"))], [took(query(""), texts(names="a"))]),
     # It returned the right rows, in another order.
     ("wrong_order", [STATIONS], [took(STATIONS, SWAPPED)]),
-    ("wrong_order", [STATIONS], [took(STATIONS, table(*(("x", *row[::-1]) for row in ROWS[::-1])))]),
+    ("wrong_order", [STATIONS], [took(STATIONS, texts(*(("x", *row[::-1]) for row in ROWS[::-1])))]),
     # With partial credit, what explains most of the cells that do not agree.
-    ("missing_rows", [PARTIAL], [took(PARTIAL, table(*ROWS[:2]))]),
-    ("missing_rows", [PARTIAL], [took(PARTIAL, table(ROWS[0], ("T2", "221")))]),
-    ("extra_rows", [PARTIAL], [took(PARTIAL, table(*ROWS, ("T9", "10")))]),
+    ("missing_rows", [PARTIAL], [took(PARTIAL, texts(*ROWS[:2]))]),
+    ("missing_rows", [PARTIAL], [took(PARTIAL, texts(ROWS[0], ("T2", "221")))]),
+    ("extra_rows", [PARTIAL], [took(PARTIAL, texts(*ROWS, ("T9", "10")))]),
     ("wrong_values", [PARTIAL], [took(PARTIAL, WRONG)]),
     ("wrong_order", [PARTIAL | {"ordered": True}], [took(PARTIAL, SWAPPED)]),
-    ("missing_columns", [PARTIAL], [took(PARTIAL, table(("T1",), ("T2",)))]),
+    ("missing_columns", [PARTIAL], [took(PARTIAL, texts(("T1",), ("T2",)))]),
     ("wrong_query_result", [PARTIAL], [took(PARTIAL, '{"head": {}, "boolean": true}')]),
     # It returned not all of the relevant documents.
     ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9", "r1"))]),
 ]
 
 
-@pytest.mark.parametrize(("expected", "group", "steps"), CASES)
+@each(("expected", "group", "steps"), CASES)
 async def test_failures_by_steps_alone(expected: str, group: list[dict[str, Any]], steps: Any) -> None:
-    result = await result_of([group], steps)
-    assert result["failure"] == expected
-    assert (result["steps_score"] == 1) == (expected == "none")
+    assert await failure([group], steps) == expected
 
 
 JUDGED = [
@@ -164,20 +135,17 @@ JUDGED = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "steps", "answer"), JUDGED)
+@each(("expected", "steps", "answer"), JUDGED)
 async def test_failures_by_the_judged_answer(expected: str, steps: Any, answer: str) -> None:
-    result = await result_of([[STATIONS]], steps, answer)
-    assert result["failure"] == expected
-    assert ("answer_f1" in result) == (answer != "?")
+    assert await failure([[STATIONS]], steps, answer) == expected
 
 
-@pytest.mark.parametrize("answer", [{}, {"actual_answer": None}, {"actual_answer": " \n"}])
+@each("answer", [{}, {"actual_answer": None}, {"actual_answer": " \n"}])
 async def test_right_steps_without_an_answer(answer: dict[str, Any]) -> None:
     right = {"actual_steps": [took(STATIONS)], **answer}
     assert await failure([[STATIONS]], right) == "no_answer"
-    assert await failure([[STATIONS]], right, judge=Claims()) == "no_answer"
     assert await failure([[STATIONS]], right | {"actual_steps": []}) == "no_steps"
-    reference = templates([STATIONS])
+    reference = groups([STATIONS])
     for none in (None, " "):
         reference[0]["questions"][0]["reference_answer"] = none
         result = await Evaluator(reference).evaluate({"question_id": "q", **right})
@@ -185,25 +153,25 @@ async def test_right_steps_without_an_answer(answer: dict[str, Any]) -> None:
 
 
 async def test_only_groups_that_are_compared_decide() -> None:
-    groups = [[REPORTS], [STATIONS]]
+    both = [[REPORTS], [STATIONS]]
     steps = [took(REPORTS, docs("r9")), took(STATIONS)]
-    assert await failure(groups, steps) == "none"
-    assert await failure(groups, steps, steps_groups="all") == "missed_retrieval"
+    assert await failure(both, steps) == "none"
+    assert await failure(both, steps, steps_groups="all") == "missed_retrieval"
     steps = [took(REPORTS, docs("r9")), took(STATIONS, SWAPPED)]
-    assert await failure(groups, steps, steps_groups="all") == "wrong_order"
+    assert await failure(both, steps, steps_groups="all") == "wrong_order"
     # What comes after the group's turn is not to blame.
     steps = [took(REPORTS), took(STATIONS, SWAPPED)]
     assert await failure([[STATIONS], [REPORTS]], steps, steps_groups="all") == "missing_step"
 
 
 async def test_the_latest_unmatched_step_with_output_is_blamed() -> None:
-    empty, error = took(STATIONS, table(names="ab")), took(STATIONS, status="error")
+    empty, error = took(STATIONS, texts(names="ab")), took(STATIONS, status="error")
     assert await failure([[STATIONS]], [empty, took(STATIONS, SWAPPED)]) == "wrong_order"
     assert await failure([[STATIONS]], [took(STATIONS, SWAPPED), empty, error]) == "empty_result"
     null = {**took(STATIONS), "output": None}
     assert await failure([[STATIONS]], [null, error]) == "step_error"
     assert await failure([[STATIONS]], [error, null]) == "empty_result"
-    other = QUERY | {"output": table(("L1",))}
+    other = query(texts(("L1",)))
     steps = [took(STATIONS, SWAPPED), took(other)]  # The latter is taken, by the other one.
     assert await failure([[STATIONS, other]], steps) == "wrong_order"
     assert await failure([[STATIONS, other]], [*steps, error]) == "wrong_order"
@@ -233,10 +201,80 @@ def iris(*values: str) -> str:
     ],
 )
 def test_iris_in_another_form(expected: str, actual: str, said: str | None) -> None:
-    for score in ("exact", "f1"):
-        step = {"name": "sparql_query", "output": expected, "score": score if "head" in expected else "exact"}
-        steps = [{"name": "sparql_query", "output": actual}]
-        [result] = run_evaluation_sync(templates([step]), [{"question_id": "q", "actual_steps": steps}])
+    for score in ("exact", "f1") if "head" in expected else ("exact",):
+        step = {"name": "sparql_query", "output": expected, "score": score}
+        result = result_of(step, actual)
         assert result["steps_score"] < 1
         whole = None if said is None else f"{said} but for http or https, or a prefix"
         assert result.get("failure_detail") == whole
+
+
+# Differences
+
+
+async def diff_of(found: str, **keys: Any) -> Any:
+    """The diff of the result, which is the same whether it is scored at once or in a thread."""
+    reference = groups([PARTIAL | keys])
+    response = {"question_id": "q", "actual_steps": [took(PARTIAL, found, id="call")]}
+    evaluator = Evaluator(reference)
+    result = await evaluator.evaluate(response)
+    large = await evaluator.evaluate(response | {"padding": "x" * HEAVY_BYTES})
+    (step,) = result["reference_steps"][0]
+    assert [step] == large["reference_steps"][0]
+    assert "diff" not in reference[0]["questions"][0]["reference_steps"][0][0]
+    assert step.get("matches") == ("call" if result["steps_score"] else None)
+    return step.get("diff")
+
+
+async def test_every_kind() -> None:
+    assert await diff_of(texts(*ROWS[:2])) == [{"kind": "missing_row", "row": {"a": "T3", "b": "380"}}]
+    assert await diff_of(texts(*ROWS, ("T9", "10"))) == [{"kind": "extra_row", "row": {"a": "T9", "b": "10"}}]
+    # Under the names of the reference, whatever the actual ones; `row` counts the actual rows.
+    turned = texts(("380", "T3"), ("221", "T2"), ("110", "T1"), names="xy")
+    assert await diff_of(turned) == [
+        {"kind": "wrong_value", "row": 1, "column": "b", "expected": "220", "actual": "221"}
+    ]
+    assert await diff_of(texts(("T1",), ("T2",), ("T3",))) == [{"kind": "missing_column", "column": "b"}]
+
+
+async def test_rows_that_agree_in_less_than_half_are_missing_and_extra() -> None:
+    wide = texts(("a", "b", "c"), ("d", "e", "f"))
+    assert await diff_of(texts(("a", "b", "c"), ("d", "x", "y")), output=wide) == [
+        {"kind": "missing_row", "row": {"a": "d", "b": "e", "c": "f"}},
+        {"kind": "extra_row", "row": {"a": "d", "b": "x", "c": "y"}},
+    ]
+
+
+async def test_they_are_bounded_and_kinds_share_the_room() -> None:
+    wide = [[f"{row}-{column}" + "x" * 1000 for column in range(24)] for row in range(30)]
+    other = [[*row] for row in wide]
+    for index, row in enumerate(other[:12]):
+        row[index] = "y" * 1000
+    names = "abcdefghijklmnopqrstuvwx"
+    for height, missing in ((28, 2), (13, 5), (29, 1)):
+        found = await diff_of(texts(*other[:height], names=names), output=texts(*wide, names=names))
+        kinds = [each["kind"] for each in found]
+        assert kinds == ["missing_row"] * missing + ["wrong_value"] * (10 - missing)
+        assert len(found[0]["row"]) == 20
+        assert {len(text) for text in found[0]["row"].values()} == {201}
+        assert len(found[-1]["actual"]) == 201
+
+
+async def test_unbound_cells_are_null() -> None:
+    def document(*rows: dict[str, str]) -> str:
+        bindings = [{name: {"type": "literal", "value": text} for name, text in row.items()} for row in rows]
+        return json.dumps({"head": {"vars": ["a", "b"]}, "results": {"bindings": bindings}})
+
+    expected = document({"a": "1"}, {"a": "2", "b": "x"}, {"a": "3"})
+    assert await diff_of(document({"a": "1", "b": "y"}, {"a": "2", "b": "x"}), output=expected) == [
+        {"kind": "missing_row", "row": {"a": "3", "b": None}},
+        {"kind": "wrong_value", "row": 0, "column": "b", "expected": None, "actual": "y"},
+    ]
+
+
+async def test_a_result_can_be_used_as_a_reference_set() -> None:
+    result = await Evaluator(groups([PARTIAL])).evaluate(
+        {"question_id": "q", "actual_steps": [took(PARTIAL, texts(*ROWS[:2]))]}
+    )
+    again = load_reference(groups(*result["reference_steps"]))
+    assert "diff" not in str(again.questions["q"].reference_steps)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import threading
 from typing import Any
 
 import pyoxigraph
 import pytest
 
-from graphrag_eval_async import Evaluator
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, ReferenceDataError
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.reference import Reference
-from graphrag_eval_async.steps import Budget, prepare_step, score_steps
+from graphrag_eval_async.steps import Budget, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
-from graphrag_eval_async.steps.graphs import comparison
 from graphrag_eval_async.steps.graphs.comparison import agreement, isomorphic
-from tests.steps.graphs import PREFIXES, read, same, turtle
+from tests.steps.support import PREFIXES, query, read, result_of, same, score_of, texts, turtle
 from tests.support.cases import each
 from tests.support.cpu import affordable
-from tests.support.deadlines import wait
-from tests.support.loop import settle
+from tests.support.data import question, template
 
 GRAPH = turtle(":a :p [ :q 5, 'x'@en ; :r true ]", "_:n :q 1.5", ":a :list (1 2)")
 JSON_LD = {
@@ -45,12 +40,12 @@ def written(media_type: str) -> str:
     return data.decode()
 
 
-@pytest.mark.parametrize("declared", [True, False], ids=["declared", "tried"])
-@pytest.mark.parametrize("media_type", GRAPHS)
-def test_each_format_is_read(media_type: str, declared: bool) -> None:
-    expected, found = read(GRAPH), read(written(media_type), media_type if declared else None)
-    assert len(found.statements) == 10
-    assert isomorphic(expected, found, Budget())
+@each("media_type", GRAPHS)
+def test_each_format_is_read(media_type: str) -> None:
+    for declared in (media_type, None):
+        found = read(written(media_type), declared)
+        assert len(found.statements) == 10
+        assert isomorphic(read(GRAPH), found, Budget())
 
 
 def test_media_types_have_parameters_or_are_not_of_rdf() -> None:
@@ -120,7 +115,7 @@ def test_what_is_only_long_is_read() -> None:
     budget = Budget()
     budget.stop()
     with pytest.raises(ComparisonBudgetExceeded, match="stopped"):
-        prepare_step(reference()).compare(ActualStep(actual(terms), budget))
+        prepare_step(reference()).compare(ActualStep({"output": terms}, budget))
 
 
 def test_graph_names_count_unless_ignored() -> None:
@@ -166,16 +161,7 @@ EXPECTED = turtle(":a :p [ :q 1 ; :r 'x' ]", ":b :p [ :q 2 ; :r 'x' ]")
 
 
 def reference(output: Any = EXPECTED, **more: Any) -> dict[str, Any]:
-    return {"name": "query", "output": output, "output_media_type": "text/turtle", **more}
-
-
-def actual(output: Any, **more: Any) -> dict[str, Any]:
-    return {"name": "query", "status": "success", "output": output, **more}
-
-
-def templates(step: dict[str, Any]) -> list[dict[str, Any]]:
-    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
-    return [{"template_id": "t", "questions": [question]}]
+    return query(output, **{"output_media_type": "text/turtle", **more})
 
 
 def test_a_reference_graph_with_an_error_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,11 +173,11 @@ def test_a_reference_graph_with_an_error_is_refused_with_its_place(monkeypatch: 
         (None, "text/turtle", "output: missing"),
     ):
         with pytest.raises(ReferenceDataError, match=problem):
-            Reference(templates(reference(output, output_media_type=media_type)))
-    Reference(templates(reference(JSON_LD, output_media_type="application/ld+json")))
+            Reference(template(question(reference(output, output_media_type=media_type))))
+    Reference(template(question(reference(JSON_LD, output_media_type="application/ld+json"))))
     monkeypatch.setitem(sys.modules, "pyoxigraph", None)
     with pytest.raises(ReferenceDataError, match=r"pip install 'graphrag-eval-async\[rdf\]'"):
-        Reference(templates(reference()))
+        Reference(template(question(reference())))
 
 
 def test_f1_counts_the_statements_that_agree() -> None:
@@ -203,11 +189,9 @@ def test_f1_counts_the_statements_that_agree() -> None:
         (turtle(":a :p [ :q 1 ; :r 'x' ]"), 0, 2 * 3 / (3 + 6)),
         (PREFIXES, 0, 0),
     ):
-        assert prepare_step(reference()).compare(ActualStep(actual(output))).score == score
-        partial = prepare_step(reference(score="f1")).compare(ActualStep(actual(output)))
-        assert partial.score == pytest.approx(f1)
-    empty = prepare_step(reference(PREFIXES, score="f1"))
-    assert empty.compare(ActualStep(actual(PREFIXES))).score == 1
+        assert score_of(reference(), output) == score
+        assert score_of(reference(score="f1"), output) == pytest.approx(f1)
+    assert score_of(reference(PREFIXES, score="f1"), PREFIXES) == 1
 
 
 def test_one_change_of_many_leaves_the_rest() -> None:
@@ -241,12 +225,11 @@ def test_differences_name_nodes_of_the_reference() -> None:
     assert missing["kind"] == "missing_triple"
 
 
-async def test_results_list_what_differs() -> None:
-    evaluator = Evaluator(templates(reference(turtle(":a :p 1", ":b :p 2"), score="f1")))
+def test_results_list_what_differs() -> None:
     found = {}
     for more in ("", ":b :p 2", ":c :p 3"):
-        steps = [actual(turtle(":a :p 1", *filter(None, [more])))]
-        result = await evaluator.evaluate({"question_id": "q", "actual_steps": steps})
+        output = turtle(":a :p 1", *filter(None, [more]))
+        result = result_of(reference(turtle(":a :p 1", ":b :p 2"), score="f1"), output)
         kinds = [each["kind"] for each in result["reference_steps"][0][0].get("diff", [])]
         found[more] = (result["steps_score"], result["failure"], kinds)
     assert found == {
@@ -256,36 +239,12 @@ async def test_results_list_what_differs() -> None:
     }
 
 
-async def test_large_graphs_are_compared_in_a_thread_which_a_cancellation_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_large_graphs_are_compared() -> None:
     lines = [f"_:n{index} :p _:n{(index + 1) % 20_000}" for index in range(20_000)]
-    evaluator = Evaluator(templates(reference(turtle(*lines))))
-    response = {"question_id": "q", "actual_steps": [actual(turtle(*lines[::-1]))]}
-    assert (await evaluator.evaluate(response))["steps_score"] == 1
-    comparing, go_on, errors = threading.Event(), threading.Event(), []
-
-    def held(*arguments: Any) -> bool:
-        comparing.set()
-        wait(go_on, "the cancellation")
-        try:
-            return isomorphic(*arguments)
-        except ComparisonBudgetExceeded as error:
-            errors.append(str(error))
-            raise
-
-    monkeypatch.setattr(comparison, "isomorphic", held)
-    evaluating = asyncio.create_task(evaluator.evaluate(response))
-    await asyncio.to_thread(wait, comparing, "the comparison")
-    evaluating.cancel()
-    await settle()
-    go_on.set()
-    with pytest.raises(asyncio.CancelledError):
-        await evaluating
-    assert errors == ["graphs of 20000 statements: undecided: stopped"]
+    assert score_of(reference(turtle(*lines)), turtle(*lines[::-1])) == 1
 
 
-TABLE = '{"head": {"vars": ["s"]}, "results": {"bindings": [{"s": {"type": "literal", "value": "x"}}]}}'
+TABLE = texts(("x",), names="s")
 ASK = '{"head": {}, "boolean": true}'
 
 
@@ -303,7 +262,6 @@ def test_results_of_another_kind_are_named(
 ) -> None:
     for output in outputs:
         for keys in ({}, {"score": "f1"}):
-            prepared = prepare_step(reference(text, output_media_type=media_type, **keys))
-            scored = score_steps([[prepared]], [actual(output)], mode="last")
-            assert (scored.score, scored.facts.reason) == (0, "wrong_query_result")
-            assert scored.errors[0].endswith(f"output: expected {expected}, got {found}")
+            result = result_of(reference(text, output_media_type=media_type, **keys), output)
+            assert (result["steps_score"], result["failure"]) == (0, "wrong_query_result")
+            assert result["steps_score_error"].endswith(f"output: expected {expected}, got {found}")

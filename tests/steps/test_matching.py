@@ -1,5 +1,8 @@
+"""Which actual step each reference step takes, and what that may cost."""
+
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_eval_async import Evaluator
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps import PreparedStep, StepsScore, prepare_step, score_steps
-from graphrag_eval_async.steps.budget import Budget
+from graphrag_eval_async.steps import Budget, PreparedStep, StepsScore, prepare_step, score_steps
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts
+from tests.steps.support import groups, query, texts
 from tests.support.cases import each
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep
@@ -28,12 +33,8 @@ def act(output: Any, name: Any = "a", status: Any = "success") -> dict[str, Any]
 
 
 def last(group: list[PreparedStep], actual: list[Any]) -> StepsScore:
-    return without_facts(score_steps([group], actual, mode="last"))
-
-
-def without_facts(scored: StepsScore) -> StepsScore:
     """What decides the failure is not looked at here."""
-    return msgspec.structs.replace(scored, facts=Facts())
+    return msgspec.structs.replace(score_steps([group], actual, mode="last"), facts=Facts())
 
 
 MALFORMED: list[Any] = [{}, {"name": "a"}, act("1", status=["success"]), act("1", name=None), act(None)]
@@ -68,11 +69,13 @@ def tabled(name: str, output: str) -> PreparedStep:
     return PreparedStep({"name": name, "output": output}, frozenset([name]), compare)
 
 
-def oracle(groups: list[list[tuple[str, str]]], actual: list[Any], mode: str) -> tuple[Fraction, list[Any]]:
+def oracle(
+    reference: list[list[tuple[str, str]]], actual: list[Any], mode: str
+) -> tuple[Fraction, list[Any]]:
     """The definition, step by step."""
     matches = []
     total = Fraction(0)
-    numbered = list(enumerate(groups))[-1:] if mode == "last" else list(enumerate(groups))
+    numbered = list(enumerate(reference))[-1:] if mode == "last" else list(enumerate(reference))
     visible = list(enumerate(actual))
     for group_index, group in reversed(numbered):
         taken = []
@@ -110,10 +113,10 @@ actual_steps: st.SearchStrategy[list[Any]] = st.lists(
 
 @given(reference_groups, actual_steps, st.sampled_from(["last", "all"]))
 def test_agrees_with_a_plain_oracle(
-    groups: list[list[tuple[str, str]]], actual: list[Any], mode: Literal["last", "all"]
+    reference: list[list[tuple[str, str]]], actual: list[Any], mode: Literal["last", "all"]
 ) -> None:
-    result = score_steps([[tabled(*step) for step in group] for group in groups], actual, mode=mode)
-    score, matches = oracle(groups, actual, mode)
+    result = score_steps([[tabled(*step) for step in group] for group in reference], actual, mode=mode)
+    score, matches = oracle(reference, actual, mode)
     assert list(result.matches) == matches
     assert result.score == pytest.approx(float(score), abs=1e-15)
     assert (result.score == 1.0) == (score == 1)
@@ -143,20 +146,77 @@ def test_partial_credit_takes_the_best_attempt_and_the_latest_among_equals() -> 
     ):
         scored = last([step], [act(output) for output in outputs])
         assert (scored.score, scored.matches) == (score, ((0, 0, taken),)), outputs
-        assert len(scored.diffs) == (score < 1)
+        shown = {"kind": "extra_row", "row": {"x": outputs[taken]}}
+        assert scored.diffs == (((0, 0, [shown]),) if score < 1 else ())
     assert last([step], [act("zero")]) == StepsScore(0.0)
-
-
-def test_differences_are_those_of_the_step_taken() -> None:
-    step = graded({"low": 0.2, "best": 0.7})
-    (diff,) = last([ref("1"), step], [act("best"), act("low"), act("1")]).diffs
-    assert diff == (0, 1, [{"kind": "extra_row", "row": {"x": "best"}}])
 
 
 def test_with_partial_credit_only_1_is_a_full_match() -> None:
     step = graded({"part": 0.5, "all": 1.0})
-    groups = [[ref("1")], [step]]
-    scored = score_steps(groups, [act("1"), act("part")], mode="all")
+    both = [[ref("1")], [step]]
+    scored = score_steps(both, [act("1"), act("part")], mode="all")
     assert (scored.score, scored.matches) == (0.25, ((1, 0, 1),))
-    scored = score_steps(groups, [act("1"), act("all")], mode="all")
+    scored = score_steps(both, [act("1"), act("all")], mode="all")
     assert (scored.score, scored.matches) == (1.0, ((0, 0, 0), (1, 0, 1)))
+
+
+# Responses of many steps with one name: each pair of steps is paid for, whatever compares it.
+
+EXHAUSTED = "not compared: the comparison budget of this response is exhausted"
+TEXTS = [f"x{index}" for index in range(1000)]
+TABLES = [texts((f"{index}.5",)) for index in range(1000)]
+OWN = {"own": lambda _reference, _actual: 0.0}
+
+
+def assert_ends_in_budget(steps: list[dict[str, Any]], found: list[str]) -> None:
+    group = [prepare_step(step, OWN) for step in steps]
+    response = [act(output, steps[0]["name"]) for output in found]
+    with affordable(len(json.dumps(response))):
+        scored = score_steps([group], response, mode="last")
+    assert scored.score == 0
+    assert 0 < len(scored.errors) <= 10
+    assert EXHAUSTED in scored.errors[-1]
+
+
+def test_what_a_users_comparator_gets_is_paid_for() -> None:
+    assert_ends_in_budget([{"name": "own", "output": "x" * 400_000}], TEXTS)
+
+
+@pytest.mark.soak
+@each(
+    ("steps", "found"),
+    [
+        ([query(texts((f"-{index}",))) for index in range(1000)], TABLES),
+        ([query(table, ordered=True) for table in TABLES], TEXTS),
+        ([{"name": "text", "output": output} for output in TEXTS], TABLES),
+        ([{"name": "own", "output": output} for output in TEXTS], TEXTS),
+        ([query(texts(*((f"{index}",) for index in range(10_000))))], TABLES * 5),
+    ],
+)
+def test_steps_of_each_kind_end_within_the_budget(steps: list[dict[str, Any]], found: list[str]) -> None:
+    """No kind of step, nor a small step against a large reference, takes longer than its budget. 15 s."""
+    assert_ends_in_budget(steps, found)
+
+
+def test_stopping_ends_any_comparison() -> None:
+    calls = []
+
+    def own(reference: object, _: object) -> float:
+        calls.append(reference)
+        budget.stop()
+        return 0.0
+
+    budget = Budget()
+    group = [prepare_step({"name": "own", "output": "a"}, {"own": own})]
+    scored = score_steps([group], [act(text, "own") for text in TEXTS], budget, mode="last")
+    assert len(calls) == 1
+    assert "stopped" in scored.errors[0]
+
+
+async def test_the_result_says_what_was_not_compared() -> None:
+    group = [{"name": "a", "output": f"a{index}"} for index in range(250)]
+    for some, is_reported in ((group[:20], False), (group, True)):
+        response = {"question_id": "q", "actual_steps": [act(text) for text in TEXTS]}
+        result = await Evaluator(groups(some)).evaluate(response)
+        assert result["steps_score"] == 0
+        assert (EXHAUSTED in result.get("steps_score_error", "")) == is_reported

@@ -4,36 +4,52 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 
-def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Callable[..., None]]:
+def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Callable[..., Any]]:
     """Like `pytest.mark.parametrize`, but one test, which ends at the first case that fails and names it.
 
-    The cases share their fixtures.
+    The cases share their fixtures. The test may be asynchronous.
     """
-    listed = list(cases)
+    given = [
+        {names: case} if isinstance(names, str) else dict(zip(names, case, strict=True)) for case in cases
+    ]
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
-            for case in listed:
-                values = {names: case} if isinstance(names, str) else dict(zip(names, case, strict=True))
-                try:
+            for values in given:
+                with naming(values):
                     test(**fixtures, **values)
-                except BaseException as error:
-                    error.add_note(f"in the case {values!r:.1000}")
-                    raise
 
+        @functools.wraps(test)
+        async def await_each(**fixtures: Any) -> None:
+            for values in given:
+                with naming(values):
+                    await test(**fixtures, **values)
+
+        decorated: Any = await_each if inspect.iscoroutinefunction(test) else run
         signature = inspect.signature(test)
         parameters = [each for each in signature.parameters.values() if each.name not in names_of(names)]
-        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        return run
+        decorated.__signature__ = signature.replace(parameters=parameters)
+        return cast("Callable[..., Any]", decorated)
 
     return decorate
+
+
+@contextmanager
+def naming(values: dict[str, Any]) -> Iterator[None]:
+    """Name the case in what the block raises."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"in the case {values!r:.1000}")
+        raise
 
 
 def names_of(names: str | tuple[str, ...]) -> tuple[str, ...]:

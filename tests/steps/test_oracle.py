@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.tables.comparison import agree, prepare_reference
 from graphrag_eval_async.steps.tables.partial import compare_in_part
-from tests.steps.results import read_results
+from tests.steps.support import XSD, encode, literal, read_results
 
 if TYPE_CHECKING:
     import random
@@ -25,21 +24,13 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.tables.comparison import Reference
-
-XSD = "http://www.w3.org/2001/XMLSchema#"
-
-Term = dict[str, Any] | None
-Table = list[list[Term]]
+    from tests.steps.support import Table, Term
 
 INTEGERS = {f"{XSD}{name}" for name in ("integer", "int", "unsignedByte")}
 FLOATS = {f"{XSD}double", f"{XSD}float"}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
 
-MANY = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-
-
-def literal(text: str, datatype: str | None = None) -> Term:
-    return {"type": "literal", "value": text} | ({"datatype": XSD + datatype} if datatype else {})
+MANY = settings(max_examples=500, suppress_health_check=list(HealthCheck))
 
 
 def number(term: dict[str, Any]) -> int | float | None:
@@ -174,11 +165,6 @@ def best_f1(
     )
 
 
-def encode(table: Table, names: Sequence[str]) -> str:
-    bindings = [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in table]
-    return json.dumps({"head": {"vars": list(names)}, "results": {"bindings": bindings}})
-
-
 FAMILIES: list[list[Term]] = [
     [literal(text, "double") for text in ("0", "0.9e-8", "1.8e-8", "2.7E-8", "-0.9e-8", "-0.0")],
     [literal(text, "decimal") for text in ("1", "1.000000009", "1.000000018", "+1.", ".999999991")],
@@ -280,7 +266,7 @@ def test_tables_agree_if_the_oracle_says_so() -> None:
 
     check()
     assert len(seen) == 8
-    assert min(seen.values()) >= 10
+    assert min(seen.values()) >= 3
 
 
 def test_partial_credit_is_the_best_f1() -> None:
@@ -299,4 +285,4 @@ def test_partial_credit_is_the_best_f1() -> None:
             seen["some" if wanted else "none"] += 1
 
     check()
-    assert min(seen["some"], seen["none"]) > 100
+    assert min(seen["some"], seen["none"]) > 40

@@ -1,0 +1,441 @@
+"""Tables in every format on either side, and the spellings of their cells, through the public surface."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphrag_eval_async import ReferenceDataError, load_reference
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.records.shapes import CSV, SPARQL_RESULTS, TSV, XML
+from tests.steps.support import (
+    XSD,
+    encode,
+    literal,
+    query,
+    read_results,
+    result_of,
+    score_of,
+    texts,
+    to_csv,
+    to_markdown,
+    to_objects,
+    to_tsv,
+    to_xml,
+)
+from tests.steps.test_oracle import number, oracle
+from tests.support.cases import each
+from tests.support.cpu import affordable
+from tests.support.data import question, template
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.steps.support import Table, Term
+
+NAMES = ["station", "kv", "since"]
+TABLE: Table = [
+    [
+        {"type": "uri", "value": "urn:grid:bergheim"},
+        literal("380.0", "decimal"),
+        literal('in, "full"\tservice'),
+    ],
+    [{"type": "uri", "value": "urn:grid:lindau"}, literal("110", "integer"), None],
+    [
+        {"type": "bnode", "value": "b0"},
+        literal("true", "boolean"),
+        {"type": "literal", "value": "Straße & <Weg>", "xml:lang": "de"},
+    ],
+]
+FORMATS: dict[str, Callable[[Table, Sequence[str]], str]] = {
+    SPARQL_RESULTS: encode,
+    XML: to_xml,
+    TSV: to_tsv,
+    CSV: to_csv,
+}
+PAIRS = [*product(FORMATS, FORMATS)]
+TYPED, UNTYPED = [to_xml, to_tsv], [to_csv, to_objects, to_markdown]
+STRICT = {"steps": {"strict_types": True}}
+
+
+def written(media_type: str, table: Table = TABLE, **keys: Any) -> dict[str, Any]:
+    """A reference step with a table in this format."""
+    names = NAMES if table is TABLE else "abc"[: len(table[0]) if table else 1]
+    return query(FORMATS[media_type](table, names), output_media_type=media_type, **keys)
+
+
+@each(("ours", "theirs"), PAIRS)
+def test_every_format_against_every_other(ours: str, theirs: str) -> None:
+    text = FORMATS[theirs]([row[::-1] for row in TABLE[::-1]], "cba")
+    for output in (text, {"result": text}, json.dumps({"result": text}), json.dumps(text), f"```\n{text}```"):
+        for media_type in (ours, f"{ours.upper()} ; charset=utf-8"):
+            assert score_of(written(ours) | {"output_media_type": media_type}, output) == 1, output
+    wrong = [[*row] for row in TABLE]
+    wrong[1][1] = literal("220", "integer")
+    assert score_of(written(ours), FORMATS[theirs](wrong, NAMES)) == 0
+    result = result_of(written(ours, score="f1"), FORMATS[theirs](wrong, NAMES))
+    assert (result["steps_score"], result["failure"]) == (8 / 9, "wrong_values")
+    assert result["reference_steps"][0][0]["diff"] == [
+        {"kind": "wrong_value", "row": 1, "column": "kv", "expected": "110", "actual": "220"}
+    ]
+
+
+@each("write", [encode, *TYPED, *UNTYPED])
+def test_tables_that_agents_return(write: Callable[..., str]) -> None:
+    rows = TABLE[:2]
+    expected = query(encode(rows, NAMES))
+    assert score_of(expected, write(rows, "abc")) == 1
+    for output, keys, failure in (
+        (write(rows[:1], NAMES), {}, "wrong_query_result"),
+        (write([row[:2] for row in rows], NAMES[:2]), {}, "missing_columns"),
+        (write(rows[::-1], NAMES), {"ordered": True}, "wrong_order"),
+    ):
+        result = result_of(expected | keys, output)
+        assert (result["steps_score"], result["failure"]) == (0, failure)
+    assert score_of(expected, write(rows, NAMES), config=STRICT) == (write not in UNTYPED)
+    if write is not to_objects:
+        none = write([], NAMES)
+        assert score_of(query(encode([], NAMES)), none) == 1
+        assert result_of(expected, none)["failure"] == "empty_result"
+
+
+@each(
+    ("expected", "output", "agrees"),
+    [
+        (TABLE[0][0], "x\r\n<urn:grid:bergheim>\r\n\r\n", True),
+        (literal("5", "integer"), [{"x": 5.0}], True),
+        (literal("5"), [{"x": 5.0}], False),
+        (literal("1", "boolean"), [{"x": True}], True),
+        (literal("a, b"), 'x\n"a, b"', True),
+        (literal("a|b"), "|x|\n|:-:|\n| a\\|b |", True),
+        (literal("a"), "|x|\n|---|\n|a|\n\nThat is all.", False),
+        (literal("a"), "|?x|\n|---|\n|a|", True),
+        (literal("\u00e9"), '?x\n"\\u00E9"', True),
+        (literal("a"), '?x\n"a" and more\n', False),
+        (literal("true"), "?x\ntrue", True),
+        (literal("-1.5e3", "double"), "?x\n-1500\n", True),
+        (literal("b"), [{"x": "b", "y": None}], True),
+    ],
+)
+def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
+    assert score_of(query(encode([[expected]], "x")), output) == agrees
+
+
+@each(
+    ("text", "keys"),
+    [
+        ('?a,?b\r\nx,"1\r\n2"\r\n', {}),
+        ('\ufeff?a,$b\nx,"1\r\n2"\n\n', {"output_media_type": CSV}),
+        ('```csv\n"a","b"\n"x","1\r\n2"\n```', {}),
+    ],
+)
+def test_spellings_of_csv(text: str, keys: dict[str, Any]) -> None:
+    expected = texts(("x", "1\r\n2"))
+    assert score_of(query(expected), text, **keys) == 1
+    if "```" not in text:
+        assert score_of(query(text, output_media_type=CSV), expected) == 1
+
+
+def test_results_as_python_shows_them() -> None:
+    for table in (TABLE, []):
+        expected = encode(table, NAMES)
+        for output in (str(json.loads(expected)), f"```json\n{expected}\n```"):
+            assert score_of(query(expected), output, config=STRICT) == 1
+    assert score_of(query(texts(names="ab")), "[]") == score_of(query(texts(names="ab")), []) == 1
+
+
+@each(
+    "output",
+    [
+        "",
+        'a,b\n"1,2',
+        "?a\t?b\n<urn:x>",
+        "|a|b|\n|--|\n|1|2|",
+        "a\nb\n```",
+        "{'a':" * 5_000,
+        '[{"a": [1]}]',
+        '[{"a": 1' + "0" * 5000 + "}]",
+        "[" * 200,
+        "<sparql><results><result><binding name='a'><uri>u</uri><uri>v</uri></binding>",
+        '<!DOCTYPE a [<!ENTITY b "c">]><sparql><head/></sparql>',
+    ],
+)
+def test_outputs_that_are_not_tables(output: Any) -> None:
+    result = result_of(query(texts("a")), output)
+    assert result["steps_score"] == 0
+    assert "output: " in result.get("steps_score_error", "output: ")
+
+
+TERMS: st.SearchStrategy[Term] = st.sampled_from(
+    [
+        None,
+        TABLE[0][0],
+        {"type": "literal", "value": "a", "xml:lang": "en"},
+        {"type": "bnode", "value": "b0"},
+        *(literal(text) for text in ("a", "5", "5.0", 'a "b", c', "x|y", "\\n", "true", "1e1000")),
+        *(literal(text, kind) for text in ("5", "05", "6") for kind in ("integer", "double", "decimal")),
+        *(literal(text, "double") for text in ("5e0", "INF", "NaN", "5.00000001")),
+        *(literal(text, "boolean") for text in ("true", "1")),
+    ]
+)
+
+
+def untyped(term: Term) -> Term:
+    """What is left of a term in a table without types."""
+    if term is None:
+        return None
+    for kind in ("integer", "decimal", "double"):
+        found = literal(term["value"], kind)
+        if found and term["value"][-1:].isdigit() and number(found) is not None:
+            return found
+    return literal(term["value"])
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Table, Table, int]:
+    width = draw(st.integers(2, 3))
+    rows = st.lists(st.lists(TERMS, min_size=width, max_size=width), min_size=1, max_size=3)
+    table = draw(rows)
+    return table, draw(st.one_of(st.permutations(table), rows)), width
+
+
+@settings(max_examples=50)
+@given(pairs(), st.booleans(), st.booleans())
+def test_each_format_compares_as_the_original_does(
+    tables: tuple[Table, Table, int], ordered: bool, ignore_duplicates: bool
+) -> None:
+    expected, actual, width = tables
+    how = {"ordered": ordered, "ignore_duplicates": ignore_duplicates}
+    reference, names = query(encode(expected, NAMES[:width]), **how), NAMES[:width]
+    original = score_of(reference, encode(actual, names))
+    for write in TYPED:
+        assert score_of(reference, write(actual, names)) == original
+    bare = [list(map(untyped, row)) for row in actual]
+    by_text = oracle(expected, list(range(width)), bare, width, **how)
+    for write in UNTYPED:
+        assert score_of(reference, write(actual, names)) == by_text
+    for keys in ({}, {"score": "f1"}):
+        wanted = score_of(reference | keys, encode(actual, names))
+        for media_type in (XML, TSV):
+            step = query(FORMATS[media_type](expected, names), output_media_type=media_type, **how, **keys)
+            assert score_of(step, encode(actual, names)) == wanted
+
+
+SAMPLES = [write(TABLE, NAMES) for write in (encode, *TYPED, *UNTYPED)]
+
+
+@given(st.sampled_from(SAMPLES), st.data())
+def test_truncated_and_altered_tables_are_scored(sample: str, data: st.DataObject) -> None:
+    places = st.integers(0, len(sample))
+    start, end = sorted((data.draw(places), data.draw(places)))
+    output = sample[:start] + data.draw(st.text(max_size=5) | st.just(sample[start:end] * 2)) + sample[end:]
+    assert score_of(query(encode(TABLE, NAMES)), output) in (0, 1)
+
+
+# Which formats are meant
+
+
+def test_which_json_is_results() -> None:
+    ask = '{"boolean": true, "head": {"link": []}}'
+    plain = {"name": "q", "output": encode(TABLE, NAMES)}
+    assert score_of(plain, encode(TABLE, "abc")) == 1
+    assert score_of(plain | {"output": json.loads(plain["output"])}, encode(TABLE, "abc")) == 1
+    assert score_of(plain | {"output_media_type": "application/json"}, encode(TABLE, "abc")) == 1
+    assert score_of(plain | {"output_media_type": "text/plain"}, encode(TABLE, "abc")) == 0
+    yes = {"name": "q", "output": {"head": {}, "boolean": True}}
+    for csv in (ask, "true", "TRUE\r\n", "_askResult\r\ntrue\r\n", "```\ntrue\n```", True):
+        assert score_of(yes, csv) == 1
+    for other in ("false", "_askResult\nfalse", False):
+        assert score_of(yes, other) == 0
+    assert score_of({"name": "q", "output": {"head": [], "boolean": True}}, "true") == 0
+
+
+def test_strict_types_refuse_csv_only_where_the_reference_is_typed() -> None:
+    for media_type, typed in FORMATS.items():
+        if media_type != CSV:
+            assert score_of(written(media_type), to_csv(TABLE, NAMES), config=STRICT) == 0
+        assert score_of(written(CSV), typed(TABLE, NAMES), config=STRICT) == 1
+
+
+def test_a_header_alone_is_csv_if_the_step_says_so() -> None:
+    empty = query(encode([], "a"))
+    assert score_of(empty, "a") == 0
+    assert score_of(empty, "a", output_media_type=CSV) == 1
+    assert score_of(query("a\n", output_media_type=CSV), encode([], "a")) == 1
+    # What is said to be CSV and is not is read as what it is.
+    assert score_of(empty, to_xml([], "a"), output_media_type=CSV) == 1
+
+
+EMPTY: Table = [
+    [literal("Bergheim"), literal("")],
+    [literal("Lindau"), None],
+    [literal("Selb"), literal("old")],
+]
+
+
+@each(("ours", "theirs"), PAIRS)
+def test_empty_cells_of_csv_are_unbound_or_empty_texts(ours: str, theirs: str) -> None:
+    swapped = [[row[0], other[1]] for row, other in zip(EMPTY, [EMPTY[1], EMPTY[0], EMPTY[2]], strict=True)]
+    for keys, apart in (({}, 0), ({"score": "f1"}, 2 / 3)):
+        reference = written(ours, EMPTY, **keys)
+        assert score_of(reference, FORMATS[theirs](EMPTY, "ab")) == 1
+        wanted = 1 if CSV in (ours, theirs) else apart
+        assert score_of(reference, FORMATS[theirs](swapped, "ab")) == wanted
+
+
+# What is refused
+
+
+BOMB = (
+    '<?xml version="1.0"?><!DOCTYPE s [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY a{n + 1} "{f"&a{n or str()};" * 10}">' for n in range(12))
+    + "]><sparql><head/><boolean>&a12;</boolean></sparql>"
+)
+
+
+def select(*bindings: Any, names: Any = ("x",), **more: Any) -> dict[str, Any]:
+    return {"head": {"vars": list(names)}, "results": {"bindings": list(bindings)}, **more}
+
+
+@each(
+    ("media_type", "output", "wanted"),
+    [
+        (XML, "<sparql>", "output: not SPARQL XML"),
+        (XML, BOMB, "output: not SPARQL XML: declares a document type"),
+        (TSV, "a\tb\n", "output: not SPARQL TSV"),
+        (CSV, "a,b\n1\n", "output: .*expected 2 cells, got 1"),
+        (CSV, [], "output: expected the text of text/csv, got list"),
+        (SPARQL_RESULTS, "Error: timeout", "output: not SPARQL JSON: it is no JSON object"),
+        (SPARQL_RESULTS, '{"head": "', "output: not JSON: .*line 1"),
+        (SPARQL_RESULTS, {"head": {}, "boolean": 1}, "JSON: boolean: expected bool, got int"),
+        (SPARQL_RESULTS, select(boolean=True), "not SPARQL JSON: both boolean and results"),
+        (SPARQL_RESULTS, {"head": {"vars": []}}, "not SPARQL JSON: results is missing; write it as {"),
+        (SPARQL_RESULTS, select(names=["x", "x"]), "not SPARQL JSON: head.vars: 'x' is listed twice"),
+        (
+            SPARQL_RESULTS,
+            select({"y": literal("a")}),
+            "not SPARQL JSON: .*'y' is bound but not among head.vars",
+        ),
+        (SPARQL_RESULTS, select({}, {"x": None}), r"bindings\[1\].x: expected object, got null; write"),
+    ],
+)
+def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:
+    with affordable(2**20), pytest.raises(ReferenceDataError, match=wanted):
+        load_reference(template(question(query(output, output_media_type=media_type))))
+
+
+@each(
+    "output",
+    [
+        BOMB,
+        "?a\n" + '"\\\\' * 300_000,
+        "a,b\n" + '"' * 1_000_000,
+        "|a|\n|-|\n" + "|\\" * 500_000 + "|",
+        "<sparql " + "a='" * 300_000,
+        "?a\n'a'@" + "a-" * 500_000 + "!",
+        "?a\n" + "+" * 1_000_000,
+    ],
+)
+def test_long_outputs_take_linear_time(output: str) -> None:
+    with affordable(2**20):
+        assert score_of(query(encode(TABLE, NAMES)), output) == 0
+
+
+def test_sparse_tables_are_refused() -> None:
+    rows = [{f"v{index % 4000}": literal("a")} for index in range(8000)]
+    with pytest.raises(ComparisonBudgetExceeded, match=r"4000 columns of 8000 rows: too sparse"):
+        read_results(select(*rows, names=[f"v{index}" for index in range(4000)]))
+    assert len(read_results(select(*rows, names=[f"v{index}" for index in range(50)])).columns) == 50
+
+
+def test_triples_of_xml_are_those_of_json() -> None:
+    names = ("subject", "predicate", "object")
+    triple = {"type": "triple", "value": {name: {"type": "uri", "value": f"urn:{name}"} for name in names}}
+    parts = "".join(f"<{name}><uri>urn:{name}</uri></{name}>" for name in names[::-1])
+    row = f"<result><binding name='x'><triple>{parts}</triple></binding></result>"
+    text = f"<sparql><head><variable name='x'/></head><results>{row}</results></sparql>"
+    assert score_of(query(encode([[triple]], "x")), text) == 1
+    assert score_of(query(encode([[triple]], "x")), text.replace("<uri>urn:object", "<uri>urn:o")) == 0
+
+
+def test_xml_with_more_than_one_value_for_a_variable_or_the_text_of_a_document_type() -> None:
+    def xml(row: str, namespace: str = "http://www.w3.org/2005/sparql-results#") -> str:
+        head = '<head><variable name="a"/></head>'
+        return f'<sparql xmlns="{namespace}">{head}<results><result>{row}</result></results></sparql>'
+
+    def binding(text: str) -> str:
+        return f'<binding name="a"><literal>{text}</literal></binding>'
+
+    expected = query(texts("x"))
+    assert score_of(expected, xml(binding("x"))) == 1
+    assert score_of(expected, xml(binding("wrong") + binding("x"))) == 0
+    assert score_of(expected, xml(binding("x"), "urn:other")) == 0
+    assert score_of(query(texts(("<!DOCTYPE x>",))), xml(binding("<![CDATA[<!DOCTYPE x>]]>"))) == 1
+    declared = '<!DOCTYPE sparql [<!ENTITY e "x">]>'
+    for before in ("", " \n", "<!-- <a> -->", "<?p <a ?>", '<?xml version="1.0"?>\n<!----> <?p?>'):
+        assert score_of(expected, f"{before}{xml(binding('x'))}") == 1
+        assert score_of(expected, f"{before}{declared}{xml(binding('&e;'))}") == 0
+
+
+# Numbers and texts that are written in several ways
+
+
+def column(*cells: str | tuple[str, str]) -> dict[str, Any]:
+    """A reference step with one variable: plain literals, or literals of a type."""
+    return query(
+        encode([[literal(cell) if isinstance(cell, str) else literal(*cell)] for cell in cells], "x")
+    )
+
+
+@each(
+    ("expected", "output", "how", "wanted"),
+    [
+        (column("0123", "2"), "id,code\n123,0123\n2,b\n", {}, 0),
+        (column("0123", "2"), "id,code\n1,0123\n2,2\n", {}, 1),
+        (column("0123", "2"), '[{"id": "123"}, {"id": "0123"}]', {}, 0),
+        (column("1.0", "1"), '[{"x": "1"}, {"x": "1.0"}]', {"ordered": True}, 0),
+        (column("1.0", "1"), '[{"x": "1"}, {"x": "1.0"}]', {"ordered": True, "score": "f1"}, 0.5),
+        (column("1.0", "1.0"), '[{"x": "1.0"}, {"x": "1"}]', {"ignore_duplicates": False}, 0),
+        (column(("123", "integer")), "id\n123\n0123\n", {}, 1),
+        (column(("18446744073709551616", "integer")), '[{"x": 18446744073709551616}]', {}, 1),
+        (column(("12345678901234567890", "integer")), '[{"head": "a", "x": 12345678901234567890}]', {}, 1),
+        (column(("12345678901234567890", "integer")), '[{"head": "a", "x": 12345678901234567891}]', {}, 0),
+    ],
+)
+def test_untyped_numbers_agree_by_value_with_numbers_alone(
+    expected: dict[str, Any], output: str, how: dict[str, Any], wanted: float
+) -> None:
+    assert score_of(expected | how, output) == wanted
+
+
+@each("how", [{}, {"ignore_duplicates": False}])
+def test_each_cell_has_one_reading_from_both_sides(how: dict[str, Any]) -> None:
+    """Otherwise the boolean 1, written as 1, would make the text true equal to 1."""
+
+    def both(step: dict[str, Any], csv: str, output: str, **more: Any) -> list[float]:
+        turned = query(csv, output_media_type=CSV)
+        return [score_of(step | how | more, output), score_of(turned | how | more, step["output"])]
+
+    typed = column(("1", "boolean"), "1.00", "true")
+    assert both(typed, "x\n1\ntrue\n", "|x|\n|---|\n|1|\n|true|", score="f1") == [0.8, 0.8]
+    numbers = column(("5", "integer"), "5")
+    assert both(numbers, "x\n5.0\n5\n", '[{"x": "5.0"}, {"x": "5"}]') == [1, 1]
+    mixed = column(("1", "boolean"), ("1", "integer"))
+    assert both(mixed, "x\n1\ntrue\n", "|x|\n|---|\n|true|\n|1|") == [1, 1]
+
+
+def test_long_integers_of_graphs_agree_by_value() -> None:
+    def triple(text: str, kind: str = "integer") -> str:
+        return f'<urn:s> <urn:p> "{text}"^^<{XSD}{kind}> .'
+
+    long = "1234567890123456789012"
+    expected = query(triple(long), output_media_type="text/turtle")
+    for other in (triple(long, "long"), triple(f"+{long}"), triple(f"00{long}")):
+        assert score_of(expected, other) == 1
+    assert score_of(expected | {"output": triple("0" * 30 + "5")}, triple("5")) == 1
+    assert score_of(expected, triple(f"{long[:-1]}3")) == 0
