@@ -188,7 +188,7 @@ def test_a_search_that_takes_too_long_is_undecided() -> None:
 
 def test_a_search_that_is_stopped_is_undecided() -> None:
     one, other = too_regular(reverse=False), too_regular(reverse=True)
-    with pytest.raises(ComparisonBudgetExceeded, match="undecided: not compared: .* exhausted"):
+    with pytest.raises(ComparisonBudgetExceeded, match=r"undecided: .*exhausted"):
         isomorphic(one, other, Budget(2_000_000))
     budget = Budget(10**9)
     timer = threading.Timer(0.05, budget.stop)
