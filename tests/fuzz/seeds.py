@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
+
+from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-JUNK: list[Any] = [
-    *(
-        None,
-        True,
-        False,
-        0,
-        -1,
-        2**53 + 1,
-        2**61 - 1,
-        2**64,
-        10**400,
-        0.5,
-        -0.0,
-        1e308,
-        float("nan"),
-        float("inf"),
-    ),
-    *(
-        "",
-        " ",
-        "\0",
-        "\ud800",
-        "\u202e",
-        "\x1b[2J",
-        "0" * 400 + "+",
-        "1:" * 500 + "1.5",
-        "x" * 5000,
-        "[]",
-        "{",
-        "null",
-    ),
-    *([], {}, [[]], [None], {"": None}, {1: 2}, [{}], {"value": 1}, ("a",), b"\xff", {1}, object()),
-]
+JUNK: list[Any] = [None, True, False, 0, -1, 2**53 + 1, 2**61 - 1, 2**64, 10**400, 0.5, -0.0, 1e308]
+JUNK += [float("nan"), float("inf"), "", " ", "\0", "\ud800", "\u202e", "\x1b[2J"]
+JUNK += ["0" * 400 + "+", "1:" * 500 + "1.5", "x" * 5000, "[]", "{", "null", [], {}, [[]], [None]]
+JUNK += [{"": None}, {1: 2}, [{}], {"value": 1}, ("a",), b"\xff", {1}, object()]
 
 sizes = pytest.mark.parametrize(
     "count", [100, pytest.param(20_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
@@ -92,6 +68,34 @@ def spoil(value: Any, rng: random.Random, *, times: int = 1) -> Any:
             case _:
                 container[key] = _copy(rng.choice(JUNK))
     return copied
+
+
+def load_spoilt(
+    make: Callable[[random.Random], Any],
+    load: Callable[[Any], object],
+    count: int,
+    folder: Path | None = None,
+) -> None:
+    """Load spoilt objects or, in a folder, files of JSON and YAML with other bytes in them."""
+
+    def check(rng: random.Random) -> None:
+        spoilt: Any = spoil(make(rng), rng, times=rng.randint(0, 4))
+        size = 1
+        if folder is not None:
+            as_json = rng.random() < 0.5
+            text = json.dumps(spoilt, default=str, skipkeys=True)
+            if not as_json and rng.random() < 0.7:
+                text = yaml.safe_dump(json.loads(text), allow_unicode=True)
+            data = bytearray(text.encode("utf-8", "surrogatepass"))
+            for _ in range(rng.choice([0, 0, 1, 3])):
+                data[rng.randrange(len(data))] = rng.choice(b"\0\xff&*!<:\"'{[]}$-1\n")
+            path = folder / ("file.json" if as_json else "file.yaml")
+            size = path.write_bytes(data)
+            spoilt = str(path)
+        with affordable(size):
+            load(spoilt)
+
+    repeat(check, count)
 
 
 def _copy(value: Any) -> Any:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from graphrag_eval_async.config import load_config, secrets
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.metrics import Judging
 from tests.config.support import EVERYTHING as SOUND
-from tests.fuzz.seeds import repeat, sizes, spoil
-from tests.support.cpu import affordable
+from tests.fuzz.seeds import load_spoilt, sizes
 
 if TYPE_CHECKING:
     import random
@@ -64,27 +61,9 @@ def part_of(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 @sizes
 def test_any_objects_are_loaded_or_refused(count: int) -> None:
-    def check(rng: random.Random) -> None:
-        with affordable(1):
-            load(spoil(part_of(EVERYTHING, rng), rng, times=rng.randint(0, 4)))
-
-    repeat(check, count)
+    load_spoilt(partial(part_of, EVERYTHING), load, count)
 
 
 @sizes
 def test_any_file_is_loaded_or_refused(count: int, tmp_path: Path) -> None:
-    def check(rng: random.Random) -> None:
-        spoilt = spoil(part_of(EVERYTHING, rng), rng, times=rng.randint(0, 3))
-        as_json = rng.random() < 0.5
-        text = json.dumps(spoilt, default=str, skipkeys=True)
-        if not as_json and rng.random() < 0.7:
-            text = yaml.safe_dump(json.loads(text), allow_unicode=True)
-        data = bytearray(text.encode("utf-8", "surrogatepass"))
-        for _ in range(rng.choice([0, 0, 1, 3])):
-            data[rng.randrange(len(data))] = rng.choice(b"\0\xff&*!<:\"'{[]}$-1\n")
-        path = tmp_path / ("config.json" if as_json else "config.yaml")
-        path.write_bytes(data)
-        with affordable(len(data)):
-            load(str(path))
-
-    repeat(check, count)
+    load_spoilt(partial(part_of, EVERYTHING), load, count, tmp_path)

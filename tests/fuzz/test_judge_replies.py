@@ -36,8 +36,13 @@ if TYPE_CHECKING:
 STATUSES = [200, 204, 302, 400, 401, 402, 404, 408, 409, 413, 422, 429, 500, 503]
 RETRY_AFTER = ["", "x", "-1", "NaN", "1e400", "0.1", "Wed, 21 Oct 2015 07:28:00 GMT", "9" * 20 + " GMT"]
 WORDS = [
-    *("", "response_format", "insufficient_quota", "content_filter", "model_not_found"),
-    *("\ud800", "\x1b[2J"),
+    "",
+    "response_format",
+    "insufficient_quota",
+    "content_filter",
+    "model_not_found",
+    "\ud800",
+    "\x1b[2J",
 ]
 LIMITS = {"call_timeout_sec": 1e3, "result_timeout_sec": 1e5, "max_attempts": 3}
 
@@ -46,14 +51,9 @@ COSINES = {"answer_relevance", "ragas_answer_correctness", "ragas_answer_correct
 
 
 class Spoiler:
-    """A script that replies to each request by a seed, whatever the order in which they come.
-
-    Attributes:
-        contents: what it sent last, of each call to which it sent a whole completion.
-    """
+    """A script that replies to each request by a seed, whatever the order in which they come."""
 
     def __init__(self, seed: int) -> None:
-        self.contents: dict[Call, str | None] = {}
         self._seed = seed
         self._asked: dict[Call, int] = {}
 
@@ -61,17 +61,14 @@ class Spoiler:
         call = call_of(request)
         attempt = self._asked[call] = self._asked.get(call, -1) + 1
         rng = random.Random(f"{self._seed} {call} {attempt}")
-        self.contents[call] = None
         level = rng.choice(["none", "content", "content", "content", "body", "bytes", "status"])
         if level == "status":
             return failure(rng)
         if not request.is_chat:
             reply = reply_to(request)
         else:
-            content = text_of(REPLIES[title_of(request)], rng, level == "content")
-            reply = completion(content)
+            reply = completion(text_of(REPLIES[title_of(request)], rng, level == "content"))
             if level in {"none", "content"}:
-                self.contents[call] = content
                 return reply
         body = json.loads(reply.body)
         if level in {"content", "body"}:
@@ -93,63 +90,12 @@ def failure(rng: random.Random) -> Reply:
     return Reply(body, rng.choice(STATUSES), (("Retry-After", rng.choice(RETRY_AFTER)),))
 
 
-# What the scores must be, by another way.
-
-
-def value_of(content: str) -> Any:
-    """The JSON value, or None if it is no JSON that results could hold."""
-    try:
-        value = json.loads(content, parse_constant=float, parse_int=whole)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-        return value
-    except (ValueError, OverflowError):
-        return None
-
-
-def whole(text: str) -> int:
-    if math.isinf(float(text)):
-        raise ValueError
-    return int(text)
-
-
-def claims(content: str) -> dict[str, Any] | None:
-    """The scores of answer correctness, or None if the reply does not fit."""
-    value = value_of(content)
-    if not isinstance(value, dict) or not {*value} >= {*REPLIES["AnswerClaims"]}:
-        return None
-    sides = [value["reference_claims"], value["actual_claims"]]
-    for side in sides:
-        if not isinstance(side, list) or not all(isinstance(text, str) and text.strip() for text in side):
-            return None
-    matches = value["matches"]
-    if not isinstance(matches, list) or not isinstance(value["reason"], str) or not sides[0]:
-        return None
-    if not all(isinstance(pair, dict) and {*pair} >= {"reference", "actual"} for pair in matches):
-        return None
-    for name, side in zip(("reference", "actual"), sides, strict=True):
-        used = [pair[name] for pair in matches]
-        if not all(type(index) is int and 0 <= index < len(side) for index in used):
-            return None
-        if len({*used}) < len(used):
-            return None
-    hits, reference, actual = len(matches), *map(len, sides)
-    scores = {"answer_recall": hits / reference, "answer_f1": 2 * hits / (reference + actual)}
-    return scores | ({"answer_precision": hits / actual} if actual else {})
-
-
-def check(result: Mapping[str, Any], contents: Mapping[Call, str | None]) -> None:
+def check(result: Mapping[str, Any]) -> None:
     keys = {**result, **result["actual_steps"][0]}
     for metric, (error_key, names) in KEYS.items():
         error, value = keys.get(error_key), keys.get(names[0])
         assert (error is None) is (value is not None), metric
         assert error is None or (error.partition(": ")[0] in FAILURES and len(error) < 2100)
-        content = contents.get(Call(metric, 0))
-        if content is not None and metric == "answer_correctness":
-            expected = claims(content)
-            if expected is None:
-                assert str(error).startswith(("invalid_reply", "unavailable: gpt-4o-mini at ")), content
-            else:
-                assert {k: keys.get(k) for k in expected} == expected, content
     for key, value in keys.items():
         if key.endswith(("_recall", "_precision", "_f1")) or key == "custom_score":
             assert value is None or 0 <= value <= 1, key
@@ -171,7 +117,7 @@ async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
         settings = config(server, limits=LIMITS)
         for seed in seeds(count):
             with naming(seed), affordable(1):
-                server.script = script = Spoiler(seed)
+                server.script = Spoiler(seed)
                 stream = evaluate_stream(templates(1), [response(0)], config=settings, on_fatal="continue")
                 async with stream:
                     [result] = [result async for result in stream]
@@ -179,4 +125,4 @@ async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
                 assert stream.usage is not None
                 assert stream.usage.outcomes.total() == len(KEYS)
                 assert 0 <= (stream.usage.dollars or 0) < math.inf
-                check(result, script.contents)
+                check(result)

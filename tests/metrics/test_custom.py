@@ -11,6 +11,7 @@ from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.custom import custom_evaluation
 from graphrag_eval_async.metrics.metric import Case, Metric
 from tests.metrics.support import ScriptedMetricJudge, applies, evaluate
+from tests.support.cases import each
 
 SEARCH = {"name": "search", "args": {"query": "Ø"}, "id": "1", "status": "success", "output": "no JSON: é"}
 SPARQL = {"name": "sparql", "args": {"query": "SELECT"}, "id": "2", "output": '{ "a": ["\\u00e9"] }'}
@@ -81,7 +82,7 @@ NUMBER = [value for value in VALUES if is_number(value)]
 TEXT = ["", "0.5"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "allowed"),
     [
         ("fraction 0-1: share", FRACTION),
@@ -90,7 +91,6 @@ TEXT = ["", "0.5"]
         (OutputConfig(type="number", description="how many"), NUMBER),
         (OutputConfig(type="string", description="fraction 0-1: in words"), TEXT),
     ],
-    ids=str,
 )
 async def test_an_output_is_what_it_must_be(output: Any, allowed: list[Any]) -> None:
     metric = custom(outputs={"x": output})

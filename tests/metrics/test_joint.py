@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,11 @@ from hypothesis import strategies as st
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics import ragas_bridge
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.retrieval import retrieval
 from tests.judged.support import response, templates
 from tests.metrics.support import Judge, ScriptedMetricJudge, applies, evaluate
+from tests.support.cases import each
 
 JOINT = {"mode": "joint"}
 BOTH = {"retrieval_answer": JOINT, "retrieval_context": JOINT}
@@ -58,7 +59,7 @@ async def judged(judge: Any, metrics: dict[str, Any], **more: Any) -> tuple[dict
 
 
 async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ragas_bridge, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "ragas", None)  # Whether or not it is installed.
     judge = Judge(AnswerClaims=CLAIMS, GuessedQuestions=QUESTIONS, RetrievedForBoth=for_both({1}, {2}))
     judge.vectors = VECTORS | ANSWERS
     result, stream = await judged(judge, ALL)
@@ -82,7 +83,7 @@ async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch:
     assert spent == pytest.approx(stream.usage.dollars)
 
 
-@pytest.mark.parametrize("reply", [for_both({1}, {2}, [[3]]), for_both({1}, {2}) | {"documents": []}])
+@each("reply", [for_both({1}, {2}, [[3]]), for_both({1}, {2}) | {"documents": []}])
 async def test_a_reply_with_a_problem_in_either_part_is_asked_for_once_more(reply: Any) -> None:
     judge = Judge(RetrievedForBoth=[reply, for_both({1}, {2}, [])])
     result, _ = await judged(judge, BOTH)
@@ -102,7 +103,7 @@ async def test_a_failure_is_shared_too() -> None:
     assert (judge.asked, stream.usage.shared_calls) == (["AnswerClaims"], 1)
 
 
-@pytest.mark.parametrize("answer", ["I don't know.", " "])
+@each("answer", ["I don't know.", " "])
 async def test_a_refusal_scores_0(answer: str) -> None:
     judge = Judge(AnswerClaims=CLAIMS | {"actual_claims": [], "matches": []})
     result, _ = await judged(judge, {RAGAS: JOINT}, actual_answer=answer)
@@ -110,7 +111,7 @@ async def test_a_refusal_scores_0(answer: str) -> None:
     assert (f"{RAGAS}_similarity" in result) == bool(answer.strip())
 
 
-@pytest.mark.parametrize(
+@each(
     ("questions", "expected"),
     [(["what?"], 0.6), ([" ", "what?", "what?", "which?"], 0.6), ([" "], None)],  # At most two count.
 )
@@ -165,7 +166,7 @@ async def test_joint_scores_are_those_of_the_ranks(useful: set[str], texts: list
     assert keys["retrieval_answer_recall_reason"] == "- S0.\n+ S1."
 
 
-@pytest.mark.parametrize("output", ["[]", '[{"text": ""}]', '[{"id": 1}, {"text": null}, {"text": " "}]'])
+@each("output", ["[]", '[{"text": ""}]', '[{"id": 1}, {"text": null}, {"text": " "}]'])
 async def test_nothing_retrieved_scores_0_without_a_call(output: Any) -> None:
     keys = await evaluate(answer_metric(), ScriptedMetricJudge(), case(step(output=output)))
     assert keys == {

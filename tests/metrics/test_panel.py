@@ -10,6 +10,7 @@ import pytest
 from graphrag_eval_async import ConfigError, JudgeError, JudgeUnavailable, UsageError, evaluate_stream
 from graphrag_eval_async.config import load_config
 from tests.metrics.support import Judge
+from tests.support.cases import each
 
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
 PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
@@ -66,7 +67,7 @@ async def test_scores_are_means_and_each_judge_is_shown() -> None:
     assert agreement == {"judges": {"a": 0.5, "b": 0.0}, "krippendorff_alpha": 0.0, "cohen_kappa": 0.0}
 
 
-@pytest.mark.parametrize("vote", ["mean", "majority"])
+@each("vote", ["mean", "majority"])
 async def test_votes(vote: str) -> None:
     for values in ([1, 0, 0], [1, 0], [0.2, 0.9, 1], ["good", "bad", "bad"], ["bad", "good"]):
         names = [*"abc"][: len(values)]

@@ -19,6 +19,7 @@ from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from tests.metrics.support import ScriptedMetricJudge, applies, evaluate
+from tests.support.cases import each
 
 FAITHFULNESS = faithfulness(FaithfulnessConfig())
 RELEVANCE = context_relevance(ContextRelevanceConfig())
@@ -58,7 +59,7 @@ async def test_faithfulness_is_the_share_of_supported_claims() -> None:
     assert keys == {"faithfulness_reason": "the answer makes no claims"}
 
 
-@pytest.mark.parametrize("steps", [[retrieval()], [retrieval(None, " ")], [retrieval(), retrieval("")]])
+@each("steps", [[retrieval()], [retrieval(None, " ")], [retrieval(), retrieval("")]])
 async def test_nothing_retrieved_supports_no_claim_and_is_not_relevant(steps: list[dict[str, Any]]) -> None:
     keys = await evaluate(FAITHFULNESS, ScriptedMetricJudge(claims(True, False)), case("An answer.", *steps))
     assert keys["faithfulness"] == 0
@@ -85,7 +86,7 @@ async def test_context_relevance_is_the_mean_rating(ratings: list[int | None], s
     ]
 
 
-@pytest.mark.parametrize("ratings", [[], [(1, 1)], [(1, 1), (1, 2)], [(1, 1), (2, 3)], [(1, 1), (2, -1)]])
+@each("ratings", [[], [(1, 1)], [(1, 1), (1, 2)], [(1, 1), (2, 3)], [(1, 1), (2, -1)]])
 async def test_ratings_that_are_none_are_asked_for_once_more(ratings: list[tuple[int, int]]) -> None:
     asking = ScriptedMetricJudge(rated(*ratings), rated((1, 2), (2, 2)))
     assert (await evaluate(RELEVANCE, asking, case(None, retrieval("a", "b"))))["context_relevance"] == 1
@@ -116,7 +117,7 @@ GROUNDED = {
 }
 
 
-@pytest.mark.parametrize("name", GROUNDED)
+@each("name", GROUNDED)
 async def test_groundedness_of_values(name: str) -> None:
     answer, cells, told, expected = GROUNDED[name]
     asking = ScriptedMetricJudge(judged(**told))
@@ -137,7 +138,7 @@ async def test_each_query_has_its_share_of_the_rows_that_the_judge_sees() -> Non
     assert keys["sparql_groundedness_reason"].splitlines() == ["+ Foo (so)", last]
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_case", "expected"),
     [
         (case("a", retrieval("a"), query("a")), [1, 1, 1]),
