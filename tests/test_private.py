@@ -11,10 +11,7 @@ TESTS = Path(__file__).parent
 
 PATCHES = {
     "cli.report.write_aggregates": "a bug of ours, which no input can bring about",
-    "metrics.ragas_bridge.find_spec": "an environment without ragas, where ragas is installed",
     "scale.merging.ProcessPoolExecutor": "processes that would be started for each example",
-    "steps.graphs.comparison.isomorphic": "a comparison that takes long",
-    "steps.tables.rows.EXACT_STEPS": "the careful way, to compare it with the usual one",
 }
 """What tests replace in the package, since no option and no input of a fair size brings it about."""
 

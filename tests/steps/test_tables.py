@@ -64,37 +64,6 @@ def score(
     return float(agree(reference, read_results(actual), budget or Budget()))
 
 
-AGREE = [
-    (("5", "integer"), ("+05", "long")),
-    (("5", "integer"), ("5.0", "decimal")),
-    (("1", "boolean"), ("true", "boolean")),
-    (("1", "boolean"), ("1", "integer")),
-    (("true", "boolean"), "true"),
-    (("5", "integer"), "5"),
-    ("urn:x", {"type": "uri", "value": "urn:x"}),
-    ({"type": "literal", "value": "a", "xml:lang": "en"}, {"type": "bnode", "value": "a"}),
-    (None, None),
-    ("\ud800", "\ud800"),
-]
-DIFFER = [
-    (("100000000", "integer"), ("100000001", "integer")),
-    (("5", "integer"), "05"),
-    (("1" + "0" * 18, "integer"), ("+1" + "0" * 18, "integer")),
-    (("1", "boolean"), ("0", "boolean")),
-    ("a", "A"),
-    (None, ""),
-    (None, ("0", "integer")),
-]
-
-
-@each(("one", "other", "agrees"), [*((*pair, True) for pair in AGREE), *((*pair, False) for pair in DIFFER)])
-def test_cells(one: Any, other: Any, agrees: bool) -> None:
-    """Whatever they are asked for: alone, the other way round, in order or in a multiset."""
-    for how in WAYS:
-        for left, right in ((one, other), (other, one)):
-            assert score(table([[left]]), table([[right]], "w"), **how) == agrees
-
-
 def test_required_columns() -> None:
     expected = table([["a", "b", "c"]])
     assert score(expected, table([["c"]], "w"), ["v2"]) == 1.0
