@@ -326,9 +326,9 @@ MALFORMED = {
 
 @each(("key", "value"), [(key, value) for key, several in MALFORMED.items() for value in several])
 def test_malformed_arguments(key: str, value: Any) -> None:
-    for pair in (({key: value}, {}), ({}, {key: value})):
+    for reference, actual in (({key: value}, None), (None, {key: value})):
         with pytest.raises(MalformedStep, match=rf"^args\.{key}: "):
-            points(*pair)
+            points(reference, actual)
 
 
 def test_a_relative_time_needs_a_readable_execution_timestamp() -> None:
