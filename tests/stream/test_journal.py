@@ -122,6 +122,7 @@ async def test_interrupted_and_started_again_with_the_same_source(
     async with leaving_nothing():
         for taken in (0, 1, 7, 100, 0):
             async with stream_of(make(source), path, max_in_flight=3) as stream:
+                assert stream.journal is None, "nothing is counted yet"
                 first = [result for _ in range(taken) if (result := await anext(stream, None)) is not None]
             assert len(first) == min(taken, RESULTS - there)
             if taken:

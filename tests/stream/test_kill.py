@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-
-
 ROTATED_BYTES = 1500
 """A file that is rotated has this much at least: of lines that are nowhere else, by which it is no copy."""
 

@@ -91,6 +91,7 @@ async def test_a_trace_that_is_open_at_the_stop_is_left_to_the_next_run(
         stop.set()
         assert await anext(stream, None) is None
     assert "1 traces that were open at the stop" in caplog.text
+    assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([], {})
     with path.open("ab") as file:
         file.write(b"\n".join([*half[1:], b""]))
     assert await evaluate(follow_jsonl(path, idle_timeout=0.1), **kept) == ([IDS[1]], {})
