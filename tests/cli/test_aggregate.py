@@ -57,18 +57,6 @@ def test_shards_of_any_cut_give_the_same(
     assert list(snapshot["per_template"]) == [COLOURS, ODD]
 
 
-def test_aggregate_equals_evaluate(folder: Folder) -> None:
-    deep: Any = 0
-    for _ in range(198):
-        deep = [deep]
-    responses = folder.lines(*RESPONSES, response("q1", note=deep, **{"\u2028\u0085": "\u2028"}))
-    outputs = ["-o", folder.file("r"), "--aggregates", folder.file("e.yaml")]
-    assert run("evaluate", folder.reference, responses, *outputs) == 0
-    options = ["--reference", folder.reference, "--aggregates", folder.file("a.yaml")]
-    assert run("aggregate", folder.file("r"), *options) == 0
-    assert (folder.path / "a.yaml").read_bytes() == (folder.path / "e.yaml").read_bytes()
-
-
 def nested(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.cli.app import COMPLETING
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.options import options
-from graphrag_eval_async.stream import MAX_IN_FLIGHT
 from tests.cli.support import run
 from tests.support.cases import each
 
@@ -96,19 +95,3 @@ def test_each_option_belongs_to_a_command_and_has_a_parser() -> None:
             module, _, function = option.parses.partition(":")
             parse = getattr(importlib.import_module(f"graphrag_eval_async.{module}"), function)
             assert option.default is None or parse(option.default) is not None
-
-
-@each("command", ["plan", "plot r", "answer-correctness -o t", "scale ray r s", "report"])
-def test_what_a_command_needs(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in "rs":
-        (tmp_path / name).touch()
-    assert run(*command.split()) == 2
-    assert "Error: Missing " in capfd.readouterr().err
-
-
-def test_limits_are_those_of_the_library() -> None:
-    found = {key: option.default for key, option in options().items() if option.field == "max_in_flight"}
-    assert {*found.values()} == {str(MAX_IN_FLIGHT)}

@@ -3,11 +3,10 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import pytest
-
 from graphrag_eval_async import compute_aggregates
-from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_means, table_of
+from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_means
 from graphrag_eval_async.records.metrics import RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS
+from tests.support.cases import each
 
 
 def stream(encoding: str = "utf-8") -> io.TextIOWrapper:
@@ -86,24 +85,7 @@ def test_details() -> None:
     assert detail() == ""
 
 
-def test_an_interval_of_first_answers_is_said_to_be_one() -> None:
-    repeated = [
-        result("t", f"q{i % 3}", steps_score=float(i < 4), sample=1 + i // 3, answer_eval_error="refused: no")
-        for i in range(9)
-    ]
-    lines = [line.split() for line in detail(*repeated, interval="anytime").splitlines()]
-    assert ["first", "answers", "3"] in [line[:3] for line in lines]
-    assert ["95", "%", "interval,", "first", "answers", "score"] in lines
-    text = means(*repeated, interval="anytime", level=0.99999)
-    assert "99.999 % interval, valid however often you look (3 questions)." in text
-    assert "First answer to each question: steps_score 1.000 [" in text
-    assert "f1" not in text
-    assert failure_reasons(compute_aggregates(repeated, detail=True)) == [
-        "no value of answer_recall, answer_precision, answer_f1: 9 refused"
-    ]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@each("encoding", ["utf-8", "ascii"])
 def test_everything_that_is_judged_fits_into_80_columns(encoding: str) -> None:
     outputs = ["sparql_recall", "a-custom-output-of-many-words", "x" * 64, "__", "n_" + "y" * 30]
     scores: dict[str, Any] = dict.fromkeys((*RESULT_METRICS, *outputs), -1.23456e-5)
@@ -124,16 +106,3 @@ def test_everything_that_is_judged_fits_into_80_columns(encoding: str) -> None:
     text = detail(result("t", actual_steps=[step], **whole, x_cost=1e-5), *failed)
     assert max(map(len, text.splitlines())) <= 80
     assert all(metric in text for metric in (*RESULT_METRICS, *RETRIEVAL_METRICS, "x_cost", "rate_limited"))
-
-
-def test_names_are_broken_between_words_and_stay_readable() -> None:
-    rows = [["list_all_transformers_within", "123456"], ["n" * 30, "1"], ["界" * 3, "2"]]
-    assert table_of(["name", "number"], rows, 24).splitlines() == [
-        "name              number",
-        "─" * 25,
-        "list_all_         123456",
-        "transformers_",
-        "within",
-        "nnnnnnnnnnnnn...       1",
-        "界界界                 2",
-    ]

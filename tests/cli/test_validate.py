@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import orjson
 import pytest
 
-from tests.cli.support import failed, question, response, run
+from tests.cli.support import Folder, failed, question, response, run
+from tests.support.cases import each
 from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS
 from tests.traces.test_formats import REFERENCE
-
-if TYPE_CHECKING:
-    from tests.cli.support import Folder
 
 
 def test_a_valid_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -64,8 +60,7 @@ def traced(folder: Folder) -> Folder:
 SELECTED = ("--select", "payload.log")
 
 
-@pytest.mark.parametrize("question", [(), ("--question-id", "meta.q")])
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@each(("question", "jobs"), [((), "1"), (("--question-id", "meta.q"), "2")])
 def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: str) -> None:
     options = ["--format", "auto", *SELECTED, *question, "-o", traced.file("results.jsonl"), "--jobs", jobs]
     gate = ["--gate", "steps_score >= 1"]

@@ -10,9 +10,10 @@ import pytest
 from graphrag_eval_async import compare, run_evaluation
 from graphrag_eval_async.cli.watch.baseline import comparison_lines, final_lines
 from graphrag_eval_async.inference.comparison import RunningComparison
-from tests.cli.support import COLOURS, REFERENCE, failed, response, run
+from tests.cli.support import REFERENCE, failed, response, run
 from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, facts, watch
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
@@ -63,41 +64,6 @@ def test_the_difference_is_that_of_finished_runs(
     assert "sign test" not in err
 
 
-def test_only_primary_metrics_have_a_verdict(
-    folder: Folder, baseline: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    folder.lines(*AFTER)
-    folder.write("config.yaml", b"primary: [steps_score]\n")
-    options = ["--baseline", baseline, "--config", folder.file("config.yaml")]
-    assert run(*watch(folder, *IDLE, *options)) == 0
-    rows = facts(capfd.readouterr().out)[-1]["comparison"]["overall"]
-    assert [metric for metric, row in rows.items() if "verdict" in row] == ["steps_score"]
-
-
-def test_comparison_warnings_are_printed(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    before = [each | {"question_text": "Which?"} for each in evaluated(BEFORE[1:])]
-    judged = [each | {"judge": {"model": model}} for model in "mn" for each in before]
-    odd = before[0] | {"question_id": "q\n0"}
-    path = folder.lines(*judged, odd, name="baseline.jsonl")
-    folder.lines(*AFTER[:2])
-    assert run(*watch(folder, *IDLE, "--baseline", path)) == 0
-    out, err = capfd.readouterr()
-    last = facts(out)[-1]["comparison"]
-    assert [*last.pop("overall")] == ["error_rate", "steps_score", "elapsed_sec"]
-    assert [*last.pop("per_template")] == [COLOURS]
-    warnings = ["the baseline was judged by several models: m, n", "the reference sets differ in 1 question"]
-    assert last == {"warnings": warnings, "only_in_baseline": 2, "only_in_candidate": 1}
-    told = err[err.index("compared with the baseline:") :]
-    for expected in [
-        *(f"\nwarning: {warning}\n" for warning in warnings),
-        "candidate  change  result\nq2         steps_score         1          0      -1\n",
-        "baseline:\n2 of 3 questions of the baseline are missing from the candidate: q 0, q3\n",
-        "\nonly in the candidate: 1 question: q1\n",
-    ]:
-        assert expected in told
-    assert "sign test" not in told
-
-
 def test_templates_that_are_worse_are_named() -> None:
     comparison = RunningComparison()
     for template, before, after in (("a\n", 1.0, 0.0), ("b", 0.0, 1.0), ("c", 0.5, 0.5)):
@@ -114,7 +80,7 @@ def test_templates_that_are_worse_are_named() -> None:
     assert {"worse in a (steps_score)", "better in b (steps_score)"} < {*told}
 
 
-@pytest.mark.parametrize("bad", ["no-such-file", "-", "bad.jsonl", "results"])
+@each("bad", ["no-such-file", "-", "bad.jsonl", "results"])
 def test_a_baseline_that_cannot_be_read(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], bad: str
 ) -> None:

@@ -3,12 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.watch.screen import ORDERS, Browsing, number, price, render, sparkline
+from graphrag_eval_async.cli.watch.screen import ORDERS, Browsing, render, sparkline
 from tests.cli.watch.support import ALERT, JUDGE, facts, group, result
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ GOLDEN: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@each("name", GOLDEN)
 def test_golden(name: str) -> None:
     columns, rows = map(int, name.split("-")[0].split("x"))
     assert shown(GOLDEN[name], columns, rows) == (SCREENS / f"{name}.txt").read_text().splitlines()
@@ -88,7 +88,7 @@ def test_the_worst_templates_come_first() -> None:
     assert found == ["failing", "low", "good", "unscored"]
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@each("columns", [60, 80, 120])
 def test_the_worst_results_say_why_they_failed(columns: int) -> None:
     reason = "right_steps_wrong_answer"
     results = [result(1, judged=True) | {"failure": reason}, result(2, judged=True) | {"failure": "none"}]
@@ -98,13 +98,6 @@ def test_the_worst_results_say_why_they_failed(columns: int) -> None:
     assert "#1" in first
     assert reason not in second
     assert not any(reason in line for line in shown(facts(results=results), columns, 40))
-
-
-def test_nothing_yet() -> None:
-    nothing = group(0, 0, 0.0, judged=False) | {"metrics": {}, "error_rate": {"mean": None, "window": None}}
-    screen = shown(facts(judged=False, templates=(), overall=nothing, results=[], rejects={}), 80, 24)
-    assert [line.split() for line in screen[1:3]] == [["samples", "errors"], ["overall", "0", "0"]]
-    assert not any("last 200" in line for line in screen)
 
 
 @given(
@@ -131,11 +124,11 @@ def test_any_size_is_kept_to(
 def names(browsing: Browsing, count: int, rows: int = 24) -> list[str]:
     """The templates that are shown."""
     many = facts(judged=False, templates=tuple(f"t{i:02}" for i in range(count)), results=[])
-    for i, each in enumerate(many["templates"].values()):
-        each["samples"]["total"] = i + 10
-        each["errors"]["total"] = (i * 7) % count
-        each["metrics"]["steps_score"]["mean"] = ((i * 11) % count) / count
-        each["error_rate"]["mean"] = 0.0
+    for i, row in enumerate(many["templates"].values()):
+        row["samples"]["total"] = i + 10
+        row["errors"]["total"] = (i * 7) % count
+        row["metrics"]["steps_score"]["mean"] = ((i * 11) % count) / count
+        row["error_rate"]["mean"] = 0.0
     lines = shown(many, 80, rows, browsing=browsing)
     found = [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()]
     notes = [line for line in lines if f" of {count} templates, " in line]
@@ -173,20 +166,6 @@ def test_keys_scroll_within_the_templates(count: int, rows: int, keys: list[str]
         found = names(browsing, count, rows)
         assert found == every[first : first + len(found)]
         assert len(found) in {page, 0}
-
-
-def test_numbers() -> None:
-    values = [0.0, 1.0, 0.83119, -0.5, 7.126, 999.4, 15814.5, 2**64, 3]
-    assert [number(value) for value in values] == [
-        *("0.000", "1.000", "0.831", "-0.500", "7.126", "999.4", "15814", "1.8e+19", "3")
-    ]
-    assert [*map(price, (0, 0.00001234, 0.0012, 0.05, 12.345))] == [
-        "$0",
-        "$1.2e-5",
-        "$0.0012",
-        "$0.05",
-        "$12.35",
-    ]
 
 
 @given(st.lists(st.none() | st.floats(-1e100, 1e100), max_size=40))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from contextlib import redirect_stderr
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.cli.watch.views import Lines, Screen, Terminal
+from graphrag_eval_async.cli.watch.views import Screen, Terminal
 from tests.cli.watch.emulator import Emulator
 from tests.cli.watch.support import facts
 from tests.support.deadlines import wait
@@ -19,8 +20,6 @@ from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import pytest
 
 
 class Stream(StringIO):
@@ -114,26 +113,26 @@ class Slow(Emulated):
         self.drawn.set()
 
 
-async def test_foreign_output_appears_above_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", stderr := Stream())
-    terminal, shown = Slow(), Shown()
-    view: Any = Screen(shown, terminal, Last(200))  # type: ignore[arg-type]
+async def test_foreign_output_appears_above_the_view() -> None:
+    terminal, stderr = Slow(), Stream()
+    view: Any = Screen(Shown(), terminal, Last(200))  # type: ignore[arg-type]
     async with leaving_nothing():
-        task = asyncio.create_task(view.loops[0]())
-        await asyncio.to_thread(wait, terminal.begun)
-        print("one\ntw", end="", file=sys.stderr)  # noqa: T201
-        print("o\nold\x1b[2J ways", file=sys.stderr)  # noqa: T201
-        view.say("said")
-        terminal.go_on.set()
-        await asyncio.to_thread(wait, terminal.drawn)
-        task.cancel()
-        await asyncio.wait([task])
+        with redirect_stderr(stderr):
+            task = asyncio.create_task(view.loops[0]())
+            await asyncio.to_thread(wait, terminal.begun)
+            print("one\ntw", end="", file=sys.stderr)  # noqa: T201
+            print("o\nold\x1b[2J ways", file=sys.stderr)  # noqa: T201
+            view.say("said")
+            terminal.go_on.set()
+            await asyncio.to_thread(wait, terminal.drawn)
+            task.cancel()
+            await asyncio.wait([task])
+            assert sys.stderr is stderr
     await asyncio.to_thread(view.finish, shown=True)
     everything = [*terminal.emulator.gone, *terminal.emulator.screen]
     assert everything[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
     assert sum(line.startswith("watching") for line in everything) == 1
     assert not stderr.getvalue()
-    assert sys.stderr is stderr
 
 
 async def test_no_view_is_drawn_after_the_end() -> None:
@@ -150,32 +149,3 @@ async def test_no_view_is_drawn_after_the_end() -> None:
         terminal.go_on.set()
         await ending
     assert not any(terminal.emulator.screen)
-
-
-class Printed:
-    """Standard output, in memory."""
-
-    def __init__(self) -> None:
-        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def send(self, line: bytes) -> None:
-        self.lines.put_nowait(line)
-
-    def write(self, line: bytes) -> None:
-        self.lines.put_nowait(line)
-
-
-async def test_messages_are_told_once_whenever_it_ends(capfd: pytest.CaptureFixture[str]) -> None:
-    for turns in range(8):
-        stdout: Any = Printed()
-        view = Lines(Shown(), 1000, stdout)  # type: ignore[arg-type]
-        async with leaving_nothing():
-            task = asyncio.create_task(view.loops[1]())
-            await asyncio.sleep(0)
-            view.say("said")
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait([task])
-            view.finish(shown=True)
-        assert capfd.readouterr().err == "said\n", turns
