@@ -63,16 +63,7 @@ OPEN_FILES = 65_536  # more than anybody follows
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
-    if given.no_reference is not None:  # All arguments are logs.
-        others = [] if given.reference is None else [given.reference]
-        given = given.replace(reference=None, paths=[given.no_reference, *others, *given.paths])
-    elif given.reference is None:
-        raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
-    elif is_redis(given.reference):  # The workers know their reference set.
-        given = given.replace(reference=None, paths=[given.reference, *given.paths])
-    _check(given)
-    if given.otlp_listen is not None:
-        given = given.replace(format=OTLP)
+    given = _checked(given)
     config, reference = config_of(given), reference_of(given)
     check_files(given, config, *given.paths, given.baseline)
     check_gates(given.gate, reference.templates, config)
@@ -104,17 +95,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             work = web.run(work, Board(facts, counting, f"Watching {', '.join(watched)}", given.output))
         if metrics is not None:
             view.say(f"metrics: {metrics.address}")
-            collector = partial(
-                PrometheusCollector,
-                stream,
-                recent=counting.recent,
-                source=source if isinstance(source, Follower) else None,
-                alerts=counting.alerts.states,
-                reference=None if given.reference is None else os.path.basename(given.reference),
-                judge_model=judge_of(config),
-                level=given.level,
-            )
-            work = metrics.run(work, collector)
+            work = metrics.run(work, _collector(given, stream, source, counting, config))
         ending = run_to_end(work, interrupts, drain=stops)
         ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
     not_found = source.not_found if isinstance(source, Follower) else []
@@ -134,8 +115,30 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     )
 
 
-def _check(given: Given) -> None:
-    """Raise a `UsageError` if options do not go together."""
+def _collector(
+    given: Given, stream: Run, source: Source, counting: Counting, config: Config | None
+) -> Callable[[], PrometheusCollector]:
+    return partial(
+        PrometheusCollector,
+        stream,
+        recent=counting.recent,
+        source=source if isinstance(source, Follower) else None,
+        alerts=counting.alerts.states,
+        reference=None if given.reference is None else os.path.basename(given.reference),
+        judge_model=judge_of(config),
+        level=given.level,
+    )
+
+
+def _checked(given: Given) -> Given:
+    """Sort logs from the reference set; raise a `UsageError` if options do not go together."""
+    if given.no_reference is not None:  # All arguments are logs.
+        others = [] if given.reference is None else [given.reference]
+        given = given.replace(reference=None, paths=[given.no_reference, *others, *given.paths])
+    elif given.reference is None:
+        raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
+    elif is_redis(given.reference):  # The workers know their reference set.
+        given = given.replace(reference=None, paths=[given.reference, *given.paths])
     if given.otlp_listen is not None:
         if given.paths or given.format not in (None, OTLP):
             raise UsageError("--otlp-listen cannot be combined with logs or a --format other than otlp")
@@ -149,6 +152,7 @@ def _check(given: Given) -> None:
         raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
     if "-" in {given.output, given.rejects}:
         raise UsageError("standard output shows the view: -o and --rejects need files")
+    return given if given.otlp_listen is None else given.replace(format=OTLP)
 
 
 def _check_paths(given: Given) -> None:
