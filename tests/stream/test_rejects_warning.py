@@ -22,10 +22,10 @@ async def test_one_warning_at_the_end_and_a_line_in_the_log_for_each_reason(
 ) -> None:
     path = tmp_path / "responses.jsonl"
     path.write_text('{"question_id": "\\u001b[2J"}\n{"question_id": "y"}\n{')
+    stream = evaluate_stream(templates(1), path)
     with pytest.warns(GraphragEvalWarning) as caught:
-        stream = evaluate_stream(templates(1), path)
         assert [result async for result in stream] == []
-        await stream.aclose()
+    await stream.aclose()  # Does not warn again, which would be an error.
     (warning,) = caught
     assert warning.filename == __file__
     assert str(warning.message).startswith(
