@@ -40,7 +40,7 @@ ANSWERED: dict[str, Any] = {"reference_answer": "a", "actual_answer": "a"}
         ([result("q"), result("q", 0.0)], [], ("failed", "wrong_order", HALF)),
         ([result("q", 0.5)], ["steps_score >= 0.5"], ("passed", "", "")),
         (
-            [result("q"), failed("q", "a\nb\x1b")],
+            [result("q", 0.0), failed("q", "a\nb\x1b")],
             [],
             ("error", "response_error", "a b\\x1b (1 of 2 samples)"),
         ),
