@@ -135,8 +135,8 @@ def is_final(error: Exception) -> bool:
         return True
     refused = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.ResponseError)
     passing = (exceptions.ReadOnlyError, exceptions.OutOfMemoryError, exceptions.ClusterError)
-    is_passing = isinstance(error, passing) or str(error).startswith(TEMPORARY)
-    return isinstance(error, refused) and not is_passing
+    is_passing = isinstance(error, passing) and not isinstance(error, exceptions.ClusterCrossSlotError)
+    return isinstance(error, refused) and not (is_passing or str(error).startswith(TEMPORARY))
 
 
 def without_secrets(error: Exception, address: RedisAddress) -> str:

@@ -106,32 +106,33 @@ async def evaluate_file(
         on_reject=on_reject,
         max_line_bytes=max_line_bytes,
     )
-    run: EvaluationStream | FileEvaluation
     splits = not await anyio.to_thread.run_sync(unsplittable, files, evaluator.trace_format)
     if jobs == 1 or evaluator.judged or evaluator.executes or not splits:
-        run = EvaluationStream(evaluator, read_jsonl(files, shard=shard), in_stream)
-    else:
-        require_posix("jobs other than 1")
-        run = FileEvaluation(
-            evaluator,
-            files,
-            jobs,
-            on_reject=on_reject,
-            max_line_bytes=max_line_bytes,
-            include_errors=include_errors,
-            writes=results is not None,
-            shard=None if shard is None else as_shard(shard),
-        )
-    rejects = run.rejects
+        stream = EvaluationStream(evaluator, read_jsonl(files, shard=shard), in_stream)
+        return await _in_this_process(stream, results)
+    require_posix("jobs other than 1")
+    run = FileEvaluation(
+        evaluator,
+        files,
+        jobs,
+        on_reject=on_reject,
+        max_line_bytes=max_line_bytes,
+        include_errors=include_errors,
+        writes=results is not None,
+        shard=None if shard is None else as_shard(shard),
+    )
     with nullcontext() if results is None else LineFile(results) as lines:
-        if isinstance(run, FileEvaluation):
-            await run.run(None if lines is None else lines.send)
-        else:
-            async with run:
-                async for result in run:
-                    if lines is not None:
-                        await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
-    return EvaluatedFile(run.aggregates, rejects, run.missing)
+        await run.run(None if lines is None else lines.send)
+    return EvaluatedFile(run.aggregates, run.rejects, run.missing)
+
+
+async def _in_this_process(stream: EvaluationStream, results: str | os.PathLike[str] | None) -> EvaluatedFile:
+    with nullcontext() if results is None else LineFile(results) as lines:
+        async with stream:
+            async for result in stream:
+                if lines is not None:
+                    await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+    return EvaluatedFile(stream.aggregates, stream.rejects, stream.missing)
 
 
 def count_jobs(jobs: int) -> int:

@@ -37,7 +37,7 @@ from graphrag_eval_async.sources.remote import is_address, shown
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.reference import Reference, Templates
@@ -173,19 +173,7 @@ def evaluate_dataset(
         run,
     )
     try:
-        work = _Work(task, [] if folder is None else folder.summaries)
-        try:
-            rows = _rows(responses, task)
-            known = () if folder is None else folder.ids
-            evaluated = work.run(rows, known, concurrency, num_cpus, advance or (lambda _: None))
-        except Exception as error:
-            raise _known(error) from error
-        if folder is not None and work.skipped > len(folder.ids):
-            LOGGER.warning(
-                "%d rows were skipped as equal to others that are done; add a column that tells them apart",
-                work.skipped - len(folder.ids),
-            )
-        return work.finish(evaluated)
+        return _Work(task, folder).run(responses, concurrency, num_cpus, advance or (lambda _: None))
     finally:
         if folder is not None:
             folder.close()
@@ -194,9 +182,9 @@ def evaluate_dataset(
 class _Work:
     """One call of `evaluate_dataset`, and its outcome so far."""
 
-    def __init__(self, task: Task, done: Iterable[Summary]) -> None:
-        self.skipped = 0
-        self._task = task
+    def __init__(self, task: Task, folder: Folder | None) -> None:
+        self._task, self._folder = task, folder
+        self._skipped = 0
         self._aggregates = RunningAggregates(
             include_errors=task.include_errors,
             templates=task.reference.templates,
@@ -206,20 +194,32 @@ class _Work:
         self._rejected: Counter[str] = Counter()
         self._rejects = Rejects()
         self._spent: defaultdict[str, float] = defaultdict(int)
-        for summary in done:
+        for summary in () if folder is None else folder.summaries:
             self._take(summary)
 
     def run(
-        self,
-        rows: Any,
-        known: Any,
-        concurrency: int,
-        num_cpus: float | None,
-        advance: Callable[[int], object],
+        self, responses: Any, concurrency: int, num_cpus: float | None, advance: Callable[[int], object]
+    ) -> DatasetEvaluation:
+        """Evaluate all responses that are not done."""
+        try:
+            evaluated = self._evaluate(responses, concurrency, num_cpus, advance)
+        except Exception as error:
+            raise _known(error) from error
+        if self._folder is not None and (equal := self._skipped - len(self._folder.ids)) > 0:
+            LOGGER.warning(
+                "%d rows were skipped as equal to others that are done; add a column that tells them apart",
+                equal,
+            )
+        return self._finish(evaluated)
+
+    def _evaluate(
+        self, responses: Any, concurrency: int, num_cpus: float | None, advance: Callable[[int], object]
     ) -> Any:
         """Evaluate; without a directory, return the rows as a dataset in Ray's memory."""
         import ray
 
+        rows = _rows(responses, self._task)
+        known = () if self._folder is None else self._folder.ids
         evaluated = rows.map_batches(
             EvaluateBatches,
             batch_size=self._task.batch_size if self._task.files is None else 1,
@@ -229,13 +229,13 @@ class _Work:
             num_cpus=_cores(concurrency) if num_cpus is None else num_cpus,
             max_task_retries=MAX_RETRIES,
         )
-        if self._task.folder is None:
+        if self._folder is None:
             evaluated = evaluated.materialize()
         for table in evaluated.iter_batches(batch_size=None, batch_format="pyarrow"):
             for value in table["summary"].drop_null().to_pylist():
                 summary = msgspec.msgpack.decode(value, type=Summary)
                 self._take(summary)
-                self.skipped += summary.skipped
+                self._skipped += summary.skipped
                 advance(summary.results + sum(summary.rejects.values()) + summary.skipped)
         del given  # Up to here, the objects are needed.
         return evaluated
@@ -250,7 +250,7 @@ class _Work:
         for name, count in summary.usage.items():
             self._spent[name] += count
 
-    def finish(self, evaluated: Any) -> DatasetEvaluation:
+    def _finish(self, evaluated: Any) -> DatasetEvaluation:
         import ray
 
         self._aggregates.order_templates(self._task.reference.templates)
@@ -271,7 +271,7 @@ class _Work:
         questions = self._task.reference.questions
         missing = [question for question in questions if question not in self._answered]
         return DatasetEvaluation(
-            results, self._aggregates, self._rejects, missing, self.skipped, dict(self._spent)
+            results, self._aggregates, self._rejects, missing, self._skipped, dict(self._spent)
         )
 
 

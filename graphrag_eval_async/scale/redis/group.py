@@ -34,6 +34,7 @@ CURES = {
     "permission": "allow the user of the server this; entries without a result stay in the stream",
     "WRONGTYPE": "delete this key, or name another; entries without a result stay in the stream",
     "needs Redis": "update the server",
+    "same slot": "on a cluster, name both streams with a common part in braces: {name} and {name}:results",
     "": "check the address, its database and its password",
 }
 """What to do about errors of the server, by a part of their text; the first counts."""
@@ -147,7 +148,7 @@ class Connection:
         return await self._try(send)
 
     async def _try(self, send: Callable[[], Awaitable[R]]) -> R:
-        from redis.exceptions import ClusterCrossSlotError, RedisError
+        from redis.exceptions import RedisError
 
         loop = asyncio.get_running_loop()
         since, failures = 0.0, 0
@@ -165,11 +166,6 @@ class Connection:
                 since = since if failures else now
                 failures += 1
                 trouble = f"{self.address}: {without_secrets(error, self.address)}"
-                if isinstance(error, ClusterCrossSlotError):
-                    raise SourceError(
-                        f"{trouble}; on a cluster, the names of both streams need a common part in braces, "
-                        "as in {responses} and {responses}:results"
-                    ) from None
                 if is_final(error):
                     cure = next(cure for sign, cure in CURES.items() if sign in str(error))
                     raise SourceError(f"{trouble}; {cure}") from None

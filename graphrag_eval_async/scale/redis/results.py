@@ -238,7 +238,7 @@ class RedisRun:
         alive = sum(one["idle"] < heard and one["name"] != LEFT.encode() for one in workers)
         last, delivered = about["last-entry"], group["last-delivered-id"]
         # The server does not know how many there are of which some were deleted.
-        all_read = last is None or _place(delivered) >= _place(last[0])
+        all_read = last is None or _numbers(delivered) >= _numbers(last[0])
         self.backlog = Backlog(0 if all_read else group["lag"], group["pending"], lost, alive)
 
 
@@ -274,7 +274,7 @@ def watch_redis(
     return RedisRun(settings, NoReference() if reference is None else load_reference(reference))
 
 
-def _place(id_: bytes) -> tuple[int, int]:
+def _numbers(id_: bytes) -> tuple[int, int]:
     """Return an id as numbers, for comparing."""
     time, _, number = id_.partition(b"-")
     return int(time), int(number)
