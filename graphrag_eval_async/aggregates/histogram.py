@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,17 +74,8 @@ class Histogram:
         return tuple(weight / ONE for weight in weights)
 
     def _settle(self) -> None:
-        if self._waiting:
-            waiting, self._waiting = self._waiting, array("d")
-            counts = Counter(waiting)
-            if len(counts) > len(waiting) // 4:
-                self._count(waiting, 1)
-                return
-            for value, count in counts.items():  # Faster if few values differ.
-                if 0 <= value <= 1:
-                    self._move(min(int(value * BINS), BINS - 1), count, count * to_units(value))
-                else:
-                    self._outside += count
+        waiting, self._waiting = self._waiting, array("d")
+        self._count(waiting, 1)
 
     def _count(self, values: Iterable[float], sign: int) -> None:
         found: dict[int, list[float]] = {}

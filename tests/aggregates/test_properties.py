@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,8 @@ def many(count: int) -> list[dict[str, Any]]:
             steps_score=rnd.choice([0.0, 1.0, rnd.random()]),
             elapsed_sec=rnd.choice([rnd.random(), i, rnd.paretovariate(0.1)]),
             input_tokens=rnd.choice([0, i, 2**53 + i]),
+            output_tokens=-i,
+            x_cost=rnd.choice([0, 0.5, 1]),
         )
         for i in range(count)
     ]
@@ -63,7 +66,11 @@ def test_many_results_equal_the_batch_formulas() -> None:
     for count, one in enumerate(some, 1):
         aggregates.add(one)
         if count in (2000, 2100, 5500, 9000):
-            assert text(aggregates) == json.dumps(batch_aggregates(some[:count]))
+            same = text(aggregates) == json.dumps(batch_aggregates(some[:count]))
+            assert same
+    for metric, bounds in (("elapsed_sec", [0.1, 5.0, 5000.0, math.inf]), ("x_cost", [-1.0, 0.0, 0.5, 1.0])):
+        counts = [sum(one[metric] <= bound for one in some) for bound in bounds]
+        assert aggregates.cumulative_counts(metric, bounds) == counts
     shuffled = random.Random(1).sample(some, len(some))
     merged = aggregated(shuffled[:2500]).merge(aggregated(shuffled[2500:]))
     assert merged.to_bytes() == aggregates.to_bytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import random
 import weakref
 from time import monotonic, sleep
 from typing import Any
@@ -105,34 +104,3 @@ def test_what_has_left_takes_no_memory(status: str) -> None:
     gc.collect()
     assert not any(step() for step in steps)
     assert len(windowed.snapshot()["per_template"]) == 10
-
-
-def check_a_long_stream(count: int) -> None:
-    """With enough in the window for many chunks, and values of all kinds that come and go in waves."""
-    rnd = random.Random(count)
-    size, some = count // 2, []
-    windowed = RunningAggregates(window=Last(size))
-    for i in range(2 * count):
-        wave = i * 8 // count
-        numbers = {
-            "elapsed_sec": rnd.choice([rnd.random(), float(wave), float(i)]),
-            "x_cost": rnd.choice([0, 1]),
-        }
-        if wave % 3 == 0:
-            numbers["input_tokens"] = rnd.choice([rnd.randrange(2**63), wave, -0.0])
-        if wave % 5 == 0:
-            numbers["x_cost"] = rnd.choice([0.5, 1.7e308])
-        some.append(result(rnd.choice("ab" if wave % 2 else "bc"), **numbers))
-        windowed.add(some[-1])
-        if i == 2 * count - 1 or rnd.random() < 6 / count:
-            assert text(windowed) == text(aggregated(some[-size:]))
-
-
-def test_a_stream_of_a_few_chunks() -> None:
-    check_a_long_stream(6_000)
-
-
-@pytest.mark.soak
-def test_a_long_stream() -> None:
-    """A window of 150,000 results equals a batch of them, in about 30 s."""
-    check_a_long_stream(300_000)
