@@ -1,10 +1,20 @@
-"""Responses, judged or not, and what one process finds in them."""
+"""Responses, a judge of them that several processes share, and what one process finds in them."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async import RunningAggregates, TokenUsage, evaluate_stream, load_reference
+from graphrag_eval_async import (
+    JudgeUnavailable,
+    RunningAggregates,
+    TokenUsage,
+    evaluate_stream,
+    load_reference,
+)
 from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
@@ -33,16 +43,41 @@ def response(number: int, **more: Any) -> dict[str, Any]:
     return given | {"elapsed_sec": number / 7}
 
 
-def number_in(messages: Sequence[Mapping[str, str]]) -> int:
-    """The number of the response that a judge is asked about."""
-    return int(messages[-1]["content"].rpartition("NUMBER ")[2].split()[0])
+class Judge:
+    """Finds two thirds of the answers right; appends a line to the file `calls` in a folder for each.
 
+    From the number `held_from` on, it answers once there is a file `go`. It kills its process at the number
+    `poison`, and at one of 50 if there is a file `kill`, which it removes.
+    """
 
-def reply(number: int) -> tuple[Any, TokenUsage]:
-    """What a judge says of a response; two thirds are right."""
-    found = [{"reference": 0, "actual": 0}] if number % 3 else []
-    claims = {"reference_claims": ["a"], "actual_claims": ["a"], "reason": "", "matches": found}
-    return claims, TokenUsage(100, 20)
+    model = "scripted"
+
+    def __init__(
+        self, folder: Path, *, held_from: int | None = None, poison: int = -1, refuses: bool = False
+    ) -> None:
+        self.folder, self.held_from, self.poison, self.refuses = str(folder), held_from, poison, refuses
+
+    async def complete(
+        self, messages: Sequence[Mapping[str, str]], _: Mapping[str, Any]
+    ) -> tuple[Any, TokenUsage]:
+        if self.refuses:
+            raise JudgeUnavailable("wrong key")
+        number = int(messages[-1]["content"].rpartition("NUMBER ")[2].split()[0])
+        folder = Path(self.folder)
+        with (folder / "calls").open("a") as calls:
+            calls.write(f"{number}\n")
+        if number == self.poison or (number % 50 == 40 and (folder / "kill").exists()):
+            (folder / "kill").unlink(missing_ok=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.held_from is not None and number >= self.held_from:
+            while not (folder / "go").exists():  # noqa: ASYNC110  (another process makes it)
+                await asyncio.sleep(0.02)
+        found = [{"reference": 0, "actual": 0}] if number % 3 else []
+        claims = {"reference_claims": ["a"], "actual_claims": ["a"], "reason": "", "matches": found}
+        return claims, TokenUsage(100, 20)
+
+    async def embed(self, _: Any) -> Any:
+        raise NotImplementedError
 
 
 async def in_one_process(source: Any, **options: Any) -> tuple[list[dict[str, Any]], RunningAggregates]:

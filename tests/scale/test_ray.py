@@ -29,8 +29,7 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.scale import evaluate_dataset
 from tests.cli.support import run
-from tests.scale.ray_support import Judge, start
-from tests.scale.responses import CONFIG, REFERENCE, in_one_process, response
+from tests.scale.responses import CONFIG, REFERENCE, Judge, in_one_process, response
 from tests.support.data import templates
 
 if TYPE_CHECKING:
@@ -43,6 +42,23 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(900), pytest.mark.filterwarni
 ROOT = Path(__file__).parents[2]
 SECONDS = 300.0
 """How long anything may take."""
+
+
+def start() -> None:
+    """Start Ray on two cores, as far as it believes."""
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+
+def drive(responses: str, folder: str) -> None:
+    """Evaluate responses, the later ones of which are never judged."""
+    start()
+    judge = Judge(Path(folder), held_from=200)
+    results = os.path.join(folder, "out")
+    evaluate_dataset(REFERENCE, responses, results=results, batch_size=20, config=CONFIG, judge=judge)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -137,7 +153,7 @@ def test_rows_of_datasets(tmp_path: Path, ray: Any) -> None:
 
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", 400)
-    judge = Judge(tmp_path, 0.01)
+    judge = Judge(tmp_path)
     (tmp_path / "kill").touch()
     found = evaluate_dataset(
         REFERENCE,
@@ -159,8 +175,7 @@ def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
 
 def test_a_killed_driver_resumes(tmp_path: Path) -> None:
     path, folder = write(tmp_path / "r.jsonl", 400), tmp_path / "out"
-    given = {"responses": str(path), "results": str(folder), "folder": str(tmp_path)}
-    code = f"from tests.scale.ray_support import drive; drive({given!r})"
+    code = f"from tests.scale.test_ray import drive; drive({str(path)!r}, {str(tmp_path)!r})"
     command = [sys.executable, "-c", code]
     driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + SECONDS

@@ -17,7 +17,6 @@ from graphrag_eval_async.scale.redis.source import stream_at
 from tests.scale.redis.support import (
     GROUP,
     SECONDS,
-    Judge,
     alike,
     client,
     fill,
@@ -27,7 +26,7 @@ from tests.scale.redis.support import (
     stored,
     work,
 )
-from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, in_one_process, response
+from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, Judge, in_one_process, response
 from tests.support.cases import each
 from tests.support.data import templates
 from tests.support.deadlines import until
@@ -56,11 +55,11 @@ def server(shared: RedisServer) -> RedisServer:
     return shared
 
 
-async def check(server: RedisServer, entries: list[dict[str, Any]], calls: Path | None = None) -> None:
+async def check(server: RedisServer, entries: list[dict[str, Any]], folder: Path | None = None) -> None:
     """Compare what is on the server with what one process finds."""
     entries_of = Counter(result["source"]["entry"] for result in stored(server))
     assert {*entries_of.values()} == {1}
-    judged: dict[str, Any] = {} if calls is None else {"config": CONFIG, "judge": Judge(calls)}
+    judged: dict[str, Any] = {} if folder is None else {"config": CONFIG, "judge": Judge(folder)}
     results, aggregates = await in_one_process(entries, on_reject=lambda _: None, **judged)
     assert alike(stored(server)) == alike(results)
     async with watch_redis(server.url, "responses", group="eval", reference=REFERENCE) as run:
@@ -149,22 +148,22 @@ def results_on(at: redis.Redis) -> int:
     return int(at.hget(f"{GROUP}:counts", "results") or 0)
 
 
-def count_calls(calls: Path, entries: list[dict[str, Any]], repaid: int) -> None:
+def count_calls(folder: Path, entries: list[dict[str, Any]], repaid: int) -> None:
     """All were judged, and no more than these twice."""
-    asked = calls.read_text().split()
+    asked = (folder / "calls").read_text().split()
     judged = {f"{entry['number']}" for entry in entries if "error" not in entry}
     assert {*asked} == judged
     assert len(asked) - len(judged) <= repaid
 
 
 async def test_a_killed_worker_and_a_server_that_restarts(tmp_path: Path) -> None:
-    entries, calls = [response(number) for number in range(200)], tmp_path / "calls"
+    entries = [response(number) for number in range(200)]
     with redis_server(tmp_path) as server, client(server) as at:
         fill(server, entries)
-        dead = await start_worker(server, calls, held_from=100, max_in_flight=40)
+        dead = await start_worker(server, tmp_path, held_from=100, max_in_flight=40)
         await until(lambda: results_on(at) >= 90)
         await until(lambda: at.xpending("responses", "eval")["pending"])
-        living = asyncio.ensure_future(work(server, calls=calls, held_from=100))
+        living = asyncio.ensure_future(work(server, folder=tmp_path, held_from=100))
         await until(lambda: len(at.xinfo_consumers("responses", "eval")) == 2)
         server.kill()
         dead.kill()
@@ -172,19 +171,19 @@ async def test_a_killed_worker_and_a_server_that_restarts(tmp_path: Path) -> Non
         server.start()
         (tmp_path / "go").touch()
         assert len(await living) >= 90
-        await check(server, entries, tmp_path / "other calls")
-    count_calls(calls, entries, repaid=40 + 64)
+        count_calls(tmp_path, entries, repaid=40 + 64)
+        await check(server, entries, tmp_path)
 
 
 @pytest.mark.soak
 async def test_killed_workers_for_long(tmp_path: Path) -> None:
     """20,000 entries have one result each though every second a worker dies, and the server twice; 3 min."""
     count, kills, rng = 20_000, 0, random.Random(1)
-    entries, calls = [response(number) for number in range(count)], tmp_path / "calls"
+    entries = [response(number) for number in range(count)]
     options: dict[str, Any] = {"max_deliveries": 1000, "claim_after_sec": 4.0}
     with redis_server(tmp_path) as server:
         fill(server, entries)
-        running = [await start_worker(server, calls, **options) for _ in range(4)]
+        running = [await start_worker(server, tmp_path, **options) for _ in range(4)]
         restarts, done = [count // 3, count // 2], 0
         while done < count:
             await asyncio.sleep(1)
@@ -199,16 +198,16 @@ async def test_killed_workers_for_long(tmp_path: Path) -> None:
                 running[place].kill()
                 await running[place].wait()
                 kills += 1
-                running[place] = await start_worker(server, calls, **options)
+                running[place] = await start_worker(server, tmp_path, **options)
         assert [await process.wait() for process in running] == [0] * 4
-        await check(server, entries, tmp_path / "other calls")
-    count_calls(calls, entries, repaid=kills * 256)
+        count_calls(tmp_path, entries, repaid=kills * 256)
+        await check(server, entries, tmp_path)
 
 
 async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisServer, tmp_path: Path) -> None:
     entries = [response(number) for number in range(50)]
     fill(server, entries)
-    judge, source = Judge(tmp_path / "calls", held_from=20), source_at(server, claim_after_sec=1000.0)
+    judge, source = Judge(tmp_path, held_from=20), source_at(server, claim_after_sec=1000.0)
     stream = evaluate_stream(REFERENCE, source, config=CONFIG, judge=judge, max_in_flight=10)
     async with asyncio.timeout(SECONDS), stream:
         await anext(stream)
@@ -218,14 +217,15 @@ async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisSer
         assert left
         assert {one["times_delivered"] for one in left} == {0}
         assert {one["consumer"] for one in left} == {b"left"}
-    await work(server, claim_after_sec=1000.0, calls=tmp_path / "calls")
-    await check(server, entries, tmp_path / "calls")
+    (tmp_path / "go").touch()
+    await work(server, claim_after_sec=1000.0, folder=tmp_path)
+    await check(server, entries, tmp_path)
 
 
 async def test_entries_that_are_worked_on_are_not_idle(server: RedisServer, tmp_path: Path) -> None:
     """A worker touches them, so that others do not claim them."""
     fill(server, [response(9)])
-    working = asyncio.ensure_future(work(server, calls=tmp_path / "calls", held_from=0, claim_after_sec=0.6))
+    working = asyncio.ensure_future(work(server, folder=tmp_path, held_from=0, claim_after_sec=0.6))
     idle = [0]
 
     def is_touched() -> bool:
@@ -287,7 +287,7 @@ async def test_an_entry_that_two_workers_evaluate(server: RedisServer, tmp_path:
     """The first commit counts; the other result does not come out."""
     entries = [response(number) for number in (5, 9, 2)]
     fill(server, entries)
-    judged: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path / "calls", held_from=9)}
+    judged: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path, held_from=9)}
     stream = evaluate_stream(REFERENCE, source_at(server, drain=True, claim_after_sec=50.0), **judged)
     async with asyncio.timeout(SECONDS), stream:
         results = [await anext(stream), await anext(stream)]
