@@ -91,7 +91,7 @@ class Series:
         if self.histogram is not None and other.histogram is not None:
             self.histogram.merge(other.histogram)
 
-    def extend(self, values: Collection[float], *, integral: bool, wide: bool = False) -> None:
+    def extend(self, values: Collection[float], *, integral: bool, wide: bool) -> None:
         """Add values in the form of `self.values`: floats, and ints only if `wide`."""
         self.integral &= integral
         if wide:
