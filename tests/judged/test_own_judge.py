@@ -14,7 +14,7 @@ from tests.support.virtual_time import without_waiting
 
 VECTORS = ["answer_relevance", "ragas_answer_correctness"]
 WRONG_SCORES: list[Any] = [None, {1, 2}, {1: 2}, object(), math.nan, 10**400, "\ud800"]
-WRONG_VECTORS: list[Any] = [None, ["12", "3"], [[10**400]], [None], {"data": []}, [[[1]]], [[0.0]], []]
+WRONG_VECTORS: list[Any] = [["12", "3"], [[10**400]] * 2, [None] * 2, {"data": []}, [[[1]]] * 2, [[0.0]] * 2]
 WRONG_USAGE: list[Any] = [None, 5, (), {"input_tokens": 5}, ("5", "5"), (-1, 5), (math.nan, 0)]
 
 
