@@ -111,4 +111,4 @@ def test_patterns_take_linear_time() -> None:
 
 def test_a_pattern_that_backtracks_is_found() -> None:
     with pytest.raises(AssertionError, match="characters"):
-        check(re.compile("[0-9]+[+-]"), "search", SIZE)
+        check(re.compile("[01]+!"), "search", SIZE)
