@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.support import REFERENCE, Folder, failed, response, run
 from tests.monitor.summaries import result
+from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +41,17 @@ def test_markdown_is_the_default(folder: Folder, capfd: pytest.CaptureFixture[st
     assert page.startswith(PAGE)
     assert "Worst" not in page
     assert capfd.readouterr() == ("", "")
+
+
+@each("scores", [(0.25, 0.75), (0.75, 0.25), (0.25, None)])
+def test_the_worst_result_of_a_question_is_named(
+    folder: Folder, capfd: pytest.CaptureFixture[str], scores: tuple[float, float | None]
+) -> None:
+    """An error is worse than any score."""
+    status = ["error" if score is None else "success" for score in scores]
+    results = [result("b", score, status=told) for score, told in zip(scores, status, strict=True)]
+    assert report(folder, results=results) == 0
+    assert f"`r.jsonl:{1 if scores == (0.25, 0.75) else 2}`" in capfd.readouterr().out
 
 
 def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
