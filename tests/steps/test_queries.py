@@ -195,6 +195,7 @@ SAME = [
     ("{ ?a ?b ?c FILTER(?a > 1 && ?b < 2) }", "{ ?x ?y ?z FILTER(?x>1.0) FILTER ((?y < 2)) }"),
     ("{ ?a ?b ?c FILTER regex(?a, 'x') }", '{ ?a ?b ?c FILTER (REGEX(?a, "x")) }'),
     ("{ FILTER(?o >= 5 && ?o != 7) }", "{ FILTER(7 != ?o) FILTER((5 <= ?o)) }"),
+    ("{ FILTER(!(?o < 7)) }", "{ FILTER(!(7 > ?o)) }"),
     ("{ FILTER NOT EXISTS { ?s <urn:p> 1 } }", "{ FILTER (not exists { ?s <urn:p> 1.0 . }) }"),
 ]
 FULL = [
