@@ -13,7 +13,7 @@ from graphrag_eval_async.sources.logs import Logs
 from graphrag_eval_async.sources.paths import Paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from graphrag_eval_async.records import Position
@@ -30,7 +30,6 @@ class Reader:
         start: str | Position = "beginning",
         known: Mapping[str, Known] | None = None,
         copies: Mapping[str, str] | None = None,
-        exclude: Iterable[str | os.PathLike[str]] = (),
         is_first: bool | None = None,
         rotate_wait: float = 5.0,
         now: float = 0.0,
@@ -41,11 +40,9 @@ class Reader:
         self.lines: list[Any] = []
         followed = Paths([os.fspath(path) for path in paths], patterns)
         self.logs = Logs(followed, ignore_older=ignore_older, rotate_wait=rotate_wait)
-        excluded = [os.fspath(path) for path in exclude]
         is_first = not known if is_first is None else is_first
         self.origins: dict[str, int] = {}
         self.copies: dict[str, str] = dict(copies or {})
-        followed.exclude(excluded)
         self.logs.begin(known or {}, self.copies, start if is_first else None, now)
         self._keep()
 
@@ -55,11 +52,14 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self.logs.close()
 
-    def poll(self, *, at_once: bool = False) -> list[Any]:
+    def poll(self) -> list[Any]:
         """The lines that one look finds, with all that can be read then."""
         self.now += POLL
-        self.logs.look(self.now, at_once=at_once)
-        lines = self.drain()
+        self.logs.look(self.now)
+        _, lines = self.logs.read()
+        while self.logs.left:
+            lines += self.logs.read()[1]
+        self.lines += lines
         self._keep()
         return lines
 
@@ -69,13 +69,6 @@ class Reader:
             self.origins |= changes[0]
             self.copies = dict(changes[1])
 
-    def drain(self) -> list[Any]:
-        _, lines = self.logs.read()
-        while self.logs.left:
-            lines += self.logs.read()[1]
-        self.lines += lines
-        return lines
-
     def texts(self) -> list[str]:
         return [text(line) for line in self.poll()]
 
@@ -84,25 +77,14 @@ class Reader:
         tick()
         self.now += seconds
 
-    def end(self) -> list[Any]:
-        lines = self.poll(at_once=True)
-        last = self.logs.end()
-        self.lines += last
-        return lines + last
-
     def known(self) -> dict[str, Known]:
         """What a journal would say of the lines that were delivered, and of where the reading began."""
-        return known(self.lines, self.origins)
-
-
-def known(lines: Iterable[Any], origins: Mapping[str, int]) -> dict[str, Known]:
-    """What is known of files whose lines came without gaps."""
-    found = {key: Known(offset, 1, None) for key, offset in origins.items()}
-    for line in lines:
-        position = line.position
-        begin = line.offset + position.length + 1 if line.whole else line.offset
-        found[position.file] = Known(begin, line.number + line.whole, position)
-    return found
+        found = {key: Known(offset, 1, None) for key, offset in self.origins.items()}
+        for line in self.lines:
+            position = line.position
+            begin = line.offset + position.length + 1 if line.whole else line.offset
+            found[position.file] = Known(begin, line.number + line.whole, position)
+        return found
 
 
 def text(line: Any) -> str:

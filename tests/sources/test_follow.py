@@ -6,9 +6,6 @@ import asyncio
 import json
 import os
 import threading
-from collections import defaultdict
-from random import Random
-from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -151,16 +148,17 @@ async def test_a_follower_is_used_once(log: Path) -> None:
 
 async def test_lag(log: Path) -> None:
     """It counts what the consumer has not taken, also of a chunk that was read, of 256 KiB here."""
-    append(log, f"{'x' * 1023}\n" * 640)
+    numbers = [f"{number:01023}" for number in range(640)]
+    append(log, *(f"{number}\n" for number in numbers))
     follower = follow(log)
     assert follower.lag == (0, 0.0)
     lines = aiter(follower)
-    await take(lines, 1)
+    assert await take(lines, 1) == numbers[:1]
     assert follower.lag.bytes == 640 << 10
     assert follower.lag.seconds > 0
-    await take(lines, 256)
+    assert await take(lines, 256) == numbers[1:257]
     assert follower.lag.bytes == 384 << 10
-    await take(lines, 383)
+    assert await take(lines, 383) == numbers[257:]
     waiting = asyncio.ensure_future(anext(lines))
     await until(lambda: follower.lag == (0, 0.0))
     append(log, "line\n")
@@ -205,90 +203,3 @@ async def test_a_stream_evaluates_what_is_followed(log: Path) -> None:
         stop.set()
         assert [result["question_id"] async for result in stream] == ["q2"]
         assert stream.rejects.counts == {"invalid_json": 1}
-
-
-class Log:
-    """A log that is written in pieces, rotated, deleted and recreated."""
-
-    def __init__(self, path: Path, random: Random, counts: list[int]) -> None:
-        """`counts` are the numbers of lines written to each file."""
-        self.path, self.random, self.counts = path, random, counts
-        self.create()
-
-    def create(self) -> None:
-        self.handle, self.file, self.rest = self.path.open("ab", buffering=0), len(self.counts), b""
-        self.counts.append(0)
-
-    def line(self) -> bytes:
-        padding = self.random.choice(["", "é\u2028", "\U0001f600" * 40])
-        line = {"file": self.file, "line": self.counts[self.file], "padding": padding}
-        self.counts[self.file] += 1
-        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
-
-    def write(self, size: int) -> None:
-        while len(self.rest) < size:
-            self.rest += self.line()
-        self.handle.write(self.rest[:size])
-        self.rest = self.rest[size:]
-
-    def rotate(self) -> None:
-        """The rest of a line, and one more, come late."""
-        self.path.rename(self.path.with_name(f"{self.path.name}.{len(self.counts)}"))
-        handle, late = self.handle, self.rest + self.line()
-        self.create()
-        self.write(100)
-        handle.write(late)
-        handle.close()
-
-    def delete(self) -> None:
-        self.path.unlink()
-        self.handle.close()
-        self.create()
-
-
-def write(logs: list[Log], random: Random, wait_for_all: Callable[[], object]) -> None:
-    """Write 2,000 lines. Before a file is deleted, wait until all were read."""
-    while (count := sum(logs[0].counts)) < 2000:
-        log, choice = random.choice(logs), random.random()
-        if choice < 0.03:
-            log.rotate()
-        elif choice < 0.1:
-            sleep(random.random() * 0.01)  # So that looks find much and little.
-        else:
-            log.write(random.choice([1, 10, 50, 300, 2000]))
-        if choice < 0.005 or count >= 1900:
-            for other in logs:
-                other.write(len(other.rest))
-            wait_for_all()
-            log.delete()
-
-
-async def test_every_line_once_and_in_order_while_a_thread_writes(tmp_path: Path) -> None:
-    found: dict[int, list[int]] = defaultdict(list)
-    random, stop, counts = Random(1), asyncio.Event(), list[int]()
-    logs = [Log(tmp_path / f"{name}.jsonl", random, counts) for name in "abc"]
-    loop = asyncio.get_running_loop()
-    follower = follow(tmp_path, stop=stop)
-    await follower.begin({})  # It skips what was rotated before.
-
-    async def read() -> None:
-        async for line in follower:
-            content = json.loads(line.data)
-            found[content["file"]].append(content["line"])
-
-    def is_read() -> bool:
-        return reading.done() or sum(map(len, found.values())) >= sum(counts)
-
-    def wait_for_all() -> None:
-        asyncio.run_coroutine_threadsafe(until(is_read, "all lines"), loop).result()
-
-    reading = asyncio.create_task(read())
-    try:
-        await asyncio.to_thread(write, logs, random, wait_for_all)
-        stop.set()
-        await reading
-    finally:
-        reading.cancel()
-    assert [found[number] for number in range(len(counts))] == [[*range(each)] for each in counts]
-    for log in logs:
-        log.handle.close()

@@ -64,7 +64,6 @@ class History:
         self.has_members = place != "file" and self.way.endswith(".jsonl")
         self.reader = Reader(self.path, rotate_wait=ROTATE_WAIT)
         self.current: File | None = None
-        self.twin: File | None = None
         self.former: list[File] = []
         self.count = self.rotations = 0
         self.done: list[tuple[File, Any]] = []
@@ -79,12 +78,8 @@ class History:
                 if self.current is not None:
                     rotate = self.copy_and_truncate if self.by_copy else self.rotate
                     actions += [rotate, rotate, self.delete, self.truncate, self.rewrite, self.replace]
-                    if self.has_members and self.twin is None:
-                        actions.append(self.begin_twin)
                 if self.late_file() is not None:
                     actions.append(self.write_late)
-                if self.twin is not None:
-                    actions.append(self.write_twin)
                 action = self.random.choice(actions)
                 self.steps.append(action.__name__)
                 action()
@@ -94,7 +89,7 @@ class History:
             raise AssertionError("\n".join([str(error), *self.steps])) from error
         finally:
             self.reader.logs.close()
-            for file in (*self.former, self.current, self.twin):
+            for file in (*self.former, self.current):
                 if file is not None:
                     file.handle.close()
 
@@ -198,22 +193,6 @@ class History:
         draft.replace(self.log)
         self.random.choice([self.poll, self.restart])()
 
-    def begin_twin(self) -> None:
-        """Another agent's log, with the name of a rotated one and the same first line."""
-        first, newline, _ = self.log.read_bytes().partition(b"\n")
-        if newline:
-            self.poll()
-            self.twin = File(self.name(20).open("ab", buffering=0))
-            self.twin.write([first + newline], 0)
-            if self.random.random() < 0.5:
-                assert [line for line in self.reader.poll() if line.whole] == []
-            self.twin.write([self.line()], 0)
-            self.poll()
-
-    def write_twin(self) -> None:
-        assert self.twin is not None
-        self.twin.write(self.lines(), self.random.randint(0, 20))
-
     # What the follower does.
 
     def poll(self) -> None:
@@ -227,7 +206,7 @@ class History:
     def check(self, lines: list[Any]) -> None:
         """All that can be seen has come, once and in order."""
         self.latest = 0
-        files = [file for file in (*self.former, self.current, self.twin) if file is not None]
+        files = [file for file in (*self.former, self.current) if file is not None]
         for line in lines:
             if not line.whole:
                 assert line.data in {file.partial for file in self.former}
@@ -245,8 +224,6 @@ class History:
     def restart(self) -> None:
         """Killed, with what came last not yet journaled; a rotated file may be compressed meanwhile."""
         for _ in range(min(self.random.randint(0, 4), self.latest)):
-            if self.done[-1][0] is self.twin:
-                break  # By its first line, it could be the other log.
             file, line = self.done.pop()
             file.pending.insert(0, text(line))
         self.latest = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tracemalloc
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -72,21 +71,6 @@ TEXT = st.lists(
 @given(TEXT | TEXT.map(lambda text: BOM + text), st.lists(st.integers(min_value=0)), st.integers(1, 30))
 async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int) -> None:
     assert await split(cut(data, cuts), limit) == plain(data, limit)
-
-
-async def test_a_long_line_is_not_kept_in_memory() -> None:
-    mebibyte = b"x" * (1 << 20)
-    tracemalloc.start()
-    try:
-        chunks = (mebibyte if place < 200 else b'\n{"a": 1}' for place in range(201))
-        first, last = await split(chunks)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 10 << 20
-    assert isinstance(first, LongLine)
-    assert (first.length, first.head) == (200 << 20, b"x" * 4096)
-    assert last == Line(2, (200 << 20) + 1, b'{"a": 1}')
 
 
 @given(TEXT, st.integers(0, 100), st.integers(1, 30))

@@ -207,8 +207,6 @@ def test_many_files_with_few_descriptors(tmp_path: Path) -> None:
             while reader.poll():
                 pass
             assert [text(line) for line in reader.lines[len(files) :]] == ["2x"] * len(files)
-            append(files[4], "last")
-            assert [text(line) for line in reader.end()] == ["last..."]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
@@ -263,28 +261,6 @@ def test_start_after_a_line_of_a_rotated_file(log: Path) -> None:
     log.with_name("other.jsonl.1").write_text("no\n")
     with Reader(log, start=position) as reader:
         assert reader.texts() == ["2", "3", "4"]
-
-
-@pytest.mark.parametrize("name", ["log.jsonl.1", "log-20260101.jsonl"])
-@each(("place", "read"), [("log.jsonl", 0), ("log.jsonl", 2), (".", 2), ("log.jsonl", 3), (".", 3)])
-def test_the_rest_of_a_log_that_was_rotated_and_compressed(
-    tmp_path: Path, name: str, place: str, read: int
-) -> None:
-    folder = tmp_path / f"{place}{read}"
-    folder.mkdir()
-    log = folder / "log.jsonl"
-    log.write_text("1\n2\n3\n"[: 2 * read])
-    first = Run(folder / place)
-    assert len(first.fresh) == read
-    append(log, "1\n2\n3\n"[2 * read :])
-    log.rename(folder / name)
-    compress(folder / name)
-    log.write_text("4\n")
-    second = Run(folder / place, first)
-    assert second.fresh == ["1", "2", "3", "4"][read:]
-    assert [(line.number, line.offset) for line in second.lines] == [(1, 0), (2, 2), (3, 4), (1, 0)]
-    assert len({line.file.key for line in second.lines}) == 2
-    assert Run(folder / place, second).fresh == []
 
 
 def test_compressed_files_that_are_skipped(log: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,12 +6,9 @@ import asyncio
 import gzip
 import hashlib
 import os
-import subprocess
-import sys
 import threading
 import tracemalloc
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -23,7 +20,10 @@ from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.records import Line
 from graphrag_eval_async.sources.files import PIECE_BYTES
 from tests.sources.followed import open_files
-from tests.support.deadlines import PROCESS_SECONDS, WAIT_SECONDS
+from tests.support.deadlines import WAIT_SECONDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LINES = [b'{"a":1}', b"", "é\u2028".encode(), b"x" * 100]
 TEXT = b"\n".join(LINES) + b"\n"
@@ -98,7 +98,7 @@ async def test_highly_compressed_files_are_not_kept_in_memory(tmp_path: Path) ->
     finally:
         tracemalloc.stop()
     assert lines[0].length == 100 << 20
-    assert peak < 70 << 20
+    assert peak < 10 << 20
 
 
 async def test_several_files(tmp_path: Path) -> None:
@@ -180,25 +180,3 @@ async def test_files_are_read_while_all_threads_of_the_loop_wait(tmp_path: Path)
     finally:
         go_on.set()
     await asyncio.gather(*waiting)
-
-
-READ_STDIN = """
-import asyncio, sys
-from graphrag_eval_async import read_jsonl
-async def main():
-    files = read_jsonl("-")
-    print(files.size, [line async for line in files], files.consumed, sys.stdin.fileno())
-asyncio.run(main())
-"""
-
-
-def test_standard_input_that_begins_within_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "input"
-    path.write_bytes(b"skipped\n1\n2")
-    command, root = [sys.executable, "-c", READ_STDIN], Path(__file__).parents[2]
-    with path.open("rb") as file:
-        os.lseek(file.fileno(), 8, os.SEEK_SET)
-        done = subprocess.run(
-            command, stdin=file, capture_output=True, check=True, cwd=root, timeout=PROCESS_SECONDS
-        )
-    assert done.stdout.decode() == f"3 {[Line(1, 0, b'1'), Line(2, 2, b'2')]} 3 0\n"
