@@ -85,8 +85,9 @@ async def test_protobuf() -> None:
     body = ParseDict(given, proto.ExportTraceServiceRequest(), ignore_unknown_fields=True).SerializeToString()
     receiver = receive_otlp(port=0)
     async with evaluate_stream(REFERENCE, receiver, format=QUICK) as stream:
-        headers = {"Content-Type": "application/x-protobuf"}
-        result, (status, _, answer) = await asyncio.gather(anext(stream), sent(receiver.port, body, headers))
+        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
+        sending = sent(receiver.port, gzip.compress(body), headers)
+        result, (status, _, answer) = await asyncio.gather(anext(stream), sending)
     assert (status, answer) == (200, b"")
     assert (result["response_id"], result["steps_score"]) == (IDS[0], 1)
 

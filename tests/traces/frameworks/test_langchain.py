@@ -23,7 +23,6 @@ from langchain_core.load import dumpd, dumps
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, messages_to_dict
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
@@ -137,27 +136,6 @@ async def test_its_spans(tmp_path: Path) -> None:
     assert (step["name"], step["args"]) == ("retrieval", {"query": "feeders"})
     documents = [(document["id"], document["text"]) for document in json.loads(step["output"])]
     assert documents == [("d1", "Feeder F7."), ("d2", "Feeder F9.")]
-
-
-@pytest.mark.parametrize("fails", [False, True])
-async def test_the_handler_of_the_examples(fails: bool) -> None:
-    from examples.langchain_handler import LangChainHandler
-
-    found: list[Any] = []
-    config = {"callbacks": [LangChainHandler(found.append)], "metadata": {"question_id": "q1"}}
-    with suppress(ConnectionError):
-        await graph(handle=not fails).ainvoke(asked(), config)
-    await RunnableLambda(lambda query: Search().invoke(query)).ainvoke(
-        "feeders", {"callbacks": config["callbacks"]}
-    )
-    response, retrieved = found
-    assert (response["question_id"], "error" in response) == ("q1", fails)
-    assert response["actual_steps"][1]["status"] == "error"
-    if not fails:
-        await check(response, question=False)
-    [step] = retrieved["actual_steps"]
-    assert (step["name"], step["args"]) == ("retrieval", {"query": "feeders"})
-    assert [document["id"] for document in json.loads(step["output"])] == ["d1", "d2"]
 
 
 async def test_a_tool_that_ends_the_run() -> None:
