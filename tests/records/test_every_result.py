@@ -7,9 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pyarrow import parquet
 
-from tests.cli.support import from_jsonl, run, to_jsonl
+from tests.cli.support import run, to_jsonl
 from tests.execution.support import RIGHT, STEP, WRONG, graph, ran
 
 if TYPE_CHECKING:
@@ -36,16 +35,11 @@ def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest
     (tmp_path / "reference.json").write_text(json.dumps([{"template_id": "t", "questions": QUESTIONS}]))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(graph(tmp_path)))
     (tmp_path / "responses.jsonl").write_bytes(to_jsonl([response for response, _ in CASES]))
-    found: dict[str, list[Any]] = {}
-    for name in ("results.jsonl", "table.csv", "table.parquet"):
-        evaluate = ("evaluate", "reference.json", "responses.jsonl", "--config", "config.yaml", "-o", name)
-        assert run(*evaluate) == 0
+    files = "reference.json", "responses.jsonl", "--config", "config.yaml", "-o", "table.csv"
+    assert run("evaluate", *files) == 0
     assert "steps without a score: the queries of 1 result could not be run" in capfd.readouterr().out
-    found["jsonl"] = from_jsonl((tmp_path / "results.jsonl").read_bytes())
-    found["parquet"] = parquet.read_table("table.parquet").to_pylist()
     with open("table.csv", newline="") as file:
-        found["csv"] = [{key: cell or None for key, cell in row.items()} for row in csv.DictReader(file)]
-    for rows in found.values():
-        scores = [row["steps_score"] and float(row["steps_score"]) for row in rows]
-        kept = [(row["question_id"], score, row["failure"]) for row, score in zip(rows, scores, strict=True)]
-        assert sorted(kept, key=str) == sorted((expected for _, expected in CASES), key=str)
+        rows = [{key: cell or None for key, cell in row.items()} for row in csv.DictReader(file)]
+    scores = [row["steps_score"] and float(row["steps_score"]) for row in rows]
+    kept = [(row["question_id"], score, row["failure"]) for row, score in zip(rows, scores, strict=True)]
+    assert sorted(kept, key=str) == sorted((expected for _, expected in CASES), key=str)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+from html import escape
 from typing import Any
 
 import pytest
 
 from graphrag_eval_async import (
-    Last,
     RunningAggregates,
     UsageError,
     compare,
@@ -66,48 +66,25 @@ def test_pandas_and_results_as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole["actual_steps"] is steps
 
 
-def test_aggregates_in_a_notebook() -> None:
-    running = aggregates(result(HOSTILE, score=0.25), result("b", status="error"))
+async def test_what_a_notebook_shows() -> None:
+    async with evaluate_stream(templates(3), [answer(0), answer(1, error="boom"), b"{"]) as stream:
+        results = [result async for result in stream]
+    whole = "2 results, 1 of them errors, 1 rejects, 0 in flight, 1 of 3 questions without a response"
+    assert repr(stream) == f"<EvaluationStream: ended, {whole}>"
+    running = aggregates(*results, result(HOSTILE, score=0.25))
     before = running.to_bytes()
-    assert repr(running) == "<RunningAggregates: 2 results, 1 of them errors>"
-    shown = running._repr_html_()
-    name = "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;"
-    assert f"<td>{name}</td><td>1</td><td>0</td><td>0.25</td>" in shown
-    assert "<script" not in shown
-    assert "<th>steps_score</th>" in shown
-    assert running.to_bytes() == before
-    lately = aggregates(*[result()] * 5, window=Last(3))
-    assert repr(lately) == "<RunningAggregates: 3 results in the window, 0 of them errors>"
-
-
-def test_a_comparison() -> None:
+    assert repr(running) == "<RunningAggregates: 3 results, 1 of them errors>"
     after = [result(HOSTILE, f"q{i}", 0.9, judge={"model": HOSTILE}) for i in range(20)]
-    before = [result(HOSTILE, f"q{i}", 0.1, judge={"model": "other"}) for i in range(20)]
-    compared = compare(before, after[:19])
-    text = (
-        "19 questions on both sides, 1 missing from the candidate: error_rate undecided, steps_score better"
-    )
-    assert repr(compared) == f"<Comparison: {text}>"
-    shown = compared._repr_html_()
-    assert "<td>steps_score</td><td>19</td><td>0.1</td><td>0.9</td>" in shown
-    assert "judged by different models" in shown
-    assert "<script" not in shown
-
-
-async def test_a_stream() -> None:
-    stream = evaluate_stream(templates(3), [answer(0), answer(1, error="boom"), {"question_id": HOSTILE}])
-    rest = "0 rejects, 0 in flight, 3 of 3 questions without a response"
-    assert repr(stream) == f"<EvaluationStream: not started, 0 results, 0 of them errors, {rest}>"
-    async with stream:
-        assert [result async for result in stream]
-    rest = "1 rejects, 0 in flight, 1 of 3 questions without a response"
-    assert repr(stream) == f"<EvaluationStream: ended, 2 results, 1 of them errors, {rest}>"
-    shown = stream._repr_html_()
-    assert "<td>sums</td><td>2</td><td>1</td><td>1</td>" in shown
-    assert "<script" not in shown
+    compared = compare([result(HOSTILE, f"q{i}", 0.1, judge={"model": "x"}) for i in range(20)], after)
+    assert repr(compared).startswith("<Comparison: 20 questions on both sides: error_rate undecided, ")
+    for shown, cells in [
+        (running._repr_html_(), f"<td>{escape(HOSTILE)}</td><td>1</td><td>0</td><td>0.25</td>"),
+        (compared._repr_html_(), "<td>steps_score</td><td>20</td><td>0.1</td><td>0.9</td>"),
+        (stream._repr_html_(), "<td>sums</td><td>2</td><td>1</td><td>1</td>"),
+    ]:
+        assert cells in shown
+        assert "<script" not in shown
+    assert running.to_bytes() == before
     async with evaluate_stream(templates(1), [answer(0)], config=CONFIG, judge=Judge()) as stream:
         assert [result async for result in stream]
-    assert stream.usage is not None
-    assert repr(stream.usage).startswith("<JudgeUsage: ")
-    for shown in (stream._repr_html_(), stream.usage._repr_html_()):
-        assert "<td>attempts</td><td>0</td>" in shown
+    assert "<td>attempts</td><td>0</td>" in stream._repr_html_()

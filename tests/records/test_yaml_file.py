@@ -64,7 +64,10 @@ WRONG += [opening * 100_000 + closing * 100_000 for opening, closing in ("[]", (
             ("r.yaml", text, "duplicate key 'a' in a mapping, in line ")
             for text in ("{a: 1, a: 2}", "a: 1\nb: 2\na: 1", "- {b: {'a': 1, a: 2}}")
         ),
-        ("r.json", '[{"a": [{"b": 1, "c": 2, "b": 3}]}]', "duplicate key 'b'"),
+        *(
+            ("r.json", f'[[{{"b": {value},\n "b"  : 1}}]]', "duplicate key 'b' in a mapping, in line 2")
+            for value in ('"\\ud83d\\ude00"', "1e999", "9" * 5000)
+        ),
         *(
             ("r.json", text, "")
             for text in ("", "{", "[NaN]", "[1e400]", '["\\ud800"]', b'["\xff"]', "- a: 1")

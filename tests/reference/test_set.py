@@ -166,31 +166,6 @@ def test_what_is_no_list_of_templates(tmp_path: Path) -> None:
         assert len(problems(tmp_path / name)) == 1
 
 
-KEYS = ["template_id", "questions", "id", "reference_steps", "output", "query"]
-
-
-@each(("key", "value"), zip(KEYS, ['"t"', "[]", '"\\ud800"', "[]", "1e999", "9" * 30], strict=True))
-def test_keys_that_appear_twice_in_a_json_file(key: str, value: str, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    for indent, colon in [(None, '": '), (None, '":'), (2, '"  : ')]:
-        text = json.dumps(of_step(args={"query": "x"}), indent=indent).replace('": ', colon)
-        first, end = text.index(f'"{key}"'), "\n" if indent else ""
-        path.write_text(f'{text[:first]}"{key}":{value},{end}{text[first:]}')
-        (found,) = problems(path)
-        line = text[:first].count("\n") + 2 if indent else 1
-        assert found.startswith(f"not JSON: duplicate key '{key}' in a mapping, in line {line}, column ")
-
-
-@each("text", ['{"a": 1, "a": 2}', '", "id": "', "\\", ":", '\\": "id": ', '"id": 1, "id": 1'])
-def test_text_that_looks_like_keys_is_no_duplicate(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    step = {"name": "x", "output": text, "args": {text: text, "id": [{"id": 1}, {"id": 1}]}}
-    raw = asking(question_text=text, reference_steps=[[step, step]])
-    for indent in (None, 1):
-        path.write_text(json.dumps(raw, indent=indent))
-        assert load_reference(path).questions == Reference(raw).questions
-
-
 def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
     """One that programs wrote is searched only at its beginning."""
     path, twice = tmp_path / "r.json", '"question_text": "?", "question_text": "?"'

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import (
-    Question,
     TraceError,
-    evaluate_agent,
     evaluate_stream,
     run_evaluation_sync,
     traces,
@@ -220,16 +218,6 @@ def test_a_history_of_another_format_is_no_trace(name: str, form: str, history: 
     wrong = TraceFormat(name="mcp" if name != "mcp" else "responses", select="payload")
     with pytest.raises(TraceError, match=f"of the format {name}"):
         wrong.convert(history)
-
-
-async def test_an_agent_that_returns_its_messages() -> None:
-    async def agent(question: Question) -> Any:
-        return "no messages" if question.id != "q1" else CHAT
-
-    async with evaluate_agent(REFERENCE, agent, format="openai") as stream:
-        [result] = [result async for result in stream]
-    assert (result["steps_score"], result["actual_answer"]) == (1, ANSWER)
-    assert result["elapsed_sec"] > 0
 
 
 def test_events_of_version_1_are_refused_by_name() -> None:
