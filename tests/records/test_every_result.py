@@ -1,4 +1,4 @@
-"""Every result has `failure` and `steps_score`, wherever it is written."""
+"""Every result has `failure` and `steps_score`, also in a table."""
 
 from __future__ import annotations
 
