@@ -130,7 +130,7 @@ def judged(draw: st.DrawFn) -> dict[str, Any]:
     answers = st.sampled_from(["yes", "", " \n", None])
     result |= draw(st.fixed_dictionaries({}, optional={"actual_answer": answers}))
     if draw(st.booleans()):  # Two custom evaluations, of two outputs and of one.
-        result["judge"] = JUDGE
+        result["judge"] = draw(st.sampled_from([JUDGE, JUDGE, {**JUDGE, "fractions": []}]))
         for evaluation, outputs in (("style", ["tone", "length"]), ("words", ["note"])):
             if draw(st.booleans()) and draw(st.booleans()):
                 continue

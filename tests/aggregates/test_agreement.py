@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import RunningAggregates
 from tests.aggregates.made import aggregated, result
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +19,6 @@ SCORES = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0, 1])
 ITEMS = st.lists(st.dictionaries(st.sampled_from("abcd"), SCORES, min_size=2), min_size=1, max_size=20)
 
 # Krippendorff (2011), sections A and E; a dot is a missing value.
-BINARY = ("0100000010", "1110010000")
-INTERVAL = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
 
 
 def judged(items: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
@@ -49,14 +46,6 @@ def alpha(items: Sequence[dict[str, float]]) -> float | None:
         sum((a - b) ** 2 for a, b in permutations(item.values(), 2)) / (len(item) - 1) for item in items
     ]
     return 1 - sum(observed) / expected
-
-
-@each(("raters", "expected"), [(BINARY, 0.095), (INTERVAL, 0.849)])
-def test_alpha_of_krippendorffs_examples(raters: tuple[str, ...], expected: float) -> None:
-    columns = zip(*raters, strict=True)
-    items = [{str(i): int(each) / 5 for i, each in enumerate(column) if each != "."} for column in columns]
-    found = agreement(aggregated(judged([item for item in items if len(item) > 1])))
-    assert found["krippendorff_alpha"] == pytest.approx(expected, abs=5e-4)
 
 
 def test_kappa_of_a_textbook() -> None:

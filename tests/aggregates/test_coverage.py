@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.errors import FAILURES
-from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.records.results import observe
-from tests.aggregates.made import aggregated, bits, result
+from tests.aggregates.made import aggregated, bits
 from tests.aggregates.strategies import CARRIED, CORRECTNESS, JUDGE, PARTS, RETRIEVAL, judged
-from tests.inference.test_confidence import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,6 +105,9 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
     assert {metric for metric, part in shown["micro"].items() if "coverage" in str(part)} == known & {
         metric for _, metric, _ in found
     }
+    bounded = {"steps_score", *CORRECTNESS, "retrieval_context_f1"}
+    if any(result.get("judge") == JUDGE for result in results):
+        bounded.add("tone")
     for place, group in [*shown["per_template"].items(), ("micro", shown["micro"])]:
         for metric in known:
             own = [
@@ -117,7 +117,7 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
             failed = Counter(value for value in own if isinstance(value, str))
             coverage = {"applied": len(own), "values": len(values), "failed": dict(failed), "pending": 0}
             assert group.get(metric, {}).get("coverage") == (coverage if own else None)
-            if own and metric in {"steps_score", *CORRECTNESS, "retrieval_context_f1", "tone"}:
+            if own and metric in bounded:
                 assert ("confidence" in group[metric]) == (values != [])
                 low, high = (float((sum(values) + end * failed.total()) / len(own)) for end in (0, 1))
                 assert group[metric]["bounds"] == {"low": low, "high": high}
@@ -131,28 +131,6 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
         for end in macro.get("bounds", ()):
             ends = [Fraction(group["bounds"][end]) for group in groups]
             assert macro["bounds"][end] == float(sum(ends) / len(ends))
-
-
-def test_outputs_that_are_fractions_may_be_known_late() -> None:
-    """As where results of other programs come first."""
-    judge = {"outputs": ["tone"]}
-    values = [{"template_id": "a", "judge": judge, "tone": value} for value in (0.25, 1.0, 1, 0.5)]
-    aggregates = aggregated(values)
-    assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
-    last = {
-        "template_id": "a",
-        "judge": {**judge, "fractions": ["tone"]},
-        "tone": None,
-        "x_error": "budget: no",
-    }
-    aggregates.add(last)
-    tone = aggregates.snapshot(detail=True)["micro"]["tone"]
-    low, high = confidence_sequence(weights_of([0.25, 1.0, 1, 0.5]))
-    assert tone["confidence"] == {"level": 0.95, "low": low, "high": high, "mean": 0.6875}
-    assert tone["bounds"] == {"low": 2.75 / 5, "high": 3.75 / 5}
-    assert bits(aggregated([last]).merge(aggregated(values))) == bits(aggregates)
-    aggregates.add({**last, "tone": 1.5})
-    assert "confidence" not in aggregates.snapshot(detail=True)["micro"]["tone"]
 
 
 def test_pending() -> None:
@@ -186,23 +164,3 @@ def test_pending() -> None:
         coverage = {"applied": 2, "values": 1, "failed": failed, "pending": left}
         assert micro["answer_recall"]["coverage"] == coverage
         assert "tone" not in micro
-
-
-def test_a_template_of_which_all_is_pending() -> None:
-    """It is in a detailed snapshot, in its place; a plain one has no samples of it."""
-    part = {"template_id": "b", "question_id": "q", "pending": ["answer_relevance"]}
-    merged = aggregated([result("a", elapsed_sec=1)]).merge(aggregated([part], templates=["b"]))
-    for aggregates in (merged, RunningAggregates.from_bytes(merged.to_bytes())):
-        assert [*aggregates.snapshot()["per_template"]] == ["a"]
-        assert aggregates.snapshot()["macro"] == {"elapsed_sec": {"mean": 1, "mean_of_questions": 1}}
-        shown = aggregates.snapshot(detail=True)["per_template"]
-        assert [*shown] == ["b", "a"]
-        assert shown["b"] == {
-            "number_of_error_samples": 0,
-            "number_of_success_samples": 0,
-            "answer_relevance": {"coverage": {"applied": 1, "values": 0, "failed": {}, "pending": 1}},
-        }
-        aggregates.add({"template_id": "b", "question_id": "q"})
-        shown = aggregates.snapshot(detail=True)["per_template"]
-        assert [*shown] == ["b", "a"]
-        assert "answer_relevance" not in shown["b"]

@@ -34,12 +34,13 @@ KINDS = st.lists(results(), max_size=25) | st.lists(scored(), max_size=25) | st.
 @given(st.lists(results(), max_size=25), st.booleans())
 def test_every_prefix_equals_the_batch_formulas(some: list[dict[str, Any]], include_errors: bool) -> None:
     aggregates = RunningAggregates(templates=TEMPLATES, include_errors=include_errors)
-    for count, one in enumerate(some, 1):
-        before = json.dumps(one)
-        aggregates.add(one)
+    for count in range(len(some) + 1):
         expected = batch_aggregates(some[:count], templates=TEMPLATES, include_errors=include_errors)
         assert text(aggregates) == json.dumps(expected)
-        assert json.dumps(one) == before
+        for one in some[count : count + 1]:
+            before = json.dumps(one)
+            aggregates.add(one)
+            assert json.dumps(one) == before
 
 
 def many(count: int) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from math import sqrt
 from random import Random
 from statistics import covariance, fmean, variance
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -14,12 +14,8 @@ from scipy.stats import t as student
 
 from graphrag_eval_async import calibrate
 from graphrag_eval_async.inference.labels import LabelSample
-from tests.cli.support import to_jsonl
 from tests.inference.labelled import label, result
 from tests.support.cases import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Items = list[dict[str, Any]]
 
@@ -141,16 +137,6 @@ def test_which_labels_are_used(question: int, more: dict[str, Any], reason: str 
     labels = [label(3, 1), label(question, 0, **more), label(4, 1, metric="other")]
     found = calibrate(RESULTS, labels, metric="answer_f1")
     assert found["unused_labels"] == ({} if reason is None else {reason: 1})
-
-
-def test_broken_lines_do_not_end_it(tmp_path: Path) -> None:
-    path = tmp_path / "labels.jsonl"
-    path.write_bytes(to_jsonl([label(3, 1), label(1, 7), b"{"]))
-    found = calibrate(RESULTS, path)
-    assert found["overall"]["labels"] == 1
-    assert f"{path}: line 2 (byte " in found["rejected"][0]
-    assert "value: must be" in found["rejected"][0]
-    assert "line 3" in found["rejected"][1]
 
 
 # Drawing results to label

@@ -17,7 +17,6 @@ from graphrag_eval_async.inference.confidence import (
     POINTS,
     SHARES,
     TOLERANCE,
-    Bet,
     confidence_sequence,
     gap,
 )
@@ -119,17 +118,6 @@ def test_ends_are_where_the_wealth_meets_the_target(
             assert slow_log_wealth(beyond, side) < target
         for mean in (end * part / 5 for part in range(1, 6) if end):
             assert slow_log_wealth(mean, side) >= target - 1e-6
-
-
-@settings(max_examples=50)
-@given(st.lists(st.floats(0, 1) | st.just(1.0), min_size=1, max_size=60), st.floats(0.02, 0.98))
-def test_bets_refute_what_the_sequence_leaves_out(values: list[float], bound: float) -> None:
-    bet = Bet(bound)
-    for n, value in enumerate(values, 1):
-        bet.add(value)
-        low, _ = confidence_sequence(weights_of(values[:n]), level=0.8)
-        if abs(low - bound) > 2 * TOLERANCE:
-            assert bet.refutes(0.8) is (low > bound)
 
 
 few = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)

@@ -101,12 +101,6 @@ def test_one_look_sees_what_many_do_not() -> None:
     assert row_of(baseline, scored([0.5] * 5 + [1.0] * 95))["verdict"] == "undecided"
 
 
-def test_values_that_are_not_from_0_to_1_have_no_confidence() -> None:
-    row = row_of(scored([0.5, 2.0]), scored([0.5, 0.5]))
-    assert "confidence" not in row
-    assert row["verdict"] == "undecided"
-
-
 def test_primary_metrics_are_decided() -> None:
     more: dict[str, Any] = {"answer_f1": 0.5, "query_similarity": 0.0}
     baseline = [result(f"{i}", elapsed_sec=2.0, steps_score=1.0, **more) for i in range(40)]

@@ -66,13 +66,13 @@ def told(reject: Reject) -> tuple[Any, ...]:
 
 
 async def in_one_process(
-    files: list[str], max_line_bytes: int, *, include_errors: bool = False
+    files: list[str], max_line_bytes: int, *, shard: str | None = None, include_errors: bool = False
 ) -> tuple[bytes, bytes, list[Any], list[str]]:
     """The results, the aggregates, the rejects and what is missing, as one process finds them."""
     rejects: list[Any] = []
     stream = evaluate_stream(
         REFERENCE,
-        read_jsonl(files),
+        read_jsonl(files, shard=shard),
         ordered=True,
         max_line_bytes=max_line_bytes,
         on_reject=lambda reject: rejects.append(told(reject)),
