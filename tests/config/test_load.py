@@ -79,38 +79,27 @@ WRONG: list[tuple[str, Any, str]] = [
     ("llms", 1, ": unknown key; did you mean llm?"),
     (f"{MODEL}.temprature", 1, ": unknown key; did you mean temperature?"),
     (f"{OWN}.outputs.elegance.unit", 1, ": unknown key; known: type, description"),
-    ("llm", [LLM], ": expected a mapping, got a list"),
     (f"{MODEL}.provider", "anthropic", ': expected "openai" or "azure", got \'anthropic\''),
     (f"{MODEL}.model", " \n", ": expected a string that is not empty, got a string"),
-    (f"{MODEL}.temperature", True, ": expected a number from 0 to 2, got True"),
     (f"{MODEL}.temperature", 2.1, ": expected a number from 0 to 2, got 2.1"),
     (f"{MODEL}.max_tokens", 1.5, ": expected an integer of 1 or more, got 1.5"),
     (f"{MODEL}.parameters", {"a": [{1}]}, ".a[0]: cannot be written as JSON"),
-    (f"{MODEL}.parameters", {"a": {"b": float("nan")}}, ".a.b: cannot be written as JSON"),
-    (f"{MODEL}.parameters", {"a": {2: 1}}, ".a[2]: expected a string, got a number"),
-    (f"{MODEL}.parameters", {"a": "\ud800"}, ".a: expected text, got lone surrogates"),
     (f"{MODEL}.parameters", {"n": 1}, ".n: may not be given: each request has its own"),
     *((URL, url, ": expected a URL that begins") for url in ("a:80", "ftp://a/v1", "http://", "http://a b/")),
     *((URL, url, ": may hold no user") for url in ("https://u:p@h/v1", "http://h/v1?a=1", "http://h/#f")),
     *((KEY, key, ": expected ASCII characters") for key in ("sk-abc\n", "sk abc", "sk-\u00e9")),
     ("llm.limits.max_attempts", "5", ": expected an integer of 1 or more, got a string"),
-    ("llm.limits.max_attempts", None, ": expected an integer of 1 or more, got nothing"),
-    ("steps.strict_types", 1, ": expected true or false, got 1"),
     ("answer_correctness", None, ": expected a mapping, got nothing; {} turns it on"),
     ("answer_correctness.prompt", "{answer} {answer}", ": {answer} is none of its inputs, which are"),
-    ("ragas_answer_correctness.weights", [1] * 3, ": expected a list of 2 numbers, got a list"),
     ("ragas_answer_correctness.weights", [1, "x"], "[1]: expected a number from 0 to a billion, got 'x'"),
     ("ragas_answer_correctness.weights", [0, -0.0], ": expected a sum above 0"),
-    (f"{OWN}.inputs", [], ": expected a list that is not empty, got an empty list"),
     (f"{OWN}.inputs", ["questions"], '[0]: expected "question" or'),
-    (f"{OWN}.outputs", {}, ": expected a mapping that is not empty, got a mapping"),
     (f"{OWN}.outputs.style", {"type": "number"}, ".description: missing"),
     (f"{OWN}.instructions", "{answer}", ": {answer} is none of its inputs, which are question, actual_steps"),
     ("primary", ["steps_score", "step_score"], "[1]: 'step_score' is no metric; did you mean steps_score"),
     ("faithfulness", {"judges": ["genration"]}, ".judges[0]: 'genration' is none of llm.judges; did"),
     ("faithfulness", {"judges": ["generation"] * 2}, ".judges: names a judge twice"),
     ("metrics", "some", ": expected \"all\", got 'some'"),
-    ("execute", {}, ": expected either endpoint or graph"),
     ("execute", {"endpoint": EXECUTE, "graph": "missing.ttl"}, ": expected either endpoint or graph"),
     ("execute", {"endpoint": "example.org"}, ".endpoint: expected a URL that begins"),
     ("execute", {"endpoint": "https://me:secret@h/"}, ".endpoint: may hold no user, password"),
@@ -129,8 +118,6 @@ def test_wrong_values() -> None:
         assert found[0].startswith(key + expected), found
         if isinstance(value, dict) and "graph" not in value:
             assert len(found) == 1
-        if key in {"llm", "llm.limits.max_attempts", f"{OWN}.inputs"}:
-            assert problems(Config(**config)) == found
 
 
 def test_every_problem_of_form_is_listed() -> None:
@@ -145,17 +132,6 @@ def test_every_problem_of_form_is_listed() -> None:
         "steps.groups",
         *(f"custom_evaluations[1].{name}" for name in ("name", "inputs", "instructions", "outputs")),
     }
-    with pytest.raises(ConfigError) as caught:
-        load_config({"llm": LLM | {"limits": {"max_attempts": 0}}})
-    assert str(caught.value) == (
-        "configuration:\n  llm.limits.max_attempts: expected an integer of 1 or more, got 0"
-    )
-
-
-def test_problems_of_values_are_listed_with_those_of_form_in_other_sections() -> None:
-    assert len(problems({"primary": ["foo"], "answer_relevance": {}, "steps": {"groups": 1}})) == 3
-    assert len(problems({"answer_relevance": {}, "llm": {"generation": 1}})) == 1
-    assert len(problems({"primary": ["tone"], "custom_evaluations": 1})) == 1
 
 
 def test_metrics_need_their_models() -> None:
@@ -179,12 +155,10 @@ CORRECTNESS, RELEVANCE, *RETRIEVAL = METRICS
 @each(
     ("config", "expected", "with_judge"),
     [
-        ({}, [], [CORRECTNESS]),
         ({"llm": {"embedding": LLM["embedding"]}}, [], [CORRECTNESS]),
         (generation(), [CORRECTNESS], [CORRECTNESS]),
         ({"llm": LLM}, [CORRECTNESS, RELEVANCE], [CORRECTNESS]),
         ({"llm": LLM, RETRIEVAL[0]: {}}, RETRIEVAL[:1], RETRIEVAL[:1]),
-        ({"llm": LLM, RETRIEVAL[0]: {"enabled": False}}, [], []),
         ({"llm": LLM, "custom_evaluations": [EVALUATION]}, [], []),
         ({"llm": LLM, "metrics": "all", CORRECTNESS: {"enabled": False}}, METRICS[1:], METRICS[1:]),
         (generation() | {"metrics": "all", CORRECTNESS: {"enabled": False}}, RETRIEVAL, RETRIEVAL),
@@ -229,15 +203,10 @@ def test_placeholders() -> None:
     ("changes", "expected"),
     [
         ([{}, {"outputs": {"x": "x"}}], "[1].name: 'style_error' is already a key of custom_evaluations[0]"),
-        (
-            [{}, {"name": "b", "outputs": {"style": "x"}}],
-            "[1].outputs.style: 'style' is already a key of custom_evaluations[0]",
-        ),
         ([{"name": "steps_score"}], "[0].name: 'steps_score_error' is already a key of results"),
         ([{"name": "faithfulness"}], "[0].name: 'faithfulness' is the name of a built-in metric"),
         ([{"outputs": {"error_rate": "x"}}], "[0].outputs.error_rate: 'error_rate' is already the name of a"),
         ([{"outputs": {"x_cost": "x"}}], "[0].outputs.x_cost: ends in _cost, as only costs do"),
-        ([{"outputs": {"answer_f1": "x"}}], "[0].outputs.answer_f1: 'answer_f1' is already a key of results"),
         ([{"inputs": ["question"], "steps_keys": ["args"]}], "[0].steps_keys: selects steps: inputs needs"),
     ],
 )

@@ -69,9 +69,7 @@ def test_values_from_the_environment() -> None:
     ("key", "value", "expected"),
     [
         ("llm.generation.api_key", "a ${HOST} ${UNSET}", "UNSET is not set"),
-        ("execute", {"endpoint": "${UNSET}"}, "UNSET is not set"),
         ("llm.generation.parameters", {"a": [1, {"b": "${UNSET}"}]}, "environment variable UNSET is not set"),
-        ("llm.generation.max_tokens", "${SECRET}", "got text from ${SECRET}"),
         ("llm.limits.budget_usd", "${N}${HOST}", "got text from ${N} and ${HOST}"),
         ("llm.generation.base_url", "${SECRET}", "expected a URL that begins with http:// or https://"),
     ],
@@ -135,20 +133,3 @@ def test_copies_are_equal_and_can_be_sent() -> None:
         assert copied == config == plain
         assert repr(copied) == repr(config) != repr(plain)
         assert secrets(copied) == secrets(config)
-
-
-@each(
-    ("fields", "expected"),
-    [
-        ({}, set()),
-        ({"api_key": "sk-abc"}, {"sk-abc"}),
-        ({"api_key": "Bearer-${HOST}"}, {"Bearer-judge.example", "judge.example"}),
-        ({"model": "m-${HOST}"}, set()),
-        ({"parameters": {"a": [{"b": "${HOST} ${SECRET}"}], "c": "literal"}}, {"judge.example", SECRET}),
-    ],
-)
-def test_secrets(fields: dict[str, Any], expected: set[str]) -> None:
-    config = load_config(generation(**fields))
-    assert secrets(config) == expected
-    assert config.llm is not None
-    assert secrets(config.llm) == expected

@@ -8,8 +8,6 @@ from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge.cache import APPLICATION_ID, CallCache, digest
@@ -42,23 +40,11 @@ def write(path: Path, *statements: str) -> None:
         db.commit()
 
 
-def write_unrepaired(path: Path) -> None:
-    """As after a crash: SQLite would copy the log into the file, and remove it."""
-    log = path.with_name(path.name + "-wal")
-    write(path, "PRAGMA journal_mode = WAL", "CREATE TABLE t (a)")
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("INSERT INTO t VALUES (1)")
-        db.commit()
-        data = log.read_bytes()
-    log.write_bytes(data)
-
-
 async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path) -> None:
     ours, other = (f"PRAGMA application_id = {number}" for number in (APPLICATION_ID, 7))
     make: list[tuple[Any, str]] = [
         (lambda path: path.write_text("llm: {cache: x}\n" * 100), "not a cache"),
         (lambda path: write(path, other, "PRAGMA user_version = 2"), "not a cache"),
-        (write_unrepaired, "not a cache"),
         (lambda path: write(path, ours, "PRAGMA user_version = 99"), "format 99, this one reads 2.*; delete"),
     ]
     for number, (write_it, words) in enumerate(make):
@@ -69,21 +55,6 @@ async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path) -> N
         with pytest.raises(ConfigError, match=r"configuration:\n  llm\.cache: '/.*/cache': .*" + words):
             await CallCache.open(path)
         assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
-
-
-@pytest.mark.soak
-async def test_a_file_that_others_hold_too_long(tmp_path: Path) -> None:
-    """Proves that calls wait 5 s for a locked file, once, and that a run cannot begin on one; 10 s."""
-    path = tmp_path / "cache"
-    async with aclosing(await CallCache.open(path)) as cache:
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(ConfigError, match="locked"):
-                await CallCache.open(path)
-            await asyncio.gather(*(cache.put(digest(number), b"one") for number in range(20)))
-            assert cache.failures == 20
-        await cache.put(KEY, b"two")
-        assert await cache.get(KEY) == b"two"
 
 
 async def test_a_damaged_file(tmp_path: Path) -> None:
@@ -116,27 +87,3 @@ async def test_several_share_a_file(tmp_path: Path) -> None:
             assert cache.failures == 0
 
     await asyncio.gather(*map(work, range(3)))
-
-
-TEXT = st.text('a",:[]{}\\\x001\ud83d\ude00', max_size=4)
-LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.floats() | TEXT
-JSON = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def plain(value: Any) -> Any:
-    """The same value for equal JSON values, and only for them."""
-    if isinstance(value, list):
-        return ("list", *map(plain, value))
-    if isinstance(value, dict):
-        return ("object", frozenset((key, plain(inner)) for key, inner in value.items()))
-    return (type(value), repr(value))
-
-
-@given(st.lists(JSON, max_size=3), st.lists(JSON, max_size=3))
-def test_digests_are_equal_for_equal_values_only(some: list[Any], others: list[Any]) -> None:
-    assert (digest(*some) == digest(*others)) == (plain(some) == plain(others))
-    assert digest({"a": some, "b": others}) == digest({"b": others, "a": some})

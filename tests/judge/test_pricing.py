@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.config import LLMConfig, load_config
 from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.judge.usage import Prices, check_budget, estimate_tokens, prices_of
+from graphrag_eval_async.judge.usage import Prices, check_budget, prices_of
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.support.cases import each
 
@@ -79,10 +79,3 @@ def test_a_budget_needs_every_price() -> None:
         with pytest.raises(ConfigError) as caught:
             check_budget(unpriced, embeds=unpriced.embedding is not None)
         assert caught.value.problems == problems
-
-
-@given(st.text())
-def test_estimates_follow_their_rule(text: str) -> None:
-    weights = [3, 8, 12, 16]
-    total = sum(weights[len(character.encode()) - 1] for character in text)
-    assert estimate_tokens(text) == -(-total // 12)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
-from contextlib import closing
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
 from tests.support.cases import each
-from tests.support.virtual_time import now, run
+from tests.support.virtual_time import run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from graphrag_eval_async.judge.session import JudgeSession
 
@@ -46,11 +41,6 @@ async def outcome(calls: JudgeSession | MetricCalls, text: str = "?") -> Any:
         return (await calls.ask(partial(message, text), VERDICT)).value
     except JudgeError as error:
         return error.kind
-
-
-def later(number: int) -> Any:
-    """The first request is to be sent again, but not soon; all others fail for good."""
-    return JudgeUnavailable("no") if number else JudgeError("unavailable", "no", retry_after=50.0)
 
 
 def test_a_reply_that_does_not_fit_is_answered_once() -> None:
@@ -93,48 +83,6 @@ def test_a_budget_counts_requests_that_timed_out() -> None:
     assert len(judge.requests) == 1
 
 
-def test_one_that_waits_for_another_try_hears_that_there_is_none() -> None:
-    def paid(number: int) -> Any:
-        return {"value": 1} if number else later(number)
-
-    for script, kind in ((later, "unavailable"), (paid, "budget")):
-
-        async def use(one: JudgeSession, kind: str = kind) -> None:
-            first = asyncio.ensure_future(outcome(one, "a"))
-            await asyncio.sleep(1)
-            await outcome(one, "b")
-            assert await first == kind
-            assert now() < 2
-
-        asked(ScriptedJudge(script), use, budget_usd=COST)
-
-
-def test_a_judge_that_cancels_itself_cancels_nobody_else() -> None:
-    judge = ScriptedJudge(lambda n: {"value": n} if n else asyncio.CancelledError())
-
-    async def use(one: JudgeSession) -> None:
-        assert [*await asyncio.gather(outcome(one, "a"), outcome(one, "b"))] == ["unavailable", 1]
-
-    asked(judge, use)
-
-
-@each("turns", range(6))
-def test_a_cancellation_is_never_lost(turns: int) -> None:
-    async def use(one: JudgeSession) -> None:
-        task = asyncio.ensure_future(MetricCalls(ResultCalls(one)).ask(message, VERDICT))
-        await asyncio.sleep(1)
-        await outcome(one, "b")
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        if task.cancel():
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        else:
-            assert isinstance(task.exception(), JudgeUnavailable)
-
-    asked(ScriptedJudge(later), use)
-
-
 @each("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: JudgeError("refused", "no")])
 def test_equal_calls_of_a_result_are_one(script: Any) -> None:
     async def use(one: JudgeSession) -> None:
@@ -148,17 +96,3 @@ def test_equal_calls_of_a_result_are_one(script: Any) -> None:
         assert one.usage.calls == 2, "but not for other results"
 
     asked(ScriptedJudge(script), use)
-
-
-def test_a_damaged_value_in_the_cache_is_asked_for_again(tmp_path: Path) -> None:
-    path = tmp_path / "calls.sqlite"
-
-    async def use(one: JudgeSession) -> Any:
-        assert await outcome(one) == 1
-        return one.usage.calls, one.usage.cache_hits
-
-    asked(ScriptedJudge(), use, cache=str(path))
-    for value in (b"", b"{", b"NaN", b"[" * 100_000, b"null"):
-        with closing(sqlite3.connect(path)) as db, db:
-            db.execute("UPDATE calls SET value = ?", [value])
-        assert [asked(ScriptedJudge(), use, cache=str(path)) for _ in range(2)] == [(1, 0), (0, 1)]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graphrag_eval_async import JudgeUnavailable, evaluate_stream
-from graphrag_eval_async.judge.dry import DryJudge
 from tests.judged.support import (
     KEYS,
     Call,
@@ -20,14 +18,12 @@ from tests.judged.support import (
     dollars,
     flat,
     response,
-    sensible,
     serving,
     steps_only,
     stream_of,
     templates,
 )
 from tests.support.judge_server import FAULTS, NEVER, Reply
-from tests.support.loop import LoopClock
 from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:
@@ -44,29 +40,6 @@ def claims_of(server: JudgeServer, records: int, **more: Any) -> EvaluationStrea
     """One call for each record."""
     settings = config(server, answer_correctness={}, **more)
     return evaluate_stream(templates(records), map(response, range(records)), config=settings)
-
-
-class Counting(DryJudge):
-    """Counts the calls by turn of the loop."""
-
-    def __init__(self) -> None:
-        self.clock, self.calls = LoopClock(), Counter[int]()
-
-    async def complete(self, messages: Any, schema: Any) -> Any:
-        self.calls[self.clock.turn] += 1
-        return await super().complete(messages, schema)
-
-
-async def test_calls_are_not_all_made_in_one_turn_of_the_loop() -> None:
-    judge, one = Counting(), {"inputs": ["question"], "instructions": "Judge."}
-    custom = [one | {"name": f"custom{i}", "outputs": {f"score{i}": "a score"}} for i in range(100)]
-    limits = {"max_concurrency": 1000, "max_failed_calls": None}
-    settings: Any = {"custom_evaluations": custom, "llm": {"limits": limits}}
-    async with evaluate_stream(templates(3), map(response, range(3)), config=settings, judge=judge) as stream:
-        assert [result async for result in stream]
-    judge.clock.stop()
-    assert judge.calls.total() == 3 * 100
-    assert max(judge.calls.values()) <= 16
 
 
 @pytest.mark.ragas
@@ -119,35 +92,6 @@ async def test_a_fatal_error_is_told_though_the_judge_is_paused() -> None:
             await collect(stream_of(server, 4, limits={"max_concurrency": 2}))
         assert now() - start < 10
         assert server.counts.requests == 2
-
-
-@without_waiting
-async def test_no_request_follows_the_one_that_ends_the_run() -> None:
-    async with serving(FAULTS["429 long"]) as server:
-        with pytest.raises(JudgeUnavailable, match="the server asks to wait 300 s"):
-            await collect(claims_of(server, 3, limits={"max_concurrency": 1, "max_pause_sec": 5}))
-        assert server.counts.requests == 1
-
-
-@without_waiting
-async def test_idle_connections_that_the_server_closes() -> None:
-    """A request on one that is lost before the reply is sent again on a new one, if it may be."""
-
-    def script(request: Request) -> Reply:
-        return FAULTS["reset"](request) if request.number % 5 == 4 else sensible(request)
-
-    for max_attempts in (1, 2):
-        async with serving(script) as server:
-            limits = {"max_concurrency": 1, "max_attempts": max_attempts}
-            async with claims_of(server, 20, limits=limits) as stream:
-                await collect(stream)
-            usage, lost = stream.usage, server.counts.requests // 5
-        assert usage.attempts == server.counts.requests
-        failed = lost if max_attempts == 1 else 0
-        assert usage.outcomes == {"ok": 20 - failed, "skipped": 0} | (
-            {"unavailable": failed} if failed else {}
-        )
-        assert (usage.retries.total(), usage.timed_out_dollars > 0) == (lost - failed, failed > 0)
 
 
 @pytest.mark.ragas

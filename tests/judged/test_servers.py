@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +29,6 @@ from tests.support.judge_server.dialects import (
     AMBIGUOUS,
     REFUSALS,
     WRAPPINGS,
-    capped_at,
     format_of,
     knowing,
     limited_to,
@@ -39,8 +37,6 @@ from tests.support.judge_server.dialects import (
 from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from graphrag_eval_async import EvaluationStream
     from tests.support.judge_server import Request
 
@@ -133,30 +129,6 @@ async def test_a_request_that_is_too_long_does_not_change_the_others() -> None:
 
 
 @without_waiting
-async def test_the_prompts_are_those_that_the_replies_of_the_result_answered(tmp_path: Path) -> None:
-    """An accident moves one request to another format; neither others nor the cache take part in that."""
-
-    def script(request: Request) -> Any:
-        return REFUSALS["400"] if request.number == 0 else sensible(request)
-
-    async with serving(script) as server:
-        settings = config(server, limits={"max_concurrency": 1}, cache=str(tmp_path / "calls"), **CLAIMS)
-        found = [
-            await collect(evaluate_stream(templates(40), map(response, range(40)), config=settings))
-            for _ in range(2)
-        ]
-        answered = {f"q{call_of(each).record}": format_of(each.body) for each in server.requests}
-        assert Counter(answered.values()) == {"json_schema": 39, "json_schema_loose": 1}
-        async with serving() as other:
-            plain = prompts_of(await collect(judged(other, 2, CLAIMS)))
-    for results in found:
-        for name, result in results.items():
-            assert (result["judge"]["prompts"] in plain) == (answered[name] == "json_schema")
-        assert len(prompts_of(results)) == 2
-    assert len(server.requests) == 41
-
-
-@without_waiting
 async def test_how_models_wrap_a_reply() -> None:
     """Each record's reply in another wrapping: what it can only mean is used, and nothing is guessed."""
     wraps = [*WRAPPINGS.items(), *AMBIGUOUS.items(), ("none", completion)]
@@ -209,11 +181,8 @@ CHANGE = r"; change or remove llm\.generation\."
 ENDING: list[tuple[Any, str, dict[str, Any], dict[str, Any]]] = [
     *((FAULTS[name], CHECK, {}, {}) for name in ("500", "429", "400", "html", "wrong schema", "never")),
     (lambda _: error(404, "Not Found"), CHECK, {}, {}),
-    (lambda _: error(400, "response_format is not supported"), CHECK, {}, {}),
     (FAULTS["429 long"], "300 s, longer than the 299 s", {"max_pause_sec": 299}, {}),
     (without(["temperature"], sensible), f"{CHANGE}temperature", {}, {"temperature": 0.5}),
-    (capped_at(2048, sensible), f"{CHANGE}max_tokens", {}, {"max_tokens": 9000}),
-    (capped_at(2048, sensible), f"{CHANGE}max_completion_tokens", {}, {"max_completion_tokens": 9000}),
 ]
 """Servers that end the run: with these words, under these limits; and parameters."""
 
@@ -260,21 +229,6 @@ async def test_embeddings_that_do_not_work_end_the_run() -> None:
             assert len(server.requests) <= 100
             last = max(request.number for request in embeddings)
             assert sum(request.number > last for request in server.requests) <= 2 * 8
-
-
-@without_waiting
-async def test_one_judge_that_does_not_work_ends_the_run() -> None:
-    def script(request: Request) -> Any:
-        return FAULTS["401"](request) if request.body["model"] == "other" else sensible(request)
-
-    async with serving(script) as server:
-        more: Any = {"answer_correctness": {"judges": ["generation", "other"]}}
-        settings = config(server, limits={"max_concurrency": 4}, **more)
-        settings["llm"]["judges"] = {"other": {"provider": "openai", "model": "other"}}
-        stream = evaluate_stream(templates(40), map(response, range(40)), config=settings)
-        with pytest.raises(JudgeUnavailable, match=r"other at .*check llm\.judges\.other\.api_key"):
-            await collect(stream)
-        assert len(server.requests) <= 4 * 10
 
 
 @without_waiting

@@ -20,9 +20,6 @@ REFUSALS: Mapping[str, Reply] = {
     "422": json_reply({"detail": "unprocessable"}, status=422),
     "500": error(500, "Internal server error"),
     "no endpoints": error(404, "No endpoints found that support response_format", code=404),
-    "requested parameters": error(
-        404, "No endpoints found that can handle the requested parameters.", code=404
-    ),
 }
 """How servers refuse a format of replies."""
 
@@ -59,19 +56,6 @@ def without(parameters: Collection[str], otherwise: Maker) -> Maker:
     return script
 
 
-def capped_at(tokens: int, otherwise: Maker) -> Maker:
-    """Refuses a larger limit on the tokens of a reply, whatever its name, by the name `max_tokens`."""
-
-    def script(request: Request) -> Reply:
-        names = {"max_tokens", "max_completion_tokens"} & request.body.keys()
-        if any(request.body[name] > tokens for name in names):
-            text = f"max_tokens is too large: this model supports at most {tokens} completion tokens"
-            return error(400, text, type=INVALID, code="invalid_value")
-        return otherwise(request)
-
-    return script
-
-
 def limited_to(tokens: int, otherwise: Maker) -> Maker:
     """Refuses requests whose prompt and `max_tokens` together are too long, as vLLM does."""
 
@@ -102,13 +86,11 @@ def with_trailing_commas(text: str) -> str:
 WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
     "fence": lambda text: completion(f"```json\n{text}\n```"),
     "reasoning": lambda text: completion(f'<think>Is it {{"a": 1}}? No.</think>\n{text}'),
-    "thinking": lambda text: completion(f'<thinking>Is it {{"a": 1}}?</thinking>\n{text}'),
     "prose": lambda text: completion(f"Here is the {{JSON}}: {text} Hope this helps."),
     "extra key": lambda text: completion(f'{{"extra": [1], {text[1:]}'),
     "trailing commas": lambda text: completion(with_trailing_commas(text)),
     "line breaks in texts": lambda text: completion(re.sub(r"(?<=\w) (?=\w)", "\n\t", text)),
     "reasoning_content": lambda text: _message(content=None, reasoning_content=f"\n{text}\n"),
-    "reasoning alone": lambda text: _message(content=" ", reasoning=f"\n{text}\n"),
     "parts": lambda text: _message(
         content=[{"type": "thinking", "thinking": "hm {}"}, {"type": "text", "text": text}]
     ),
@@ -117,15 +99,11 @@ WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
 }
 """How servers and models wrap a reply."""
 
-BRACES = " ".join(f"{{x{number}}}" for number in range(25))
-
 AMBIGUOUS: Mapping[str, Callable[[str], Reply]] = {
     "twice": lambda text: completion(f"First: {text} Second: {text}"),
     "array": lambda text: completion(f"[{text}, {text}]"),
     "fence and more": lambda text: completion(f"```json\n{text}\n```\nNo, rather {text}"),
     "unfinished reasoning": lambda text: completion(f"<think>Draft: {text} But wait, is the second"),
-    "many braces and an object": lambda text: completion(f"{text} {BRACES} {text}"),
-    "cut in a list of objects": lambda text: completion(f'{{"a": [{text}, {{"b'),
     "key twice": lambda text: completion(f"{text[:-1]}, {text[1:]}"),
 }
 """Replies that may mean several things."""
