@@ -84,9 +84,7 @@ def secretive() -> Iterator[Any]:
     parameters = {"user": "${SECRET}", "headers": {"x": ["${SECRET}"]}, "literal": SECRET}
     right: Any = GENERATION | {"api_key": SECRET, "base_url": "https://h/v1", "parameters": parameters}
     literal = right | {"base_url": f"https://user:{SECRET}@judge.example/v1?key={SECRET}"}
-    yield GenerationConfig(**literal)
-    unchecked: Any = {"generation": literal}
-    yield from (Config(llm=unchecked), Config(llm=LLMConfig(generation=GenerationConfig(**literal))))
+    yield Config(llm=LLMConfig(generation=GenerationConfig(**literal)))
     for field in ("api_key", "model", "api_version", "base_url"):
         value = "https://${SECRET}/v1" if field == "base_url" else "${SECRET}"
         yield load_config(generation(**{field: value}))
@@ -124,12 +122,3 @@ def test_errors_quote_no_secret(key: str, value: Any) -> None:
     assert found[0].startswith(key)
     assert "s3cr3t" not in str(ConfigError(found))
     assert "1234" not in "".join(problems(generation(api_key=12345678)))
-
-
-def test_copies_are_equal_and_can_be_sent() -> None:
-    config = load_config(generation(model="${HOST}", parameters={"user": "${HOST}"}))
-    plain = load_config(generation(model="judge.example", parameters={"user": "judge.example"}))
-    for copied in (copy.deepcopy(config), pickle.loads(pickle.dumps(config))):  # noqa: S301
-        assert copied == config == plain
-        assert repr(copied) == repr(config) != repr(plain)
-        assert secrets(copied) == secrets(config)

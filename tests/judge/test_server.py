@@ -6,24 +6,19 @@ import gzip
 import os
 import tracemalloc
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
-from graphrag_eval_async.judge.endpoint import Client, endpoint_of, proxy_of
+from graphrag_eval_async.judge.endpoint import endpoint_of, proxy_of
 from graphrag_eval_async.judge.session import check
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judge.support import Opened
 from tests.support.cases import each
 from tests.support.judge_server import JudgeServer, Reply, completion
 from tests.support.loop import leaving_nothing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.judge_server import Request
 
 KEY = "sk-secret-0123456789"
 MESSAGES = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Zoë?"}]
@@ -141,17 +136,6 @@ def test_what_is_missing_is_named() -> None:
             assert found.startswith(expected)
 
 
-async def test_a_server_that_repeats_the_key() -> None:
-    def script(request: Request) -> Reply:
-        return completion({"value": 0, "reasons": [request.headers["authorization"], "unused"]})
-
-    async with JudgeServer(script) as server:
-        for key, told in [(KEY, "Bearer ***"), (None, "Bearer unused")]:
-            judge = judge_at(server.base_url, api_key=key)
-            assert (await asked(judge))["reasons"] == [told, "unused"]
-            await judge.aclose()
-
-
 def test_a_key_goes_to_its_own_server_only() -> None:
     here, there = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
     llm = LLMConfig(generation=generation(base_url=here))
@@ -199,15 +183,6 @@ def test_hosts_without_a_proxy(url: str, direct: str, proxied: str, monkeypatch:
             assert proxy_of(url)[0] == proxy, excluded
 
 
-def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "junk").write_text("junk")
-    endpoint = endpoint_of(LLMConfig(), generation(base_url="https://judge.invalid/v1"))
-    for name in ("junk", "missing"):
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / name))
-        with pytest.raises(ConfigError, match=f"SSL_CERT_FILE: .*{name}: "):
-            Client(endpoint, LimitsConfig())
-
-
 MIB = 1 << 20
 DEFLATE = zlib.compressobj(9, wbits=31)
 BOMB = b"".join([*(DEFLATE.compress(b" " * MIB) for _ in range(100)), DEFLATE.flush()])
@@ -231,7 +206,7 @@ async def test_a_reply_that_is_too_large_is_an_error() -> None:
             await told(reply, max_reply_bytes=100)
     for reply in (Reply(b" " * (8 * MIB)), Reply(BOMB, headers=zipped)):
         tracemalloc.start()
-        with pytest.raises(JudgeError, match="longer than 2097152 bytes; raise llm.limits.max_reply_bytes"):
+        with pytest.raises(JudgeError, match="longer than 2097152 bytes"):
             await told(reply)
         assert tracemalloc.get_traced_memory()[1] < 4 * 8 * MIB  # The server of the test holds the body, too.
         tracemalloc.stop()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import JudgeUnavailable, compute_aggregates, evaluate_stream
+from graphrag_eval_async import compute_aggregates, evaluate_stream
 from tests.judged.support import (
     KEY,
     KEYS,
@@ -27,7 +26,6 @@ from tests.judged.support import (
     response,
     sensible,
     serving,
-    steps_only,
     stream_of,
     templates,
 )
@@ -138,27 +136,6 @@ async def test_a_long_pause_is_seen_and_no_error(caplog: pytest.LogCaptureFixtur
         check_accounts(stream, server)
         told = [record.message for record in caplog.records if record.name == "graphrag_eval_async.judge"]
         assert told[0].startswith("the judge's server asks to wait 300 s; requests resume at ")
-
-
-@without_waiting
-async def test_a_fatal_error_ends_the_stream() -> None:
-    def script(request: Request) -> Reply:
-        if call_of(request).record == 0:
-            return sensible(request)
-        return replace(FAULTS["quota"](request), latency=50)
-
-    async with serving(script, latency=1) as server:
-        responses = [response(0), response(1), steps_only(0)]
-        stream = evaluate_stream(templates(2), responses, config=config(server))
-        first, second = await anext(stream), await anext(stream)
-        assert "judge" not in first
-        assert second["answer_recall"] == 0.5
-        with pytest.raises(JudgeUnavailable, match="quota"):
-            await anext(stream)
-        assert await anext(stream, None) is None
-        await stream.aclose()
-        assert stream.usage.attempts == server.counts.requests == 12 + 10
-        assert stream.aggregates.snapshot() == compute_aggregates([first, second])
 
 
 @without_waiting

@@ -54,7 +54,7 @@ async def test_one_record_takes_three_latencies() -> None:
         assert now() - start < 3 * 100
         assert not [key for key in flat(result) if key.endswith("_error")]
         assert server.counts.requests == 1 + 4 + 2 * 6 + 4 + 1
-        assert server.counts.most_in_flight <= server.counts.most_connections <= 32
+        assert server.counts.most_in_flight <= 32
 
 
 @pytest.mark.ragas
@@ -103,7 +103,6 @@ async def test_a_budget_that_is_spent_on_the_way() -> None:
         async with evaluate_stream(templates(20), responses, config=config(server, limits=limits)) as stream:
             results = [result async for result in stream]
         assert len(results) == 21
-        assert all(result["steps_score"] in {0.0, 1.0} for result in results)
         spent = stream.usage.dollars
         assert spent is not None
         assert spent == pytest.approx(dollars(server))

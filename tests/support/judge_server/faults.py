@@ -27,7 +27,7 @@ Maker: TypeAlias = Callable[[Request], Reply]
 
 ATTEMPTS = 3
 INVALID = "invalid_request_error"
-HTML = b"<!DOCTYPE html>\n<html><body>It works!</body></html>"
+HTML = Reply(b"<!DOCTYPE html>\n<html><body>It works!</body></html>", content_type="text/html; charset=utf-8")
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,6 @@ def _unauthorised(request: Request) -> Reply:
     return error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key", type=INVALID)
 
 
-def _html(status: int) -> Reply:
-    return Reply(HTML, status, content_type="text/html; charset=utf-8")
-
-
 def _cut(request: Request) -> Reply:
     return replace(reply_to(request), how="cut")
 
@@ -110,16 +106,13 @@ FATAL: Mapping[str, Fault] = {
 }
 HTTP_FAULTS: Mapping[str, Fault] = {
     "429": limited(),
-    "429 seconds": limited(Retry_After="2"),
     "500": again(error(500, "The server had an error", type="server_error")),
     "503": again(error(503, "The engine is overloaded", headers={"Retry-After": "3"})),
     "408": again(error(408, "Request timeout"), "timeout"),
-    "409": again(error(409, "Conflict")),
     "reset": again(Reply(how="reset")),
     "reset mid-body": again(_cut),
     "never": again(NEVER, "timeout"),
-    "html": unusable(_html(200)),
-    "html 502": again(_html(502)),
+    "html": unusable(HTML),
     "truncated": unusable(_truncated),
     "400": final(error(400, "Unrecognised parameter", type=INVALID)),
     "422": final(json_reply({"detail": [{"loc": ["body", "seed"], "msg": "not a number"}]}, status=422)),
@@ -135,7 +128,6 @@ CHAT_FAULTS: Mapping[str, Fault] = {
     "refusal": final(completion(None, refusal="I cannot help with that."), "refused"),
     "content filter": final(completion(None, finish_reason="content_filter"), "refused"),
     "length": final(completion('{"value": ', finish_reason="length"), "invalid_reply"),
-    "400 content filter": final(error(400, "The prompt was filtered", code="content_filter"), "refused"),
 }
 """Those of completions."""
 
@@ -143,9 +135,6 @@ EMBEDDING_FAULTS: Mapping[str, Fault] = {
     "count": unusable(lambda request: embeddings(_vectors(request)[1:])),
     "infinite number": unusable(_infinite),
     "lengths": unusable(lambda request: embeddings([v[: i + 1] for i, v in enumerate(_vectors(request))])),
-    "index twice": unusable(
-        lambda request: embeddings(_vectors(request), indexes=[0] * len(request.body["input"]))
-    ),
     "no numbers": unusable(lambda request: embeddings([[] for _ in request.body["input"]])),
 }
 """Those of embeddings."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from array import array
 from dataclasses import dataclass
-from http import HTTPStatus
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from graphrag_eval_async.judge.dry import fitting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-REASONS = {status.value: status.phrase for status in HTTPStatus}
 DIMENSIONS = 16
 USED = (100, 20)
 """Tokens of the prompt and of the completion."""
@@ -71,7 +69,7 @@ class Reply:
         """Status line and headers."""
         more = "".join(f"{name}: {value}\r\n" for name, value in self.headers)
         return (
-            f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Unknown')}\r\n{more}"
+            f"HTTP/1.1 {self.status} Status\r\n{more}"
             f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n\r\n"
         ).encode("latin-1")
 

@@ -44,7 +44,6 @@ class Counts:
     in_flight: int = 0
     most_in_flight: int = 0
     connections: int = 0
-    most_connections: int = 0
 
 
 class JudgeServer:
@@ -94,7 +93,6 @@ class JudgeServer:
         """A connection was opened or closed."""
         self._connections ^= {connection}
         self.counts.connections = len(self._connections)
-        self.counts.most_connections = max(self.counts.most_connections, self.counts.connections)
         self._changed.set()
 
     def answer(self, head: bytes, raw: bytes) -> Reply:
