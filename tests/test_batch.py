@@ -25,7 +25,6 @@ from graphrag_eval_async import (
     UsageError,
     compare,
     compute_aggregates,
-    evaluate_stream,
     load_reference,
     read_jsonl,
     run_evaluation,
@@ -48,17 +47,6 @@ async def test_results_stand_in_the_order_of_the_reference() -> None:
     ]
     expected = [r["id"] for q in range(3) for r in responses if r["question_id"] == f"q{q}"]
     assert [r["response_id"] for r in results] == expected
-
-
-async def test_they_are_those_of_a_stream(tmp_path: Path) -> None:
-    responses = [answer(i) for i in range(3)]
-    expected = [result async for result in evaluate_stream(REFERENCE, responses, ordered=True)]
-    path = tmp_path / "responses.jsonl"
-    path.write_bytes(b"\n".join(map(orjson.dumps, responses)))
-    for source in (responses, path, path.read_bytes().splitlines()):
-        assert await run_evaluation(REFERENCE, source) == expected
-    with pytest.raises(RejectedResponses, match="too_long"):
-        await run_evaluation(REFERENCE, responses, max_line_bytes=10)
 
 
 async def test_without_a_reference_set_they_stand_in_the_order_of_the_input() -> None:
@@ -104,6 +92,8 @@ async def test_rejects_are_all_listed() -> None:
     assert [(reject.line, reject.reason) for reject in caught.value.rejects] == expected
     assert all(word in str(caught.value) for word in ("line 2", "invalid_json", "line 4", "'q9'"))
     assert len(await run_evaluation(REFERENCE, responses, on_reject="collect")) == 3
+    with pytest.raises(RejectedResponses, match="too_long"):
+        await run_evaluation(REFERENCE, responses[::2], max_line_bytes=10)
     seen: list[Any] = []
     assert len(await run_evaluation(REFERENCE, responses, on_reject=seen.append)) == 3
     assert [reject.line for reject in seen] == [2, 4]

@@ -20,34 +20,22 @@ def evaluator() -> Evaluator:
     return Evaluator(templates(3))
 
 
-async def test_one_response(evaluator: Evaluator) -> None:
-    result = await evaluator.evaluate(answer(1, id="r", x=1))
-    assert result["steps_score"] == 1.0
-    assert result["reference_steps"][0][0]["matches"] == "call_1"
-    assert (result["sample"], result["response_id"], result["metadata"]) == (1, "r", {"x": 1})
-    assert (await evaluator.evaluate(answer(1), sample=7))["sample"] == 7
-
-
 async def test_equals_a_stream(evaluator: Evaluator) -> None:
     response = answer(2, actual_answer="42", x={"y": [1.5, None]})
     text = json.dumps(response)
     (expected,) = [result async for result in evaluate_stream(evaluator.reference, [response])]
     for form in (response, MappingProxyType(response), text, text.encode(), text + "\r\n"):
         assert await evaluator.evaluate(form) == expected
+    assert await evaluator.evaluate(response, sample=7) == expected | {"sample": 7}
 
 
 INVALID: list[tuple[Any, str]] = [
-    ({}, "missing_question_id"),
     ({"question_id": "x"}, "unknown_question_id"),
-    ({"question_id": "q0", "actual_steps": {}}, "invalid_field"),
     ({"question_id": "q0", "x": {1}}, "invalid_field"),
     ("", "invalid_json"),
     ("\ud800", "invalid_utf8"),
-    (b"\xff", "invalid_utf8"),
-    (b"[" * 100_000, "too_deep"),
     (b'{"question_id": "q0"}\n{"question_id": "q0"}', "invalid_json"),
     (None, "not_an_object"),
-    ([], "not_an_object"),
 ]
 
 
@@ -67,24 +55,6 @@ async def test_without_steps_there_is_no_score(evaluator: Evaluator) -> None:
     assert result["steps_score"] is None
     assert "reference_steps" not in result
     assert "reference_answer" not in result
-
-
-async def test_malformed_steps_never_match_and_never_raise(evaluator: Evaluator) -> None:
-    good = answer(0)["actual_steps"][0]
-    malformed: list[Any] = [
-        {},
-        {"name": None},
-        {"name": "calculator"},
-        {"name": "calculator", "status": "success"},
-        {"name": "calculator", "error": "no", "output": "42"},
-        {"name": "calculator", "status": "success", "output": None},
-        {"name": "calculator", "status": "success", "output": {"42": []}},
-    ]
-    result = await evaluator.evaluate({"question_id": "q0", "actual_steps": malformed})
-    assert result["steps_score"] == 0.0
-    assert result["actual_steps"] == [*malformed[:4], malformed[4] | {"status": "error"}, *malformed[5:]]
-    result = await evaluator.evaluate({"question_id": "q0", "actual_steps": [good, *malformed]})
-    assert result["steps_score"] == 1.0
 
 
 async def test_comparators_of_a_reference_apply_everywhere() -> None:

@@ -17,12 +17,10 @@ import yaml
 from graphrag_eval_async import (
     compute_aggregates,
     evaluate_stream,
-    load_reference,
     run_evaluation,
-    save_reference,
 )
 from graphrag_eval_async.reference.schemas import SHAPES
-from tests.cli.support import from_jsonl, run
+from tests.cli.support import from_jsonl
 
 GOLDEN = Path(os.environ.get("GRAPHRAG_EVAL_GOLDEN", "golden"))
 REFERENCE = GOLDEN / "reference.yaml"
@@ -88,18 +86,6 @@ async def test_finished_set(expected_results: list[Any], expected_aggregates: di
     assert not differences(expected_aggregates, compute_aggregates(expected_results))
 
 
-def test_command_line(
-    tmp_path: Path, expected_results: list[Any], expected_aggregates: dict[str, Any]
-) -> None:
-    out, aggregates = tmp_path / "results.jsonl", tmp_path / "aggregates.yaml"
-    assert (
-        run("evaluate", str(REFERENCE), str(RESPONSES), "-o", str(out), "--aggregates", str(aggregates)) == 0
-    )
-    found = {result["question_id"]: result for result in from_jsonl(out.read_bytes())}
-    assert not differences(expected_results, [found[result["question_id"]] for result in expected_results])
-    assert not differences(expected_aggregates, yaml.safe_load(aggregates.read_bytes()))
-
-
 async def test_schemas(expected_aggregates: dict[str, Any]) -> None:
     msgspec.convert(load("reference.yaml"), SHAPES["reference"])
     for line in from_jsonl(RESPONSES.read_bytes()):
@@ -107,13 +93,3 @@ async def test_schemas(expected_aggregates: dict[str, Any]) -> None:
     for result in await run_evaluation(REFERENCE, RESPONSES):
         msgspec.convert(json.loads(json.dumps(result)), SHAPES["results"])
     msgspec.convert(expected_aggregates, SHAPES["aggregates"])
-
-
-def test_reference_is_read_whole_and_saved(tmp_path: Path) -> None:
-    reference = load_reference(REFERENCE)
-    questions = {q["id"]: q for template in load("reference.yaml") for q in template["questions"]}
-    assert list(reference.questions) == list(questions)
-    for question in reference:
-        assert question.reference_steps == questions[question.id].get("reference_steps")
-    save_reference(reference, tmp_path / "r.yaml")
-    assert load_reference(tmp_path / "r.yaml").questions == reference.questions

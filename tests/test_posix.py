@@ -41,7 +41,7 @@ async def main():
         print([result["steps_score"] async for result in stream])
     async with evaluate_stream(REFERENCE, "responses.jsonl") as stream:
         print([result["steps_score"] async for result in stream])
-    print((await evaluate_file(REFERENCE, "responses.jsonl", results="results.jsonl")).aggregates)
+    await evaluate_file(REFERENCE, "responses.jsonl", results="results.jsonl")
     for need in (
         lambda: evaluate_stream(REFERENCE, [], journal="journal.jsonl"),
         lambda: follow_jsonl("responses.jsonl"),
@@ -57,9 +57,6 @@ async def main():
         print(error)
 
 asyncio.run(main())
-"""
-
-COMMANDS = """
 from graphrag_eval_async.cli import answer_correctness, main
 for command in (main, answer_correctness):
     try:
@@ -71,33 +68,20 @@ for command in (main, answer_correctness):
 NEEDS = "needs a POSIX system, such as Linux, macOS or WSL"
 
 
-def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", SYSTEM + script],
-        capture_output=True,
-        check=False,
-        cwd=folder,
-        text=True,
-        timeout=PROCESS_SECONDS,
-    )
-
-
-def test_the_library_is_imported_and_says_what_needs_file_locks(tmp_path: Path) -> None:
+def test_the_library_works_and_says_what_needs_file_locks(tmp_path: Path) -> None:
     step = {"name": "sparql", "status": "success", "output": "red"}
     line = orjson.dumps({"question_id": "q1", "actual_steps": [step]}) + b"\n"
     (tmp_path / "responses.jsonl").write_bytes(line)
-    done = run(tmp_path, LIBRARY)
-    *lines, journal, follow, shuffle, jobs = done.stdout.splitlines() or [done.stderr] * 5
-    assert lines[:2] == ["[1.0]", "[1.0]"]
-    assert journal == f"a journal {NEEDS}"
-    assert follow == f"follow_jsonl {NEEDS}"
-    assert shuffle == f"shuffle {NEEDS}"
-    assert jobs == f"jobs other than 1 {NEEDS}"
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "results.jsonl").read_bytes().count(b"\n") == 1
-
-
-def test_the_command_line_says_so(tmp_path: Path) -> None:
-    done = run(tmp_path, COMMANDS)
-    assert (done.returncode, done.stdout) == (0, "2\n2\n"), done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", SYSTEM + LIBRARY],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        text=True,
+        timeout=PROCESS_SECONDS,
+    )
+    needing = ["a journal", "follow_jsonl", "shuffle", "jobs other than 1"]
+    told = ["[1.0]", "[1.0]", *(f"{name} {NEEDS}" for name in needing), "2", "2"]
+    assert done.stdout.splitlines() == told, done.stderr
     assert done.stderr == f"Error: the command line {NEEDS}\n" * 2
+    assert (done.returncode, (tmp_path / "results.jsonl").read_bytes().count(b"\n")) == (0, 1)

@@ -94,16 +94,6 @@ async def test_a_line_that_does_not_fit_is_removed(tmp_path: Path, line: bytes) 
     assert path.read_bytes() == b"one\n" + line + b"two\n"
 
 
-async def test_a_cancelled_line_is_written_whole(tmp_path: Path) -> None:
-    with LineFile(tmp_path / "lines") as lines:
-        task = asyncio.create_task(lines.send(LINE))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-    assert (tmp_path / "lines").read_bytes() == LINE
-
-
 async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
     path, link = tmp_path / ("x" * 250 + ".html"), tmp_path / "link"
     link.symlink_to(path.name)

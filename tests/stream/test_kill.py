@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import orjson
 import pytest
 
-from tests.support.deadlines import WAIT_SECONDS, killing
-from tests.support.journals import (
-    CONFIG,
-    Judge,
-    bits,
-    complete,
-    names,
-    names_of,
-    response,
-    responses,
-    results_of,
-)
-from tests.support.killed import MAX_IN_FLIGHT
+from tests.support.deadlines import WAIT_SECONDS
+from tests.support.journals import CONFIG, Judge, bits, complete, names, names_of, responses, results_of
+from tests.support.killed import MAX_IN_FLIGHT, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from multiprocessing.context import ForkServerProcess
+    from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
 ROTATED_BYTES = 1500
 """A file that is rotated has this much at least: of lines that are nowhere else, by which it is no copy."""
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["pytest", "tests.support.killed"])
 
 
 class Log:
@@ -52,20 +41,16 @@ class Log:
         self._file.write(self._rest[:size])
         self._rest = self._rest[size:]
 
-    def rotate(self) -> None:
-        """By renaming; what is written before the new file is there comes late to the old one."""
-        self._rotations += 1
-        self._path.rename(f"{self._path}.{self._rotations}")
-        late = self._draw.choice([0, self._draw.randint(0, 2000)])
-        self.write(self._rest.find(b"\n", late) + 1 or len(self._rest))
-        self._file.close()
-        if self._draw.random() < 0.5:
-            time.sleep(self._draw.random() * 0.01)
-        self._file = self._path.open("ab", buffering=0)
-
     def grow(self) -> None:
         if self._file.tell() >= ROTATED_BYTES and self._draw.random() < 0.2:
-            self.rotate()
+            self._rotations += 1
+            self._path.rename(f"{self._path}.{self._rotations}")
+            late = self._draw.choice(
+                [0, self._draw.randint(0, 2000)]
+            )  # This much still goes to the old file.
+            self.write(self._rest.find(b"\n", late) + 1 or len(self._rest))
+            self._file.close()
+            self._file = self._path.open("ab", buffering=0)
         else:
             self.write(self._draw.randint(1, 1500))
 
@@ -74,125 +59,64 @@ class Log:
         self._file.close()
 
 
-class Runs:
-    """Evaluations of a log, one after the other."""
-
-    def __init__(
-        self, server: subprocess.Popen[str], folder: Path, draw: random.Random, **options: Any
-    ) -> None:
-        self._server = server
-        self._folder = folder
-        self._draw = draw
-        self._options = {"folder": str(folder), "cache": False, "fsync": "interval"} | options
-        self.killed = 0
-
-    def start(self, *, torn: int | None = None) -> int:
-        """Returns the process id."""
-        options = self._options | {"torn": torn, "seed": self._draw.random()}
-        assert self._server.stdin is not None
-        self._server.stdin.write(orjson.dumps(options).decode() + "\n")
-        self._server.stdin.flush()
-        return int(self._said())
-
-    def begin(self) -> None:
-        """A run that has met the log: what was rotated before is no part of it."""
-        process = self.start()
-        beside = self._folder / "results.jsonl.run"
-        until(lambda: beside.exists() and b'"followed"' in beside.read_bytes(), "the run to meet the log")
-        self.kill(process)
-
-    def kill(self, process: int) -> None:
-        with suppress(ProcessLookupError):  # A torn write may have been first.
-            os.kill(process, signal.SIGKILL)
-        assert int(self._said()) == signal.SIGKILL
-        self.killed += 1
-
-    def finish(self) -> None:
-        """A run to the end of the log."""
-        (self._folder / "done").touch()
-        self.start()
-        assert self._said() == "0\n"
-
-    def _said(self) -> str:
-        assert self._server.stdout is not None
-        with killing(self._server, "the start or the end of a run"):
-            return self._server.stdout.readline()
+def kill(process: ForkServerProcess) -> None:
+    process.kill()  # A torn write may have been first.
+    process.join(WAIT_SECONDS)
+    assert process.exitcode == -signal.SIGKILL
 
 
-def until(condition: Callable[[], bool], awaited: str) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < end, f"waited {WAIT_SECONDS} s for {awaited}"
+@pytest.fixture
+def started() -> Iterator[list[ForkServerProcess]]:
+    processes: list[ForkServerProcess] = []
+    yield processes
+    for process in processes:
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("kills", "fsync"),
+    [(3, "interval"), *(pytest.param(300, fsync, marks=pytest.mark.soak) for fsync in ("never", "always"))],
+)
+def test_killed_at_any_moment(
+    tmp_path: Path, started: list[ForkServerProcess], kills: int, fsync: str
+) -> None:
+    """Also in the middle of a write, while the log is rotated; with a cache, a kill costs only the calls in
+    flight. Soak, some minutes: 600 kills.
+    """
+    draw = random.Random(f"{kills} {fsync}")
+    lines = responses(60 + 15 * kills)
+    log = Log(tmp_path / "log.jsonl", lines, draw)
+
+    def start(torn: int | None = None) -> ForkServerProcess:
+        started.append(PROCESSES.Process(target=run, args=(tmp_path, fsync, draw.random(), torn)))
+        started[-1].start()
+        return started[-1]
+
+    first = start()
+    beside, end = tmp_path / "results.jsonl.run", time.monotonic() + WAIT_SECONDS
+    while not beside.exists() or b'"followed"' not in beside.read_bytes():
+        assert time.monotonic() < end, "the first run has not met the log"  # Else rotated files are no part.
         time.sleep(0.001)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-W", "error", "-m", "tests.support.killed"]
-    pipe = subprocess.PIPE
-    options: dict[str, Any] = {"cwd": ROOT, "text": True, "start_new_session": True}
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, **options) as server:
-        try:
-            yield server
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)  # With its runs, one of which may hang.
-
-
-def assert_whole(folder: Path, lines: list[bytes]) -> None:
-    """Each line once, and the aggregates of one quiet run, to the last bit."""
-    path = folder / "results.jsonl"
+    kill(first)
+    for _ in range(kills):
+        process = start(torn=draw.choice([None, None, draw.randint(0, 12)]))
+        for _ in range(draw.randint(0, 4)):
+            log.grow()
+            time.sleep(draw.random() * 0.02)
+        kill(process)
+    log.finish()
+    (tmp_path / "done").touch()
+    last = start()
+    last.join(WAIT_SECONDS)
+    assert last.exitcode == 0
+    path = tmp_path / "results.jsonl"
     assert names_of(path) == names(lines)
     assert not path.with_name("results.jsonl.damaged").exists()
     samples = Counter((result["question_id"], result["sample"]) for result in results_of(path))
     answers = Counter(question for question, _ in samples)
     assert samples == {(name, sample + 1): 1 for name, count in answers.items() for sample in range(count)}
     _, quiet = complete(lines, None, config=CONFIG, judge=Judge())
-    assert (folder / "aggregates").read_bytes() == bits(quiet.aggregates)
-
-
-SOAK = [(kills, fsync) for kills in (100, 400) for fsync in ("never", "interval", "always")]
-
-
-@pytest.mark.parametrize(
-    ("kills", "fsync"), [(3, "interval"), *(pytest.param(*case, marks=pytest.mark.soak) for case in SOAK)]
-)
-def test_killed_at_any_moment(server: subprocess.Popen[str], tmp_path: Path, kills: int, fsync: str) -> None:
-    """Also in the middle of a write, while the log is rotated. Soak, some minutes: 1,500 kills."""
-    draw = random.Random(f"{kills} {fsync}")
-    lines = responses(60 + 15 * kills)
-    log = Log(tmp_path / "log.jsonl", lines, draw)
-    runs = Runs(server, tmp_path, draw, fsync=fsync)
-    runs.begin()
-    while runs.killed < kills:
-        process = runs.start(torn=draw.choice([None, None, draw.randint(0, 12)]))
-        for _ in range(draw.randint(0, 4)):
-            log.grow()
-            time.sleep(draw.random() * 0.02)
-        runs.kill(process)
-    log.finish()
-    runs.finish()
-    assert_whole(tmp_path, lines)
-
-
-@pytest.mark.parametrize("kills", [2, pytest.param(60, marks=pytest.mark.soak)])
-def test_with_the_cache_a_kill_costs_the_calls_in_flight(
-    server: subprocess.Popen[str], tmp_path: Path, kills: int
-) -> None:
-    """Soak, half a minute: with 60 kills."""
-    draw = random.Random(kills)
-    lines = [orjson.dumps(response(number)) for number in range(40 * kills)]
-    log = Log(tmp_path / "log.jsonl", lines, draw)
-    log.finish()
-    runs = Runs(server, tmp_path, draw, cache=True)
-    for kill in range(kills):
-        process = runs.start()
-        calls = tmp_path / "calls"
-        wanted = 25 * (kill + 1)
-        until(lambda: calls.exists() and calls.read_bytes().count(b"\n") >= wanted, f"{wanted} calls")  # noqa: B023
-        runs.kill(process)
-    runs.finish()
-    assert names_of(tmp_path / "results.jsonl") == names(lines)
+    assert (tmp_path / "aggregates").read_bytes() == bits(quiet.aggregates)
     paid = (tmp_path / "calls").read_bytes().split()
-    assert len(set(paid)) == len(lines)
-    assert len(paid) <= len(lines) + kills * MAX_IN_FLIGHT
+    assert len(set(paid)) == sum(b"answer-" in line for line in lines)
+    assert len(paid) <= len(set(paid)) + (kills + 1) * MAX_IN_FLIGHT

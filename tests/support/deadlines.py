@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import subprocess
-import sys
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -86,17 +84,3 @@ def killing(process: subprocess.Popen[Any], awaited: str) -> Iterator[None]:
         timer.cancel()
         timer.join()
         assert not late.is_set(), f"waited {WAIT_SECONDS} s for {awaited}"
-
-
-def assert_says_nothing(module: str) -> None:
-    """Run a module of the tests in a process where each warning is an error; it must end without a word."""
-    command = [sys.executable, "-X", "dev", "-W", "error", "-m", module]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        cwd=Path(__file__).parents[2],
-        text=True,
-        check=False,
-        timeout=TEST_SECONDS,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
