@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
 from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run, to_jsonl
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,28 +56,21 @@ def test_shards_of_any_cut_give_the_same(
     assert list(snapshot["per_template"]) == [COLOURS, ODD]
 
 
-def nested(depth: int) -> bytes:
-    return b"[" * depth + b"]" * depth
-
-
 GOOD = {"template_id": "t", "question_id": "q", "status": "success", "input_tokens": 1}
 
 BAD = [
     (b"{", "invalid_json"),
-    (b"\xff", "invalid_utf8"),
     (b"[]", "not_an_object"),
     (orjson.dumps(response("q1")), "not_a_result"),
     (orjson.dumps({**GOOD, "steps_score": "1"}), "invalid_field"),
-    (nested(100_000), "too_deep"),
-    (orjson.dumps({**GOOD, "x": "n" * 250_000}), "too_long"),
+    (b"[" * 100_000, "too_deep"),
 ]
 
 
-def test_invalid_results_are_rejected(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_results_are_rejected(folder: Folder) -> None:
     first = folder.write("first", b"\xef\xbb\xbf\r\n \n" + to_jsonl([GOOD, *[line for line, _ in BAD]]))
     second = folder.write("second", b"nonsense\n" + orjson.dumps(GOOD))
-    options = ["--max-line-bytes", "200000", "--rejects", folder.file("rejects")]
-    code, snapshot = aggregates(folder, first, second, *options)
+    code, snapshot = aggregates(folder, first, second, "--rejects", folder.file("rejects"))
     assert code == 3
     assert snapshot == compute_aggregates([GOOD, GOOD], detail=True)
     *rejects, last = folder.read("rejects")
@@ -87,18 +79,9 @@ def test_invalid_results_are_rejected(folder: Folder, capfd: pytest.CaptureFixtu
     ]
     assert {reject["file"] for reject in rejects} == {first}
     assert (last["file"], last["line"], last["offset"], last["content"]) == (second, 1, 0, "nonsense")
-    assert capfd.readouterr().err.startswith("rejected: ")
 
 
-@each(
-    "arguments",
-    [
-        ["aggregate", "-", "-"],
-        ["plot", "-", "-", "-o", "page.svg"],
-        ["plan", "--detect", "0.1", "-", "-"],
-        ["compare", "-", "-"],
-    ],
-)
-def test_standard_input_is_read_only_once(capfd: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    assert run(*arguments) == 2
-    assert capfd.readouterr().err == "Error: only one of the inputs can come from standard input (-)\n"
+def test_standard_input_is_read_only_once(capfd: pytest.CaptureFixture[str]) -> None:
+    for command in (["aggregate"], ["plot", "-o", "page.svg"], ["plan", "--detect", "0.1"], ["compare"]):
+        assert run(*command, "-", "-") == 2
+        assert capfd.readouterr().err == "Error: only one of the inputs can come from standard input (-)\n"

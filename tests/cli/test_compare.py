@@ -63,23 +63,11 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression", "--level", "0.9999999") == 0
 
 
-def test_values_that_are_lost_are_a_regression(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    a = scored("t", [1.0] * 60)
-    b = [{key: each[key] for key in each if key != "steps_score"} for each in a[:40]] + a[40:]
-    lost = "steps_score has lost its value in 40 questions, gained it in 0; sign test p < 0.001"
-    assert run(*both(folder, a, b), "--fail-on-regression") == 1
-    assert capfd.readouterr().err == f"gate failed: {lost}\n"
-    assert run(*both(folder, b, a), "--fail-on-regression") == 0
-
-
 FIFTY = scored("t", [1.0] * 50)
 FIVE = scored("t", [0.0] * 5 + [1.0] * 45)
 JUDGED = scored("t", [1.0] * 20, answer_f1=1.0, answer_relevance=0.5, elapsed_sec=2.0, reference_steps=[[]])
 FAILING = JUDGED[:12] + [
     result(each["question_id"], "t", status="error", error="no", reference_steps=[[]]) for each in JUDGED[12:]
-]
-UNJUDGED = JUDGED[:12] + [
-    each | {"answer_f1": None, "answer_eval_error": "timeout: no reply"} for each in JUDGED[12:]
 ]
 DROP = "may get worse by at most"
 
@@ -91,11 +79,8 @@ DROP = "may get worse by at most"
         ((FIFTY, FIVE), "--max-regressions 4", 1, "5 regressions, at most 4 allowed"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.1", 0, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.1"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.05", 1, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.05"),
-        ((FIFTY, FIVE), "--max-drop answer_f1=0.05", 1, "answer_f1: no question has it on both sides; "),
         ((FIFTY, FIVE), "--fail-on-regression", 0, "no regression by more than chance"),
         ((JUDGED, FAILING), "--max-drop steps_score=0.3 --allow-missing", 1, f"1 -> 0.6, -0.4: {DROP} 0.3"),
-        ((JUDGED, FAILING), "--max-drop steps_score=0.4 --allow-missing", 0, "and 8 in the candidate"),
-        ((JUDGED, UNJUDGED), "--max-drop answer_f1=0 --allow-missing", 1, "8 of 20 results lack answer_f1"),
     ],
 )
 def test_gates(
@@ -106,57 +91,38 @@ def test_gates(
     code: int,
     told: str,
 ) -> None:
-    """Also of ``report``, which has the same."""
     _, *files = both(folder, *runs)
     assert run("compare", *files, *gates.split()) == code
     text = " ".join("".join(capfd.readouterr()).split())
     assert told in text
     assert f"gate {'failed' if code else 'held'}: " in text
     assert run("report", files[1], "--baseline", files[0], *gates.split()) == code
-    assert told in capfd.readouterr().out.replace("-&gt;", "->")
 
 
 TWENTY = scored("t", [1.0] * 20)
 LACKING = "8 of 20 questions of the baseline are missing from the candidate: t-12, t-13, t-14, t-15, t-16,"
-PENDING = [each | {"pending": ["answer_f1"]} for each in TWENTY[12:]]
 
 
-@each(
-    ("gate", "more"),
-    [
-        (["--max-drop", "steps_score=0.05"], []),
-        (["--max-regressions", "0"], PENDING),
-        (["--fail-on-regression"], []),
-    ],
-)
+@each("gate", [["--max-drop", "steps_score=0.05"], ["--max-regressions", "0"], ["--fail-on-regression"]])
 def test_missing_questions_fail_each_gate(
-    folder: Folder, capfd: pytest.CaptureFixture[str], gate: list[str], more: list[Any]
+    folder: Folder, capfd: pytest.CaptureFixture[str], gate: list[str]
 ) -> None:
-    command = [*both(folder, TWENTY, TWENTY[:12] + more), *gate]
+    command = [*both(folder, TWENTY, TWENTY[:12]), *gate]
     capfd.readouterr()
     assert run(*command, "-o", folder.file("c.json")) == 1
-    out, err = capfd.readouterr()
-    assert " ".join(out.split()).startswith(f"{LACKING} t-17, t-18, t-19. No difference: 12 questions with ")
-    assert err.startswith("gate failed: ")
-    assert f", but {LACKING}" in err
+    assert f", but {LACKING}" in capfd.readouterr().err
     written = orjson.loads((folder.path / "c.json").read_bytes())
-    assert next(iter(written.items())) == ("missing", [f"t-{i}" for i in range(12, 20)])
+    assert written["missing"] == [f"t-{i}" for i in range(12, 20)]
     assert run(*command, "--allow-missing") == 0
-    assert not capfd.readouterr().err
     assert run(*both(folder, TWENTY[:12], TWENTY), *gate) == 0
 
 
-@each("candidate", [[], scored("other", [1.0] * 5), [result("lines-1", "lines", total_tokens=900)]])
-def test_nothing_to_compare_fails_the_gate(
-    folder: Folder, capfd: pytest.CaptureFixture[str], candidate: list[Any]
-) -> None:
-    command = both(folder, GOOD, candidate)
-    capfd.readouterr()
+def test_nothing_to_compare_fails_the_gate(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    command = both(folder, GOOD, scored("other", [1.0] * 5))
     assert run(*command) == 0
-    assert not capfd.readouterr().err
+    capfd.readouterr()
     assert run(*command, "--fail-on-regression") == 1
     assert capfd.readouterr().err == "gate failed: no question has a primary score on both sides\n"
-    assert run(*command, "--max-regressions", "9", "--allow-missing") == 1
 
 
 def test_primary_metrics_of_a_configuration(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -176,19 +142,11 @@ def test_primary_metrics_of_a_configuration(folder: Folder, capfd: pytest.Captur
 
 
 def test_plans(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of one run, of two with repeats, and with a given standard deviation."""
     one = folder.lines(*scored("t", [0.0, 1.0] * 10), name="a")
-    two = folder.lines(*scored("t", [0.0, 1.0, 0.5, 0.75] * 5) * 2, name="b")
-    three = folder.lines(*scored("t", [0.0, 0.5, 0.5, 1.0] * 5) * 2, name="c")
     assert run("plan", "--detect", "0.1", one) == 0
     out, _ = capfd.readouterr()
     assert out.startswith("steps_score: standard deviation 0.513 (20 questions).\nAssumed: ")
     assert "ask both agents the same 265 questions (530 responses)" in " ".join(out.split())
     assert "no question was asked twice" in out
-    assert max(map(len, out.splitlines())) <= 80
-    assert run("plan", "--detect", "0.05", two, three, "--level", "0.9") == 0
-    out, _ = capfd.readouterr()
-    assert "Assumed" not in out
-    assert [line.split()[0] for line in out.splitlines() if line[:1].isdigit()] == ["1", "2", "3", "5", "10"]
     assert run("plan", "--detect", "0.1", "--sd", "0.5") == 0
     assert "the same 241 questions (482 responses)" in " ".join(capfd.readouterr().out.split())

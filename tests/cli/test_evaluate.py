@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,8 +13,7 @@ from pyarrow import parquet
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
 from graphrag_eval_async.monitor.wording import NOTHING_SCORED
-from tests.cli.beside import Beside, run_beside
-from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run, to_jsonl
+from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -46,14 +44,13 @@ def test_results_and_aggregates_are_those_of_the_api(folder: Folder, suffix: str
     assert snapshot["micro"]["input_tokens"]["sum"] == 2**65 - 2
 
 
-@each("output", [[], ["-o", "-"], ["-o", "/dev/stdout"]])
+@each("output", ["-", "/dev/stdout"])
 def test_results_on_stdout_leave_the_table_to_stderr(
-    folder: Folder, capfd: pytest.CaptureFixture[str], output: list[str]
+    folder: Folder, capfd: pytest.CaptureFixture[str], output: str
 ) -> None:
-    assert run("evaluate", folder.reference, folder.lines(response("q1")), *output) == 0
+    assert run("evaluate", folder.reference, folder.lines(response("q1")), "-o", output) == 0
     out, err = capfd.readouterr()
     assert [orjson.loads(line)["question_id"] for line in out.splitlines()] == ["q1"]
-    assert "all results" in err
     assert "results: 1, rejected lines: 0, questions without a response: 2 of 3" in err
 
 
@@ -77,15 +74,13 @@ def test_csv_and_parquet(folder: Folder, jobs: str) -> None:
 
 
 def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    long = orjson.dumps(response("q2", note="n" * 5000))
-    lines = folder.lines(b"\xef\xbb\xbf", response("q1"), b"[\xc3\xa9", b"\xff", long)
+    lines = folder.lines(b"\xef\xbb\xbf", response("q1"), b"[\xc3\xa9", b"\xff")
     outputs = ["-o", folder.file("r"), "--rejects", folder.file("rejects.jsonl")]
-    assert run("evaluate", folder.reference, lines, *outputs, "--max-line-bytes", "4000") == 3
-    json, utf8, too_long = folder.read("rejects.jsonl")
+    assert run("evaluate", folder.reference, lines, *outputs) == 3
+    json, utf8 = folder.read("rejects.jsonl")
     assert (json["line"], json["reason"], json["content"]) == (3, "invalid_json", "[\u00e9")
     assert (utf8["line"], utf8["reason"], utf8["content_base64"]) == (4, "invalid_utf8", "/w==")
-    assert (too_long["line"], too_long["reason"], too_long["length"]) == (5, "too_long", len(long))
-    assert capfd.readouterr().err == "rejected: 1 invalid_json, 1 invalid_utf8, 1 too_long\n"
+    assert capfd.readouterr().err == "rejected: 1 invalid_json, 1 invalid_utf8\n"
 
 
 @each(
@@ -94,17 +89,13 @@ def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFix
         [],
         ["--no-such-option"],
         ["--aggregates", "a.txt"],
-        ["--aggregates", "no/such/folder/a.json"],
-        ["--aggregates", "folder.json"],
         ["-o", "no/such/folder/results"],
         ["-o", "responses.jsonl"],
         ["-o", "reference.json"],
         ["-o", "link.jsonl"],
         ["-o", "x.json", "--rejects", "./x.json"],
-        ["-o", "x.json", "--aggregates", "x.json"],
         ["-o", "-", "--rejects", "-"],
         ["--steps-groups", "first"],
-        ["--max-in-flight", "0"],
         ["--gate", "steps_score >= "],
     ],
 )
@@ -113,7 +104,6 @@ def test_wrong_usage_is_found_before_any_work(
 ) -> None:
     monkeypatch.chdir(folder.path)
     responses = folder.lines(response("q1"))
-    os.makedirs("folder.json", exist_ok=True)
     if not os.path.lexists("link.jsonl"):
         os.symlink("responses.jsonl", "link.jsonl")
     before = (folder.path / "responses.jsonl").read_bytes()
@@ -135,25 +125,6 @@ def test_a_broken_reference_lists_every_problem_and_touches_no_file(
     assert (folder.path / "r").read_bytes() == b"earlier results"
 
 
-def test_aggregates_that_cannot_be_written_cost_nothing_else(folder: Folder) -> None:
-    """Since their folder is gone by the time that the responses come."""
-    (folder.path / "sub").mkdir()
-    os.mkfifo(folder.path / "pipe")
-
-    def drive(_beside: Beside) -> None:
-        with open(folder.file("pipe"), "wb") as pipe:
-            shutil.rmtree(folder.path / "sub")
-            pipe.write(to_jsonl([response("q1"), b"{"]))
-
-    outputs = ["-o", folder.file("r"), "--aggregates", folder.file("sub/a.json")]
-    command = ["evaluate", folder.reference, folder.file("pipe"), *outputs]
-    code, out, err = run_beside(folder.path, drive, *command)
-    assert (code, len(folder.read("r"))) == (4, 1)
-    assert "results: 1, rejected lines: 1" in out
-    assert "rejected: 1 invalid_json" in err
-    assert err.splitlines()[-1].endswith("sub/a.json: No such file or directory")
-
-
 ANSWERS = [{"question_id": "q1", "actual_answer": "red"}, {"question_id": "q2", "actual_answer": "blue"}]
 
 
@@ -163,7 +134,6 @@ ANSWERS = [{"question_id": "q1", "actual_answer": "red"}, {"question_id": "q2", 
         ([*ANSWERS, failed("q3")], True),
         ([*ANSWERS, response("q3")], False),
         ([failed("q1")], False),
-        ([], False),
     ],
 )
 def test_an_evaluation_that_scores_nothing_says_what_to_do(
@@ -194,13 +164,10 @@ GATED = [response("q1"), response("q2", False), failed("q1"), failed("q2")]
     ("gates", "code"),
     [
         (["steps_score >= 0.5", "elapsed_sec <= 1.5", "error_rate <= 0.5"], 0),
-        (["steps_score >= 0.51"], 1),
         (["elapsed_sec <= 1.49"], 1),
         (["error_rate <= 0.4"], 1),
         (["missing_rate <= 0.34", f"{COLOURS}:missing_rate <= 0", f"{COLOURS}:steps_score >= 0.5"], 0),
-        (["missing_rate <= 0"], 1),
         ([f"{ODD}:missing_rate <= 0.5"], 1),
-        ([f"{ODD}:steps_score >= 0"], 1),
         (["steps_score >= 0", "steps_score >= 1"], 1),
     ],
 )

@@ -48,21 +48,6 @@ def test_the_same_files_and_table(
     assert one == several
 
 
-def test_aggregates_of_files(folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    evaluate(folder, paths, 1)
-    more = folder.lines(b"{", {"template_id": 5}, b"", {"template_id": "t", "question_id": "q9"}, name="more")
-    capfd.readouterr()
-    shown = []
-    for jobs in ("1", "2"):
-        aggregates, rejects = folder.file("a.json"), folder.file("rejects-of-results")
-        options = ["--aggregates", aggregates, "--reference", folder.reference, "--jobs", jobs]
-        code = run("aggregate", folder.file("results"), more, folder.file("results"), *options)
-        code = max(code, run("aggregate", more, *options, "--rejects", rejects))
-        shown.append((code, *capfd.readouterr(), Path(aggregates).read_bytes(), Path(rejects).read_bytes()))
-    assert shown[0] == shown[1]
-    assert shown[0][0] == 3
-
-
 def interrupted(folder: Folder, drive: Callable[[Beside, list[int]], object]) -> int:
     """Check the results of a run in two processes that `drive` ends; returns how many there are."""
     line = to_jsonl([response("q1", elapsed_sec=0.1, note="x" * 300)])
@@ -73,8 +58,8 @@ def interrupted(folder: Folder, drive: Callable[[Beside, list[int]], object]) ->
         beside.until(lambda: results.exists() and results.stat().st_size > 0, "the first results")
         drive(beside, workers())
 
-    options = ["-o", str(results), "--aggregates", folder.file("a.json"), "--jobs", "2"]
-    code, out, err = run_beside(folder.path, begun, "evaluate", folder.reference, path, *options)
+    command = ["evaluate", folder.reference, path, "-o", str(results), "--jobs", "2"]
+    code, out, err = run_beside(folder.path, begun, *command)
     assert (code, err) == (130, "")
     samples = [result["sample"] for result in folder.read("results")]
     assert samples == [*range(1, len(samples) + 1)]

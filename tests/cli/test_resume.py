@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
 from tests.cli.support import REFERENCE, Folder, response, run
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +29,6 @@ def test_a_second_start_evaluates_nothing(
         assert [result["question_id"] for result in folder.read("journal")] == ["q1", "q2", "q3"]
         assert [reject["source"]["line"] for reject in folder.read("journal.rejects")] == [2]
         assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 3
-    assert "0 results and 0 rejects from before, 0 lines skipped as done" in told[0]
     assert "3 results and 1 rejects from before, 4 lines skipped as done" in told[1]
     tables = [text.partition("\njournal ")[0] for text in told]
     assert tables[0] == tables[1]
@@ -47,7 +45,7 @@ def test_damage_is_told(folder: Folder, command: Sequence[str], capfd: pytest.Ca
     assert sorted(result["question_id"] for result in folder.read("journal")) == ["q1", "q2", "q3"]
 
 
-def test_a_journal_is_not_overwritten(
+def test_a_journal_is_neither_overwritten_nor_mixed(
     folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(*command)
@@ -55,35 +53,23 @@ def test_a_journal_is_not_overwritten(
     assert run(*command[:-1]) == 2
     assert "is a journal, which would be overwritten" in capfd.readouterr().err
     assert (folder.path / "journal").read_bytes() == before
-
-
-def test_another_reference_set_needs_force(
-    folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    run(*command)
-    changed: list[Any] = orjson.loads(orjson.dumps(REFERENCE))
-    changed[0]["questions"][0]["question_text"] = "What else?"
-    folder.write("reference.json", orjson.dumps(changed))
+    folder.write("reference.json", orjson.dumps(REFERENCE).replace(b"What of q1", b"What else"))
     assert run(*command) == 2
     assert "was started with another reference (" in capfd.readouterr().err
     assert run(*command[:-1], "--resume=force") == 3
-    assert run(*command) == 3
     assert len(folder.read("journal")) == 3
 
 
-@each(
-    "command",
-    [
-        "evaluate reference.json logs -o logs/out.jsonl",
-        "watch reference.json logs/* --rejects logs/bad.jsonl -o r",
-    ],
-)
 def test_own_output_is_not_read(
-    folder: Folder, command: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.path)
-    (folder.path / "logs").mkdir(exist_ok=True)
+    (folder.path / "logs").mkdir()
     folder.lines(response("q1"), name="logs/a.jsonl")
-    assert run(*command.split()) == 2
-    assert "which are read" in capfd.readouterr().err
+    for command in (
+        "evaluate reference.json logs -o logs/o.jsonl",
+        "watch reference.json logs/* --rejects logs/b.jsonl",
+    ):
+        assert run(*command.split()) == 2
+        assert "which are read" in capfd.readouterr().err
     assert [path.name for path in (folder.path / "logs").iterdir()] == ["a.jsonl"]

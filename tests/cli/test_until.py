@@ -42,8 +42,6 @@ def test_it_ends_when_it_is_decided(
     count = len(folder.read("results.jsonl"))
     assert 10 < count < 500
     *_, decided, saved = out.splitlines()
-    summary = next(line for line in out.splitlines() if line.startswith("results: "))
-    assert summary.startswith(f"results: {count}, rejected lines: 0, questions without a response so far: ")
     template = condition.rpartition(":")[0]
     counted = [each for each in folder.read("results.jsonl") if template in {"", each["template_id"]}]
     asked = {each["question_id"] for each in counted}
@@ -54,8 +52,6 @@ def test_it_ends_when_it_is_decided(
     decision = aggregates.pop("decision")
     assert (decision["condition"], decision["holds"]) == (condition, found == "holds")
     assert (decision["responses"], decision["remaining"]) == (len(counted), 1000 - count)
-    assert f"(95 %: {decision['low']:.4g} to {decision['high']:.4g}; " in decided
-    assert aggregates.keys() == {"per_template", "micro", "macro"}
     order = ["--until: read in a shuffled order (--shuffle 0), since files are often sorted"]
     assert err.splitlines() == order + [f"gate failed: {condition}: decided so"] * code
 
@@ -66,15 +62,4 @@ def test_undecided_conditions_fail(folder: Folder, capfd: pytest.CaptureFixture[
     assert out.splitlines()[-1].startswith(
         "not decided after 6 responses to 2 questions: steps_score > 0.5 is open (95 %: 0.1"
     )
-    assert out.splitlines()[-1].endswith("; 6 samples, 1 of them failed)")
-    assert "questions without a response: 1 of 3" in out
     assert err.splitlines()[-1] == "gate failed: steps_score > 0.5: not decided"
-
-
-def test_position_is_restored(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    options = ("--until", "steps_score >= 0.8", "--resume")
-    assert evaluate(folder, *options) == 1
-    first, results = capfd.readouterr().out.splitlines()[-2:], folder.read("results.jsonl")
-    assert evaluate(folder, *options) == 1
-    assert capfd.readouterr().out.splitlines()[-2:] == first
-    assert folder.read("results.jsonl") == results

@@ -11,11 +11,6 @@ from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS
 from tests.traces.test_formats import REFERENCE
 
 
-def test_a_valid_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("validate", folder.reference) == 0
-    assert capfd.readouterr() == ("reference set valid (templates: 2, questions: 3)\n", "")
-
-
 def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     questions = [question("q1", "a"), question("q1", "b"), {"id": "x\ny"}]
     broken = [{"template_id": "t", "questions": questions}]

@@ -18,7 +18,6 @@ from tests.cli.watch.emulator import Emulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 class Session:
@@ -29,7 +28,6 @@ class Session:
         *arguments: str,
         columns: int = 80,
         rows: int = 24,
-        cwd: Path | None = None,
         types: bool = False,
         module: str = "graphrag_eval_async",
     ) -> None:
@@ -41,9 +39,7 @@ class Session:
         self._set_size(columns, rows)
         self.modes_before = self.modes
         stdin = self._slave if types else subprocess.DEVNULL
-        self.process = start(
-            *arguments, stdin=stdin, stdout=self._slave, stderr=self._slave, cwd=cwd, module=module
-        )
+        self.process = start(*arguments, stdin=stdin, stdout=self._slave, stderr=self._slave, module=module)
 
     def __enter__(self) -> Self:
         return self

@@ -35,26 +35,20 @@ def group(samples: int, window: int, score: float, *, judged: bool) -> dict[str,
     steps = value(score, score * 0.95, score)
     steps["confidence"] = {"level": 0.95, "low": score - 0.05, "high": score + 0.04}
     steps["quantiles"] = {"p50": 1, "p90": 1, "p95": 1, "p99": 1}
-    metrics = {"steps_score": steps}
-    more = {
-        "input_tokens": value(15640.5, 15702),
-        "output_tokens": value(174),
-        "total_tokens": value(15814.5, 15876),
-    }
+    metrics = {"steps_score": steps, "elapsed_sec": value(7.123, 6.87, 4 * score)}
     if judged:
-        metrics |= {
-            "answer_recall": value(0.72),
-            "answer_precision": value(0.69),
-            "answer_f1": value(0.704, 0.688, 2 * score),
-            "answer_relevance": value(0.9041, 0.889, 3 * score),
-        }
+        metrics |= {"answer_recall": value(0.72), "answer_precision": value(0.69)}
+        metrics["answer_f1"] = value(0.704, 0.688, 2 * score)
+        metrics["answer_relevance"] = value(0.9041, 0.889, 3 * score)
+    tokens = {"input_tokens": (15640.5, 15702), "output_tokens": (174, 174), "total_tokens": (15814.5, 15876)}
+    metrics |= {name: value(*means) for name, means in tokens.items()}
     return {
         "coverage": {"steps_score": {"applied": 2, "values": 2, "failed": {}, "pending": 0}},
         "failure": {},
         "samples": {"total": samples, "window": window, "trend": [window] * 9},
         "errors": {"total": samples // 50, "window": window // 50, "trend": [0, 0, 1, 2, 2, 1]},
         "error_rate": {"mean": 0.02, "window": 0.02},
-        "metrics": metrics | more | {"elapsed_sec": value(7.123, 6.87, 4 * score)},
+        "metrics": metrics,
         **({"cost": value(0.00123, 0.00131)} if judged else {}),
     }
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from contextlib import redirect_stderr
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.watch.views import Screen, Terminal
 from tests.cli.watch.emulator import Emulator
 from tests.cli.watch.support import facts
-from tests.support.deadlines import wait
+from tests.support.deadlines import until
 from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
@@ -99,32 +98,16 @@ class Shown:
         return facts()
 
 
-class Slow(Emulated):
-    """A terminal that takes its time for a view, and then sets `drawn`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.begun, self.go_on, self.drawn = threading.Event(), threading.Event(), threading.Event()
-
-    def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
-        self.begun.set()
-        wait(self.go_on)
-        super().draw(render, above)
-        self.drawn.set()
-
-
 async def test_foreign_output_appears_above_the_view() -> None:
-    terminal, stderr = Slow(), Stream()
+    terminal, stderr = Emulated(), Stream()
     view: Any = Screen(Shown(), terminal, Last(200))  # type: ignore[arg-type]
     async with leaving_nothing():
         with redirect_stderr(stderr):
             task = asyncio.create_task(view.loops[0]())
-            await asyncio.to_thread(wait, terminal.begun)
+            await until(lambda: sys.stderr is not stderr, "the view")
             print("one\ntw", end="", file=sys.stderr)  # noqa: T201
             print("o\nold\x1b[2J ways", file=sys.stderr)  # noqa: T201
             view.say("said")
-            terminal.go_on.set()
-            await asyncio.to_thread(wait, terminal.drawn)
             task.cancel()
             await asyncio.wait([task])
             assert sys.stderr is stderr
@@ -133,19 +116,3 @@ async def test_foreign_output_appears_above_the_view() -> None:
     assert everything[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
     assert sum(line.startswith("watching") for line in everything) == 1
     assert not stderr.getvalue()
-
-
-async def test_no_view_is_drawn_after_the_end() -> None:
-    """One that is being drawn when its task is cancelled is in a thread, which goes on."""
-    terminal = Slow()
-    view: Any = Screen(Shown(), terminal, Last(200))  # type: ignore[arg-type]
-    async with leaving_nothing():
-        task = asyncio.create_task(view.loops[0]())
-        await asyncio.to_thread(wait, terminal.begun)
-        task.cancel()
-        await asyncio.wait([task])
-        ending = asyncio.create_task(asyncio.to_thread(view.finish, shown=False))
-        await asyncio.wait([ending], timeout=0.05)  # Which it would not need to end too early.
-        terminal.go_on.set()
-        await ending
-    assert not any(terminal.emulator.screen)
