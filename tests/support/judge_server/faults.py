@@ -34,10 +34,8 @@ HTML = Reply(b"<!DOCTYPE html>\n<html><body>It works!</body></html>", content_ty
 class Fault:
     """What a server does, and what becomes of a call of at most `ATTEMPTS` attempts.
 
-    Attributes:
-        kind: of the call's error, if it meets the fault always.
-        once: requests of a call that meets it once; more than one if it then succeeds.
-        always: requests of a call that meets it always.
+    If it always meets the fault, it sends `always` requests, and its error is of the kind; if only once, it
+    sends `once` requests and succeeds, unless that is a single one.
     """
 
     answer: Reply | Maker
