@@ -46,8 +46,8 @@ def data_of(prompt: str) -> dict[str, Any]:
 class ScriptedJudge(ScriptedMetricJudge):
     """Our side: replies by a script, and keeps what it was asked."""
 
-    def __init__(self, script: Script, *, is_open: bool = True) -> None:
-        super().__init__(is_open=is_open)
+    def __init__(self, script: Script) -> None:
+        super().__init__()
         self.script = script
         self.embedded: list[list[str]] = []
 
@@ -62,7 +62,6 @@ class ScriptedJudge(ScriptedMetricJudge):
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         self.embedded.append(texts)
-        await self.open.wait()
         return [list(self.script.vector(text)) for text in texts]
 
 

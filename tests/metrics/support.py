@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,24 +23,20 @@ T = TypeVar("T")
 class ScriptedMetricJudge(MetricCalls):
     """Stands for `MetricCalls`: gives `replies` in turn; one that does not fit is followed by the next.
 
-    A reply may be a function of the blocks of data. Until `open` is set, no call returns.
+    A reply may be a function of the blocks of data.
     """
 
-    def __init__(self, *replies: Any, is_open: bool = True) -> None:
+    def __init__(self, *replies: Any) -> None:
         self._replies = list(replies)
         self.messages: list[Sequence[Message]] = []
         self.forms: list[ResponseFormat[Any]] = []
         self.corrections: list[str] = []
-        self.open = asyncio.Event()
-        if is_open:
-            self.open.set()
 
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
         self.messages.append(messages := prompt())
         self.forms.append(form)
-        await self.open.wait()
         for _ in range(2):
             try:
                 return form.read(self.reply(form.schema["title"], messages[-1]["content"], repeat))

@@ -22,7 +22,6 @@ from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
 from tests.metrics.ragas_support import Script, ScriptedJudge, ScriptedLLM, fixed, outcome
 from tests.support.cases import each
 from tests.support.deadlines import TEST_SECONDS
-from tests.support.loop import leaving_nothing, settle
 
 from ragas.metrics import collections as ragas  # isort: skip
 
@@ -155,18 +154,6 @@ async def test_a_reply_that_does_not_fit_is_an_error(name: str, model: str, repl
     assert len(asking.asked) == {"answer_relevance": 3}.get(name, 2)  # Others are awaited, and paid for.
     (error,) = (text for each, text in keys.items() if each.endswith("_error"))
     assert error.startswith(f"invalid_reply: {key}: ")
-
-
-async def test_independent_calls_are_made_at_the_same_time_and_cancelled_together() -> None:
-    for name, calls in (("answer_relevance", 3), (NAME, 2)):
-        asking = ScriptedJudge(SCRIPT, is_open=False)
-        async with leaving_nothing():
-            task = asyncio.create_task(outcome(metric(name), CASE, asking))
-            await settle()
-            assert len(asking.asked) == calls
-            assert asking.embedded == ([["So.", "Because."]] if name == NAME else [])
-            task.cancel()
-            await asyncio.wait([task])
 
 
 # Answer relevance

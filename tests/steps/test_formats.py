@@ -14,7 +14,6 @@ from graphrag_eval_async import ReferenceDataError, load_reference
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.records.shapes import CSV, SPARQL_RESULTS, TSV, XML
 from tests.steps.support import (
-    XSD,
     encode,
     literal,
     query,
@@ -85,25 +84,6 @@ def test_every_format_against_every_other(ours: str, theirs: str) -> None:
     ]
 
 
-@each("write", [encode, *TYPED, *UNTYPED])
-def test_tables_that_agents_return(write: Callable[..., str]) -> None:
-    rows = TABLE[:2]
-    expected = query(encode(rows, NAMES))
-    assert score_of(expected, write(rows, "abc")) == 1
-    for output, keys, failure in (
-        (write(rows[:1], NAMES), {}, "wrong_query_result"),
-        (write([row[:2] for row in rows], NAMES[:2]), {}, "missing_columns"),
-        (write(rows[::-1], NAMES), {"ordered": True}, "wrong_order"),
-    ):
-        result = result_of(expected | keys, output)
-        assert (result["steps_score"], result["failure"]) == (0, failure)
-    assert score_of(expected, write(rows, NAMES), config=STRICT) == (write not in UNTYPED)
-    if write is not to_objects:
-        none = write([], NAMES)
-        assert score_of(query(encode([], NAMES)), none) == 1
-        assert result_of(expected, none)["failure"] == "empty_result"
-
-
 @each(
     ("expected", "output", "agrees"),
     [
@@ -147,28 +127,6 @@ def test_results_as_python_shows_them() -> None:
         for output in (str(json.loads(expected)), f"```json\n{expected}\n```"):
             assert score_of(query(expected), output, config=STRICT) == 1
     assert score_of(query(texts(names="ab")), "[]") == score_of(query(texts(names="ab")), []) == 1
-
-
-@each(
-    "output",
-    [
-        "",
-        'a,b\n"1,2',
-        "?a\t?b\n<urn:x>",
-        "|a|b|\n|--|\n|1|2|",
-        "a\nb\n```",
-        "{'a':" * 5_000,
-        '[{"a": [1]}]',
-        '[{"a": 1' + "0" * 5000 + "}]",
-        "[" * 200,
-        "<sparql><results><result><binding name='a'><uri>u</uri><uri>v</uri></binding>",
-        '<!DOCTYPE a [<!ENTITY b "c">]><sparql><head/></sparql>',
-    ],
-)
-def test_outputs_that_are_not_tables(output: Any) -> None:
-    result = result_of(query(texts("a")), output)
-    assert result["steps_score"] == 0
-    assert "output: " in result.get("steps_score_error", "output: ")
 
 
 TERMS: st.SearchStrategy[Term] = st.sampled_from(
@@ -260,6 +218,8 @@ def test_strict_types_refuse_csv_only_where_the_reference_is_typed() -> None:
         if media_type != CSV:
             assert score_of(written(media_type), to_csv(TABLE, NAMES), config=STRICT) == 0
         assert score_of(written(CSV), typed(TABLE, NAMES), config=STRICT) == 1
+    for write in (to_objects, to_markdown):
+        assert score_of(query(encode(TABLE, NAMES)), write(TABLE, NAMES), config=STRICT) == 0
 
 
 def test_a_header_alone_is_csv_if_the_step_says_so() -> None:
@@ -269,6 +229,8 @@ def test_a_header_alone_is_csv_if_the_step_says_so() -> None:
     assert score_of(query("a\n", output_media_type=CSV), encode([], "a")) == 1
     # What is said to be CSV and is not is read as what it is.
     assert score_of(empty, to_xml([], "a"), output_media_type=CSV) == 1
+    for write in (to_csv, to_tsv, to_xml, to_markdown):
+        assert score_of(query(encode([], NAMES)), write([], NAMES)) == 1
 
 
 EMPTY: Table = [
@@ -339,9 +301,11 @@ def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:
         "<sparql " + "a='" * 100_000,
         "?a\n'a'@" + "a-" * 200_000 + "!",
         "?a\n" + "+" * 300_000,
+        "{'a':" * 5_000,
+        '[{"a": 1' + "0" * 5000 + "}]",
     ],
 )
-def test_long_outputs_take_linear_time(output: str) -> None:
+def test_hostile_outputs_score_0_in_linear_time(output: str) -> None:
     with affordable(2**20):
         assert score_of(query(encode(TABLE, NAMES)), output) == 0
 
@@ -351,16 +315,6 @@ def test_sparse_tables_are_refused() -> None:
     with pytest.raises(ComparisonBudgetExceeded, match=r"4000 columns of 8000 rows: too sparse"):
         read_results(select(*rows, names=[f"v{index}" for index in range(4000)]))
     assert len(read_results(select(*rows, names=[f"v{index}" for index in range(50)])).columns) == 50
-
-
-def test_triples_of_xml_are_those_of_json() -> None:
-    names = ("subject", "predicate", "object")
-    triple = {"type": "triple", "value": {name: {"type": "uri", "value": f"urn:{name}"} for name in names}}
-    parts = "".join(f"<{name}><uri>urn:{name}</uri></{name}>" for name in names[::-1])
-    row = f"<result><binding name='x'><triple>{parts}</triple></binding></result>"
-    text = f"<sparql><head><variable name='x'/></head><results>{row}</results></sparql>"
-    assert score_of(query(encode([[triple]], "x")), text) == 1
-    assert score_of(query(encode([[triple]], "x")), text.replace("<uri>urn:object", "<uri>urn:o")) == 0
 
 
 def test_xml_with_more_than_one_value_for_a_variable_or_the_text_of_a_document_type() -> None:
@@ -413,31 +367,3 @@ def test_untyped_numbers_agree_by_value_with_numbers_alone(
     expected: dict[str, Any], output: str, how: dict[str, Any], wanted: float
 ) -> None:
     assert score_of(expected | how, output) == wanted
-
-
-@each("how", [{}, {"ignore_duplicates": False}])
-def test_each_cell_has_one_reading_from_both_sides(how: dict[str, Any]) -> None:
-    """Otherwise the boolean 1, written as 1, would make the text true equal to 1."""
-
-    def both(step: dict[str, Any], csv: str, output: str, **more: Any) -> list[float]:
-        turned = query(csv, output_media_type=CSV)
-        return [score_of(step | how | more, output), score_of(turned | how | more, step["output"])]
-
-    typed = column(("1", "boolean"), "1.00", "true")
-    assert both(typed, "x\n1\ntrue\n", "|x|\n|---|\n|1|\n|true|", score="f1") == [0.8, 0.8]
-    numbers = column(("5", "integer"), "5")
-    assert both(numbers, "x\n5.0\n5\n", '[{"x": "5.0"}, {"x": "5"}]') == [1, 1]
-    mixed = column(("1", "boolean"), ("1", "integer"))
-    assert both(mixed, "x\n1\ntrue\n", "|x|\n|---|\n|true|\n|1|") == [1, 1]
-
-
-def test_long_integers_of_graphs_agree_by_value() -> None:
-    def triple(text: str, kind: str = "integer") -> str:
-        return f'<urn:s> <urn:p> "{text}"^^<{XSD}{kind}> .'
-
-    long = "1234567890123456789012"
-    expected = query(triple(long), output_media_type="text/turtle")
-    for other in (triple(long, "long"), triple(f"+{long}"), triple(f"00{long}")):
-        assert score_of(expected, other) == 1
-    assert score_of(expected | {"output": triple("0" * 30 + "5")}, triple("5")) == 1
-    assert score_of(expected, triple(f"{long[:-1]}3")) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -175,24 +174,7 @@ def too_regular(*, reverse: bool) -> Graph:
     return read(turtle(*(line for i, twisted in kinds for line in grid(twisted=twisted, name=f"k{i}n"))))
 
 
-@pytest.mark.soak
-def test_a_search_that_takes_too_long_is_undecided() -> None:
-    """The hardest graphs known are refused at the end of the budget. 5 s."""
-    one, other = too_regular(reverse=False), too_regular(reverse=True)
-    with (
-        affordable(3 * 2**20),
-        pytest.raises(ComparisonBudgetExceeded, match="graphs of 7680 statements"),
-    ):
-        isomorphic(one, other, Budget())
-
-
-def test_a_search_that_is_stopped_is_undecided() -> None:
+def test_a_search_beyond_the_budget_is_undecided() -> None:
     one, other = too_regular(reverse=False), too_regular(reverse=True)
     with pytest.raises(ComparisonBudgetExceeded, match=r"undecided: .*exhausted"):
         isomorphic(one, other, Budget(2_000_000))
-    budget = Budget(10**9)
-    timer = threading.Timer(0.05, budget.stop)
-    timer.start()
-    with affordable(2**18), pytest.raises(ComparisonBudgetExceeded, match="undecided: stopped"):
-        isomorphic(one, other, budget)
-    timer.join()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
+import threading
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,9 +17,11 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps import Budget, PreparedStep, StepsScore, prepare_step, score_steps
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts
-from tests.steps.support import groups, query, texts
+from tests.steps.support import groups
 from tests.support.cases import each
-from tests.support.cpu import affordable
+from tests.support.data import HEAVY_BYTES
+from tests.support.deadlines import wait
+from tests.support.loop import settle
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep
@@ -160,57 +163,36 @@ def test_with_partial_credit_only_1_is_a_full_match() -> None:
     assert (scored.score, scored.matches) == (1.0, ((0, 0, 0), (1, 0, 1)))
 
 
-# Responses of many steps with one name: each pair of steps is paid for, whatever compares it.
-
 EXHAUSTED = "not compared: the comparison budget of this response is exhausted"
 TEXTS = [f"x{index}" for index in range(1000)]
-TABLES = [texts((f"{index}.5",)) for index in range(1000)]
-OWN = {"own": lambda _reference, _actual: 0.0}
 
 
-def assert_ends_in_budget(steps: list[dict[str, Any]], found: list[str]) -> None:
-    group = [prepare_step(step, OWN) for step in steps]
-    response = [act(output, steps[0]["name"]) for output in found]
-    with affordable(len(json.dumps(response))):
-        scored = score_steps([group], response, mode="last")
-    assert scored.score == 0
+def test_what_a_users_comparator_gets_is_paid_for() -> None:
+    group = [prepare_step({"name": "own", "output": "x" * 400_000}, {"own": lambda *_: 0.0})]
+    scored = score_steps([group], [act(text, "own") for text in TEXTS], mode="last")
     assert 0 < len(scored.errors) <= 10
     assert EXHAUSTED in scored.errors[-1]
 
 
-def test_what_a_users_comparator_gets_is_paid_for() -> None:
-    assert_ends_in_budget([{"name": "own", "output": "x" * 400_000}], TEXTS)
-
-
-@pytest.mark.soak
-@each(
-    ("steps", "found"),
-    [
-        ([query(texts((f"-{index}",))) for index in range(1000)], TABLES),
-        ([query(table, ordered=True) for table in TABLES], TEXTS),
-        ([{"name": "text", "output": output} for output in TEXTS], TABLES),
-        ([{"name": "own", "output": output} for output in TEXTS], TEXTS),
-        ([query(texts(*((f"{index}",) for index in range(10_000))))], TABLES * 5),
-    ],
-)
-def test_steps_of_each_kind_end_within_the_budget(steps: list[dict[str, Any]], found: list[str]) -> None:
-    """No kind of step, nor a small step against a large reference, takes longer than its budget. 15 s."""
-    assert_ends_in_budget(steps, found)
-
-
-def test_stopping_ends_any_comparison() -> None:
-    calls = []
+async def test_a_cancelled_evaluation_compares_no_further() -> None:
+    begun, release, calls = threading.Event(), threading.Event(), []
 
     def own(reference: object, _: object) -> float:
         calls.append(reference)
-        budget.stop()
+        begun.set()
+        wait(release)
         return 0.0
 
-    budget = Budget()
-    group = [prepare_step({"name": "own", "output": "a"}, {"own": own})]
-    scored = score_steps([group], [act(text, "own") for text in TEXTS], budget, mode="last")
+    evaluator = Evaluator(groups([{"name": "own", "output": "a"}]), comparators={"own": own})
+    response = {"question_id": "q", "actual_steps": [act(text, "own") for text in TEXTS]}
+    task = asyncio.create_task(evaluator.evaluate(response | {"padding": "x" * HEAVY_BYTES}))
+    await asyncio.to_thread(wait, begun)
+    task.cancel()
+    await settle()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert len(calls) == 1
-    assert "stopped" in scored.errors[0]
 
 
 async def test_the_result_says_what_was_not_compared() -> None:
