@@ -30,7 +30,6 @@ from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, Judge, in_one_pr
 from tests.support.cases import each
 from tests.support.data import templates
 from tests.support.deadlines import until
-from tests.support.ports import free_port
 from tests.support.redis_server import RedisServer, redis_server
 
 if TYPE_CHECKING:
@@ -383,16 +382,6 @@ async def test_another_reference_set_is_refused(server: RedisServer) -> None:
         await anext(other)
     forced = evaluate_stream(templates(1), source_at(server, drain=True, force=True))
     assert [result async for result in forced] == []
-
-
-async def test_names_on_several_nodes_of_a_cluster_are_refused_at_once(tmp_path: Path) -> None:
-    cluster = ("--cluster-enabled", "yes", "--cluster-port", f"{free_port()}")
-    with redis_server(tmp_path, *cluster) as server, client(server) as at:
-        at.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        stream = evaluate_stream(REFERENCE, source_at(server, results="elsewhere"))
-        async with asyncio.timeout(SECONDS):
-            with pytest.raises(SourceError, match="a common part in braces"):
-                await anext(stream)
 
 
 def test_options_and_addresses_that_are_none() -> None:
