@@ -71,25 +71,21 @@ def spoil(value: Any, rng: random.Random, *, times: int = 1) -> Any:
 
 
 def load_spoilt(
-    make: Callable[[random.Random], Any],
-    load: Callable[[Any], object],
-    count: int,
-    folder: Path | None = None,
+    make: Callable[[random.Random], Any], load: Callable[[Any], object], count: int, folder: Path
 ) -> None:
-    """Load spoilt objects or, in a folder, files of JSON and YAML with other bytes in them."""
+    """Load spoilt objects, and files of JSON and YAML with other bytes in them."""
 
     def check(rng: random.Random) -> None:
         spoilt: Any = spoil(make(rng), rng, times=rng.randint(0, 4))
         size = 1
-        if folder is not None:
-            as_json = rng.random() < 0.5
+        if rng.random() < 0.5:
+            path = folder / rng.choice(["file.json", "file.yaml"])
             text = json.dumps(spoilt, default=str, skipkeys=True)
-            if not as_json and rng.random() < 0.7:
+            if path.suffix == ".yaml" and rng.random() < 0.7:
                 text = yaml.safe_dump(json.loads(text), allow_unicode=True)
             data = bytearray(text.encode("utf-8", "surrogatepass"))
             for _ in range(rng.choice([0, 0, 1, 3])):
                 data[rng.randrange(len(data))] = rng.choice(b"\0\xff&*!<:\"'{[]}$-1\n")
-            path = folder / ("file.json" if as_json else "file.yaml")
             size = path.write_bytes(data)
             spoilt = str(path)
         with affordable(size):

@@ -45,25 +45,13 @@ def cut(data: bytes, rng: random.Random) -> bytes:
     return data[:start] if rng.random() < 0.5 else data[:start] + data[end:]
 
 
-def shuffle(data: bytes, rng: random.Random) -> bytes:
+def rearrange(data: bytes, rng: random.Random) -> bytes:
+    """Lines are lost, repeated, moved, and among others."""
     lines = data.splitlines(keepends=True)
-    rng.shuffle(lines)
-    return b"".join(lines)
-
-
-def duplicate(data: bytes, rng: random.Random) -> bytes:
-    lines = data.splitlines(keepends=True)
-    return b"".join(lines + rng.choices(lines, k=rng.randint(1, 9)))
-
-
-def remove(data: bytes, rng: random.Random) -> bytes:
-    return b"".join(each for each in data.splitlines(keepends=True) if rng.random() < 0.7)
-
-
-def insert(data: bytes, rng: random.Random) -> bytes:
-    lines = data.splitlines(keepends=True)
-    lines.insert(rng.randrange(len(lines) + 1), rng.choice(FOREIGN))
-    return b"".join(lines)
+    kept = [each for each in lines if rng.random() < 0.8]
+    again = rng.choices(lines, k=rng.randrange(9)) if rng.random() < 0.5 else []
+    found = [*kept, *again, *rng.sample(FOREIGN, rng.randrange(2))]
+    return b"".join(found if rng.random() < 0.5 else rng.sample(found, len(found)))
 
 
 def rewrite(data: bytes, rng: random.Random) -> bytes:
@@ -79,7 +67,7 @@ def rewrite(data: bytes, rng: random.Random) -> bytes:
 
 
 Damage: TypeAlias = "Callable[[bytes, random.Random], bytes]"
-DAMAGE: list[Damage] = [flip, cut, shuffle, duplicate, remove, insert]
+DAMAGE: list[Damage] = [flip, cut, rearrange]
 
 
 def damage(path: Path, rng: random.Random, ways: list[Damage]) -> None:

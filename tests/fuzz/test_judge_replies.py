@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
     from tests.support.judge_server import Request
 
-STATUSES = [200, 204, 302, 400, 401, 402, 404, 408, 409, 413, 422, 429, 500, 503]
-RETRY_AFTER = ["", "x", "-1", "NaN", "1e400", "0.1", "Wed, 21 Oct 2015 07:28:00 GMT", "9" * 20 + " GMT"]
-WORDS = [
-    "",
-    "response_format",
-    "insufficient_quota",
-    "content_filter",
-    "model_not_found",
-    "\ud800",
-    "\x1b[2J",
-]
 LIMITS = {"call_timeout_sec": 1e3, "result_timeout_sec": 1e5, "max_attempts": 3}
 
 COSINES = {"answer_relevance", "ragas_answer_correctness", "ragas_answer_correctness_similarity"}
@@ -61,9 +50,7 @@ class Spoiler:
         call = call_of(request)
         attempt = self._asked[call] = self._asked.get(call, -1) + 1
         rng = random.Random(f"{self._seed} {call} {attempt}")
-        level = rng.choice(["none", "content", "content", "content", "body", "bytes", "status"])
-        if level == "status":
-            return failure(rng)
+        level = rng.choice(["none", "content", "content", "content", "body", "bytes"])
         if not request.is_chat:
             reply = reply_to(request)
         else:
@@ -82,12 +69,6 @@ class Spoiler:
 def text_of(value: Any, rng: random.Random, spoilt: bool) -> str:
     text = json.dumps(spoil(value, rng, times=rng.randint(1, 3)) if spoilt else value, default=str)
     return text if not spoilt or rng.random() < 0.9 else text[: rng.randrange(len(text) + 1)]
-
-
-def failure(rng: random.Random) -> Reply:
-    details = {"message": rng.choice(WORDS), "type": rng.choice(WORDS), "code": rng.choice(WORDS)}
-    body = json.dumps(spoil({"error": details}, rng, times=rng.randint(0, 2)), default=str).encode()
-    return Reply(body, rng.choice(STATUSES), (("Retry-After", rng.choice(RETRY_AFTER)),))
 
 
 def check(result: Mapping[str, Any]) -> None:

@@ -302,6 +302,7 @@ def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:
         "?a\n'a'@" + "a-" * 200_000 + "!",
         "?a\n" + "+" * 300_000,
         "{'a':" * 5_000,
+        "[1]",
         '[{"a": 1' + "0" * 5000 + "}]",
     ],
 )
@@ -328,6 +329,7 @@ def test_xml_with_more_than_one_value_for_a_variable_or_the_text_of_a_document_t
     expected = query(texts("x"))
     assert score_of(expected, xml(binding("x"))) == 1
     assert score_of(expected, xml(binding("wrong") + binding("x"))) == 0
+    assert score_of(expected, xml(binding(" x "))) == 0
     assert score_of(expected, xml(binding("x"), "urn:other")) == 0
     assert score_of(query(texts(("<!DOCTYPE x>",))), xml(binding("<![CDATA[<!DOCTYPE x>]]>"))) == 1
     declared = '<!DOCTYPE sparql [<!ENTITY e "x">]>'
