@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -118,41 +119,23 @@ def start(
     stdin: int | BinaryIO = subprocess.DEVNULL,
     stdout: int | BinaryIO = subprocess.PIPE,
     stderr: int | BinaryIO = subprocess.PIPE,
-    closed: bool = False,
-    cwd: Path | None = None,
     module: str = "graphrag_eval_async",
 ) -> subprocess.Popen[bytes]:
-    """The command line, or another `module`, in a process of its own, in which any warning is an error.
-
-    It starts without standard output and standard error if they are `closed`.
-
-    Python's development mode is on only if stderr is a pipe that the test reads: on a busy machine, its
-    event loop logs what took long, and would wait for ever to write that into a full pipe.
-    """
+    """The command line, or another `module`, in a process of its own, in which any warning is an error."""
 
     def prepare() -> None:
         # Where the tests run in the background, children would ignore what their parent does.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        if closed:
-            os.closerange(1, 3)
 
     process = subprocess.Popen(
-        [
-            sys.executable,
-            *(["-X", "dev"] if stderr == subprocess.PIPE else []),
-            "-W",
-            "error",
-            "-m",
-            module,
-            *arguments,
-        ],
+        [sys.executable, "-W", "error", "-m", module, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
         preexec_fn=prepare,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        cwd=cwd,
+        bufsize=0,
     )
     _started.append(process)
     return process
@@ -167,14 +150,10 @@ def end_processes() -> None:
     _started.clear()
 
 
-def finish(process: subprocess.Popen[bytes], text: bytes | None = None) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
     """The exit code and what came out, of a process that is expected to end."""
-    out, err = process.communicate(text, timeout=DEADLINE_SECONDS)
-    # On a busy machine, the event loop in its development mode tells what took long.
-    told = [
-        line for line in (err or b"").decode().splitlines(keepends=True) if not line.startswith("Executing <")
-    ]
-    return process.returncode, (out or b"").decode(), "".join(told)
+    out, err = process.communicate(timeout=DEADLINE_SECONDS)
+    return process.returncode, (out or b"").decode(), (err or b"").decode()
 
 
 def told(process: subprocess.Popen[bytes], awaited: str) -> str:
@@ -198,17 +177,9 @@ def next_line(process: subprocess.Popen[bytes], awaited: str = "a line", *, erro
     """The next line of stdout or, for `errors`, stderr, waited for without reading beyond it."""
     stream = process.stderr if errors else process.stdout
     assert stream is not None
-    descriptor = stream.fileno()
-    os.set_blocking(descriptor, False)
-    end = monotonic() + DEADLINE_SECONDS
-    line = b""
-    while not line.endswith(b"\n"):
-        try:
-            piece = os.read(descriptor, 1)
-        except BlockingIOError:
-            left = max(0, end - monotonic())
-            assert select.select([descriptor], [], [], left)[0], f"waited {DEADLINE_SECONDS} s for {awaited}"
-        else:
-            assert piece, f"the process ended before {awaited}"
-            line += piece
+    timer = Timer(DEADLINE_SECONDS, process.kill)
+    timer.start()
+    line: bytes = stream.readline()
+    timer.cancel()
+    assert line.endswith(b"\n"), f"the process ended, or took {DEADLINE_SECONDS} s, before {awaited}"
     return line

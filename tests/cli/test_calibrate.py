@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
-import pytest
 
-from tests.cli.support import ROOT, Folder, run
-from tests.inference.labelled import judged_answers, label, result
+from tests.cli.support import Folder, run
+from tests.inference.labelled import label, result
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def results(folder: Folder, count: int = 150) -> str:
@@ -60,17 +63,3 @@ def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[s
     assert "rejected: 1 invalid_field, 1 invalid_json" in err
     told = " ".join(out.split())
     assert "not used: 1 label for a question that the results do not have; check `question_id`" in told
-
-
-@pytest.mark.golden
-def test_the_page_in_the_documentation(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    answers = judged_answers()
-    path, labels = folder.lines(*[each for each, _ in answers], name="results.jsonl"), folder.file("labels")
-    truth = {(each["question_id"], each["sample"]): right for each, right in answers}
-    assert (
-        run("sample-for-labels", path, "-n", "150", "--seed", "7", "--metric", "answer_f1", "-o", labels) == 0
-    )
-    filled = [each | {"value": truth[each["question_id"], each["sample"]]} for each in folder.read("labels")]
-    assert run("calibrate", path, folder.lines(*filled, name="labels")) == 0
-    page = (ROOT / "docs" / "judges.md").read_text()
-    assert capfd.readouterr().out.partition("\n\nA score or label")[0] in page

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import importlib
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.app import COMPLETING
 from graphrag_eval_async.cli.commands import COMMANDS
-from graphrag_eval_async.cli.options import options
 from tests.cli.support import run
 from tests.support.cases import each
 
@@ -32,21 +30,16 @@ def test_version(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out.startswith("graphrag-eval-async ")
 
 
-@each("arguments", [["nonsense"], ["--nonsense"], []])
-def test_no_such_command(capfd: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    assert run(*arguments) == 2
-    assert "Usage: graphrag-eval-async " in capfd.readouterr().err
-
-
 @each("command", COMMANDS)
 def test_examples_are_calls(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Their files are empty, so that a run ends early, but not with wrong usage of options."""
     monkeypatch.chdir(tmp_path)
-    for name in ("reference.yaml", "responses.jsonl", "results.jsonl", "baseline.jsonl", "candidate.jsonl"):
-        (tmp_path / name).touch()
-    for name in ("answers.tsv", "labels.jsonl", "traces.jsonl"):
+    inputs = (
+        "reference.yaml responses.jsonl results.jsonl baseline.jsonl candidate.jsonl answers.tsv labels.jsonl"
+    )
+    for name in [*inputs.split(), "traces.jsonl"]:
         (tmp_path / name).touch()
     run(*shlex.split(COMMANDS[command].example.partition(" > ")[0]))
     assert "Usage:" not in capfd.readouterr().err
@@ -78,20 +71,9 @@ def test_shells_complete_options_and_files(
         ("scale rya", "'rya'. Did you mean 'ray'?"),
         ("watch r s --interval 1s", "--interval is gone; write --every TIME"),
         ("evaluate r s --fail-under=1", "--fail-under is gone; write --gate 'METRIC >= VALUE'"),
-        ("plan --fail-under 1", "No such option"),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )
 def test_wrong_words_get_advice(capfd: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
     assert run(*arguments.split()) == 2
     assert told in capfd.readouterr().err
-
-
-def test_each_option_belongs_to_a_command_and_has_a_parser() -> None:
-    used = {key for command in COMMANDS.values() for key in f"{command.shown} {command.more}".split()}
-    assert used == {*options()}
-    for option in options().values():
-        if option.parses is not None:
-            module, _, function = option.parses.partition(":")
-            parse = getattr(importlib.import_module(f"graphrag_eval_async.{module}"), function)
-            assert option.default is None or parse(option.default) is not None

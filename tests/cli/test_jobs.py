@@ -24,28 +24,28 @@ MANY = 30_000
 ITEMS: list[Any] = [response("q1"), b"{", response("q2", False), b"", failed("q1"), response("q1"), b"\xff"]
 
 
-@pytest.fixture
-def paths(folder: Folder) -> list[str]:
-    return [folder.reference, folder.lines(*(ITEMS * 40))]
-
-
-def evaluate(folder: Folder, paths: list[str], jobs: int, *more: str) -> tuple[int, list[bytes]]:
-    """The exit code, and what is in the files that were written."""
-    names = ["results", "rejects", "aggregates.json"]
-    results, rejects, aggregates = map(folder.file, names)
-    options = ["-o", results, "--rejects", rejects, "--aggregates", aggregates, "--jobs", str(jobs)]
-    code = run("evaluate", *paths, *options, *more)
-    return code, [(folder.path / name).read_bytes() for name in names]
-
-
-@each(("jobs", "more"), [(2, ["--include-errors", "--max-line-bytes", "100"]), (0, [])])
+@each(("jobs", "more"), [("2", ["--include-errors", "--max-line-bytes", "100"]), ("0", [])])
 def test_the_same_files_and_table(
-    folder: Folder, paths: list[str], capfd: pytest.CaptureFixture[str], jobs: int, more: list[str]
+    folder: Folder, capfd: pytest.CaptureFixture[str], jobs: str, more: list[str]
 ) -> None:
-    one, several = ((evaluate(folder, paths, number, *more), capfd.readouterr()) for number in (1, jobs))
-    assert one[0][0] == 3
-    assert "rejected lines: " in one[1].out
-    assert one == several
+    outputs = {"-o": "results", "--rejects": "rejects", "--aggregates": "a.json"}
+    options = [part for option, name in outputs.items() for part in (option, folder.file(name))]
+    found = []
+    for number in ("1", jobs):
+        command = [
+            "evaluate",
+            folder.reference,
+            folder.lines(*(ITEMS * 40)),
+            *options,
+            "--jobs",
+            number,
+            *more,
+        ]
+        assert run(*command) == 3
+        files = [(folder.path / name).read_bytes() for name in outputs.values()]
+        found.append((capfd.readouterr(), files))
+    assert "rejected lines: " in found[0][0].out
+    assert found[0] == found[1]
 
 
 def interrupted(folder: Folder, drive: Callable[[Beside, list[int]], object]) -> int:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
-from tests.cli.beside import Beside, run_beside
-from tests.cli.judged import KEY, MODEL, config, failing, honest, serving
+from tests.cli.judged import KEY, MODEL, config, failing, serving
 from tests.cli.support import question, run, step
 from tests.support.judge_server import FAULTS
 
@@ -82,32 +80,6 @@ def test_a_judge_without_quota_ends_the_run(
     assert "all results" in out
     assert err.splitlines()[-1].startswith("Error: unavailable: ")
     assert KEY not in out + err
-
-
-def test_ctrl_c_with_a_journal_finishes_sent_calls_only(folder: Folder, names: list[str]) -> None:
-    answers = [RESPONSES[0] | {"actual_answer": f"red word{i}"} for i in range(60)]
-    lines = folder.lines(*answers, b"{")
-    interrupted = False
-    with serving(lambda request: replace(honest(request), once=lambda: interrupted), latency=0.5) as server:
-        path = config(folder.path, server, llm={"limits": {"max_concurrency": 2}})
-        command = ["evaluate", names[0], lines, "-c", path, "-o", folder.file("journal"), "--resume"]
-
-        def drive(beside: Beside) -> None:
-            nonlocal interrupted
-            beside.until(lambda: server.counts.requests == 2, "the first requests")
-            beside.signal()
-            # Until the run sees the signal, it may send more, which are slow to be answered.
-            interrupted, server.script = True, honest
-
-        code, _, err = run_beside(folder.path, drive, *command)
-        assert code == 130  # Though a line was rejected.
-        assert "Traceback" not in err
-        paid = server.counts.requests
-        assert len(folder.read("journal")) == paid < 30
-        server.latency = 0.0
-        assert run(*command) == 3
-        assert server.counts.requests == 60
-    assert sorted(result["source"]["line"] for result in folder.read("journal")) == [*range(1, 61)]
 
 
 def test_without_a_reference_set(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

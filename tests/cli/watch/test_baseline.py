@@ -13,7 +13,6 @@ from graphrag_eval_async.inference.comparison import RunningComparison
 from tests.cli.support import REFERENCE, failed, response, run
 from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, facts, watch
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
@@ -80,16 +79,15 @@ def test_templates_that_are_worse_are_named() -> None:
     assert {"worse in a (steps_score)", "better in b (steps_score)"} < {*told}
 
 
-@each("bad", ["no-such-file", "-", "bad.jsonl", "results"])
-def test_a_baseline_that_cannot_be_read(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], bad: str
-) -> None:
-    monkeypatch.chdir(folder.path)
+def test_a_baseline_that_cannot_be_read(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines(*AFTER)
-    folder.lines(*evaluated(BEFORE), {}, name="bad.jsonl")
-    assert run(*watch(folder, *IDLE, "--baseline", bad, "-o", "results")) == 2
-    out, err = capfd.readouterr()
-    assert not out
-    assert "Error: " in err
-    assert not (folder.path / "results").exists()
-    assert bad != "bad.jsonl" or "--baseline: bad.jsonl: line 4 (byte " in err
+    bad = folder.lines(*evaluated(BEFORE), {}, name="bad.jsonl")
+    for path, told in (
+        (bad, f"--baseline: {bad}: line 4 (byte "),
+        ("no-such-file", "Error: "),
+        ("-", "Error: "),
+    ):
+        assert run(*watch(folder, *IDLE, "--baseline", path)) == 2
+        out, err = capfd.readouterr()
+        assert not out
+        assert told in err

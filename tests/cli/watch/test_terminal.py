@@ -71,18 +71,12 @@ def test_the_view_follows_keys_the_log_and_the_terminal(folder: Folder, watched:
         session.until(lambda _: any("--on-alert ended with exit code 1" in line for line in session.rows))
         append(folder, {"question_id": "q0"})
         session.until(lambda _: any(" alert ended: " in line for line in session.rows))
-        assert [line.split(" ", 1)[1] for line in session.rows if " alert " in line] == [
-            "alert started: error_rate > 0.5 over 1: 1",
-            "alert ended: error_rate > 0.5 over 1: 0",
-        ]
-        session.until(lambda screen: not any(line.startswith("ALERT") for line in screen))
         session.process.send_signal(signal.SIGINT)
         assert session.finish() == 130
         assert session.modes == session.modes_before
         everything = session.rows
     assert session.emulator.coloured
     assert "\x1b[?" not in session.written  # Such as what hides the cursor.
-    assert not notes(everything)  # There are no keys any more.
     assert any(line.startswith("results: 62, rejected lines: 0") for line in everything)
 
 
@@ -125,7 +119,6 @@ def test_the_last_view_stays_and_the_report_comes_below(
     assert has_row(screen, "overall", "60", "0")
     assert not session.emulator.coloured
     assert screen[-1] == "gate failed: elapsed_sec >= 2: the mean is 1"
-    assert sum("invalid_json" in line for line in screen) == 3  # In the view, in the list and in the counts.
 
 
 def test_ctrl_z_and_ctrl_c_restore_the_terminal(watched: list[str]) -> None:

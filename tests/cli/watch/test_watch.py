@@ -221,7 +221,7 @@ def test_spans_that_are_sent_are_watched(folder: Folder, caplog: pytest.LogCaptu
     pytest.importorskip("uvicorn")
     pytest.importorskip("starlette")
     folder.write("grid.json", orjson.dumps(TRACED))
-    page, written = free_port(), folder.file("results.jsonl.late")
+    written = folder.file("results.jsonl.late")
     told = "1 span of 1 trace came after the trace was evaluated"
 
     def drive(beside: Beside) -> None:
@@ -236,17 +236,14 @@ def test_spans_that_are_sent_are_watched(folder: Folder, caplog: pytest.LogCaptu
 
         post(*spans(1))
         shown = beside.facts(lambda facts: samples(facts) == 1)
-        assert shown["overall"]["metrics"]["steps_score"]["mean"] == 1
-        assert (shown["lag"], shown["not_found"], shown["late"]) == (None, [], None)
+        assert (shown["overall"]["metrics"]["steps_score"]["mean"], shown["late"]) == (1, None)
         post(spans(1)[0] | {"spanId": "00000000000000ff"})
         late = beside.facts(lambda facts: facts["late"])["late"]
         assert (late["spans"], late["trace_ids"]) == (1, [f"{1:032x}"])
-        with urllib.request.urlopen(f"http://127.0.0.1:{page}/", timeout=DEADLINE_SECONDS) as answer:
-            assert f"{told}: {1:032x}" in answer.read().decode()
         beside.signal()
 
     listen = ["--otlp-listen", "127.0.0.1:0", "--every", "50ms", "--grace", "10ms"]
-    output = ["-o", folder.file("results.jsonl"), "--web", f"127.0.0.1:{page}"]
+    output = ["-o", folder.file("results.jsonl")]
     assert run_beside(folder.path, drive, "watch", folder.file("grid.json"), *listen, *output)[0] == 130
     assert caplog.text.count(told) == 1
     assert f"Evaluate the whole responses in {written}" in caplog.text
