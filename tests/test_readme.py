@@ -29,7 +29,6 @@ GO_ON = {"traces.md"}
 """Pages whose snippets go on from one another."""
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
-README_LINES = 150
 
 
 def blocks(page: str, kind: str) -> list[str]:
@@ -176,7 +175,3 @@ def test_readme_installs_in_its_first_two_commands(folder: Path, shell: Shell) -
     evaluate = commands("README.md")[0].partition(" && ")[2]
     assert "results: 8, rejected lines: 0" in shell.line(evaluate)
     assert len([orjson.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]) == 8
-
-
-def test_readme_is_a_page() -> None:
-    assert len(PAGES["README.md"].splitlines()) <= README_LINES

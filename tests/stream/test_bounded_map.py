@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from contextlib import aclosing
 from functools import partial
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,31 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 
-class Source:
-    """Batches of items, counting how many of them were asked for."""
-
-    def __init__(self, items: Iterable[Any]) -> None:
-        self.items = items
-        self.asked = 0
-
-    async def __call__(self) -> AsyncGenerator[Sequence[Any]]:
-        for item in self.items:
-            self.asked += 1
-            yield [item]
-
-
-class Commit:
-    """Remembers what was committed; it may be held up."""
-
-    def __init__(self) -> None:
-        self.results: list[Any] = []
-        self.go_on = asyncio.Event()
-        self.go_on.set()
-
-    async def __call__(self, results: Sequence[Any]) -> Sequence[Any]:
-        await self.go_on.wait()
-        self.results += results
-        return results
+async def batches(items: Iterable[Any]) -> AsyncGenerator[Sequence[Any]]:
+    for item in items:
+        yield [item]
 
 
 def behind(gates: Gates) -> Callable[[Any], partial[Any]]:
@@ -57,14 +36,6 @@ def behind(gates: Gates) -> Callable[[Any], partial[Any]]:
         return item
 
     return lambda item: partial(work, item)
-
-
-def ready(item: Any) -> Any:
-    return item
-
-
-def mapped(source: Source, function: Callable[[Any], Any], **options: Any) -> BoundedMap[Any]:
-    return BoundedMap(source(), function, **({"limit": 10} | options))
 
 
 async def collect(results: BoundedMap[Any]) -> list[Any]:
@@ -110,14 +81,15 @@ async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, commits:
 
         return partial(work)
 
-    source = Source(list(enumerate(kinds)))
-    results = mapped(source, function, limit=limit, ordered=ordered, commit=commit if commits else None)
+    asked = iter([*enumerate(kinds)])
+    own = commit if commits else None
+    results: BoundedMap[int] = BoundedMap(batches(asked), function, limit=limit, ordered=ordered, commit=own)
     taken: list[int] = []
     without = sum("none" in kind for kind in kinds)
     async for result in results:
         taken.append(result)
         back = sum(place % 7 == 3 for place in committed)
-        assert source.asked - without - back <= len(taken) - 1 + limit
+        assert len(kinds) - length_hint(asked) - without - back <= len(taken) - 1 + limit
         assert not commits or result in committed
         if chance.random() < 0.3:
             await asyncio.sleep(0)
@@ -144,7 +116,7 @@ async def test_work_that_never_waits_lets_others_run() -> None:
         yield 1
 
     turn()
-    assert await collect(mapped(Source(endless()), lambda item: item or None)) == [1]
+    assert await collect(BoundedMap(batches(endless()), lambda item: item or None, limit=10)) == [1]
 
 
 # Errors
@@ -185,8 +157,13 @@ async def test_an_error_ends_the_reading_but_not_the_other_work(
 
 @pytest.mark.parametrize("commits", [False, True])
 async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing(commits: bool) -> None:
-    gates, commit = Gates(), Commit() if commits else None
-    async with aclosing(mapped(Source("abcdef"), behind(gates), commit=commit)) as results:
+    async def commit(committed: Sequence[Any]) -> Sequence[Any]:
+        return committed
+
+    gates = Gates()
+    own = commit if commits else None
+    results: BoundedMap[str] = BoundedMap(batches("abcdef"), behind(gates), limit=10, commit=own)
+    async with aclosing(results):
         taken = []
         for item in "abcdef":
             waiting = asyncio.ensure_future(anext(results))
@@ -202,16 +179,22 @@ async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing(commits:
 
 def test_closing_does_not_wait_for_ever_for_a_commit() -> None:
     async def main() -> None:
-        commit = Commit()
-        commit.go_on.clear()
+        go_on = asyncio.Event()
+        committed: list[int] = []
+
+        async def commit(results: Sequence[Any]) -> Sequence[Any]:
+            await go_on.wait()
+            committed.extend(results)
+            return results
+
         async with leaving_nothing():
-            results = mapped(Source([1]), ready, commit=commit)
+            results: BoundedMap[int] = BoundedMap(batches([1]), lambda item: item, limit=10, commit=commit)
             waiting = asyncio.create_task(anext(results, None))
             await settle()
             await results.aclose()
             assert await waiting is None
-            commit.go_on.set()
+            go_on.set()
             await settle()
-            assert commit.results == [1]
+            assert committed == [1]
 
     virtual_time.run(main())
