@@ -11,7 +11,6 @@ import subprocess
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,42 +23,24 @@ from tests.support import virtual_time
 from tests.support.deadlines import WAIT_SECONDS, killing, running
 from tests.support.loop import settle
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 LINE = bytes(range(11, 256)) * 4000 + b"\n"
 """More than a pipe holds."""
 
 
-class Pipe:
-    """A named pipe, whose reader takes what it is told to."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        os.mkfifo(path)
-        self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-
-    def read(self) -> bytes:
-        """All that is in it."""
-        content = b""
-        with suppress(BlockingIOError):
-            while piece := os.read(self.reader, 1 << 20):
-                content += piece
-        return content
-
-
-@pytest.fixture
-def pipe(tmp_path: Path) -> Iterator[Pipe]:
-    pipe = Pipe(tmp_path / "pipe")
-    yield pipe
-    with suppress(OSError):
-        os.close(pipe.reader)
-
-
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_slow_reader_gets_whole_lines(pipe: Pipe, cancelled: bool) -> None:
-    async def main() -> None:
-        with LineFile(pipe.path) as lines:
+def test_a_slow_reader_gets_whole_lines(tmp_path: Path, cancelled: bool) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    async def main(reader: int) -> None:
+        def read() -> bytes:
+            content = b""
+            with suppress(BlockingIOError):
+                while piece := os.read(reader, 1 << 20):
+                    content += piece
+            return content
+
+        with LineFile(path) as lines:
             await lines.send(b"one\n")
             task = asyncio.create_task(lines.send(LINE))
             await settle()
@@ -69,14 +50,15 @@ def test_a_slow_reader_gets_whole_lines(pipe: Pipe, cancelled: bool) -> None:
                 await settle()
             content = b""
             while not task.done():
-                content += pipe.read()
+                content += read()
                 await asyncio.sleep(0)
-            assert content + pipe.read() == b"one\n" + LINE
+            assert content + read() == b"one\n" + LINE
             assert task.cancelled() == cancelled
             await lines.send(b"two\n")
-            assert pipe.read() == b"two\n"
+            assert read() == b"two\n"
 
-    virtual_time.run(main())  # Else a cancelled line has half a second.
+    with open(path, "rb", 0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as reader:
+        virtual_time.run(main(reader.fileno()))  # Else a cancelled line has half a second.
 
 
 @pytest.mark.parametrize("line", [b"b" * 600 + b"\n", LINE], ids=["small", "large"])

@@ -21,14 +21,12 @@ from tests.sources.followed import open_files
 from tests.support.deadlines import join, until, wait
 from tests.support.journals import (
     CONFIG,
-    Gates,
     Judge,
     bits,
     collect,
     lines_of,
     names,
     names_of,
-    response,
     responses,
     stream_of,
 )
@@ -192,37 +190,6 @@ async def test_an_interval_after_which_all_is_on_the_disk(path: Path) -> None:
 
 
 # Leaving
-
-
-async def test_cancelled_with_calls_under_way(path: Path) -> None:
-    unique = [orjson.dumps(response(number)) for number in range(9)]
-    gates = Gates()
-    gates.open("answer-4", "answer-2")
-    taken = asyncio.Event()
-    options: dict[str, Any] = {"config": CONFIG, "max_in_flight": 5}
-
-    async def consume(stream: EvaluationStream) -> None:
-        async with stream:
-            async for _ in stream:
-                taken.set()
-                await asyncio.Event().wait()
-
-    async with leaving_no_trace():
-        source = Source(unique)
-        stream = stream_of(source(), path, judge=Judge(gates), **options)
-        task = asyncio.create_task(consume(stream))
-        await until(lambda: stream.usage.calls >= 5 and taken.is_set())
-        for _ in range(2):
-            task.cancel()
-            await settle()
-        with suppress(asyncio.CancelledError):
-            await task
-        assert source.cleaned
-        there = lines_of(path)
-        assert there
-        async with stream_of(unique, path, judge=Judge(), **options) as again:
-            assert len(await collect(again)) == 9 - len(there)
-        assert names_of(path) == names(unique)
 
 
 async def test_closing_waits_for_the_disk(path: Path) -> None:
