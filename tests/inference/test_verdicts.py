@@ -81,6 +81,26 @@ def test_verdicts_of_two_templates() -> None:
     assert {row.get("verdict") for row in unchanged} == {"undecided", None}
 
 
+def test_verdicts_while_results_come() -> None:
+    """They follow from confidence sequences, which share the error probability on both sides of 0."""
+    baseline, candidate = scored([0.5] * 160, "a") + scored([0.5] * 12, "b"), scored([1.0] * 160, "a")
+    for one, other, verdict in ((baseline, candidate, "better"), (candidate, baseline, "worse")):
+        comparison = RunningComparison()
+        for own in one:
+            comparison.add_baseline(own)
+        for own in other:
+            comparison.add(own)
+        live, finished = comparison.live_rows(), comparison.snapshot()
+        overall, a = live["overall"]["steps_score"], live["per_template"]["a"]["steps_score"]
+        assert (overall["verdict"], a["verdict"]) == (verdict, verdict)
+        assert overall["confidence"]["level"] == pytest.approx(1 - 0.05 / 4)
+        templates = 2 if one is baseline else 1
+        assert a["confidence"]["level"] == pytest.approx(1 - 0.05 / 4 / templates)
+        changed = {"confidence", "interval", "p", "p_adjusted"}
+        rows = finished["overall"]["steps_score"].items()
+        assert {key: value for key, value in rows if key not in changed}.items() <= overall.items()
+
+
 def test_few_large_wins_outweigh_many_small_losses() -> None:
     snapshot = compared(scored([0.5] * 400), scored([0.49] * 300 + [1.0] * 100))
     for group in (snapshot["overall"], snapshot["per_template"]["t"]):

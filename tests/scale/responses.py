@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from graphrag_eval_async import (
     JudgeUnavailable,
     RunningAggregates,
@@ -18,7 +20,7 @@ from graphrag_eval_async import (
 from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 QUESTIONS = 7
 REFERENCE = load_reference(
@@ -78,6 +80,12 @@ class Judge:
 
     async def embed(self, _: Any) -> Any:
         raise NotImplementedError
+
+
+def alike(results: Iterable[dict[str, Any]]) -> list[bytes]:
+    """Results in one order, without their places."""
+    shown = [{key: value for key, value in result.items() if key != "source"} for result in results]
+    return sorted(orjson.dumps(result, option=orjson.OPT_SORT_KEYS) for result in shown)
 
 
 async def in_one_process(source: Any, **options: Any) -> tuple[list[dict[str, Any]], RunningAggregates]:

@@ -92,27 +92,21 @@ _GOOD = st.builds(
             {"error": "no answer", "actual_steps": []},
             {"actual_answer": '"sample":1, 1000000000000000000'},
             {"elapsed_sec": 0.1},
-            {"elapsed_sec": -0.0},
             {"input_tokens": 2**64 - 1},
             {"sample": 7, "metadata": {"sample": [1]}},
-            {"note": "x" * 300},
-            {"id": "ö", "actual_steps": None},
+            {"note": "x" * 300, "actual_steps": None},
         ]
     ),
 )
 _BAD = st.sampled_from(
     [
         b"",
-        b" \t ",
-        b"\xef\xbb\xbf",
         b"\xef\xbb\xbf" + orjson.dumps(answer()),
         b"{",
         b"[1]",
         b"\xff\xfe",
-        b"x" * 700,
         b'{"question_id": "nobody"}',
         b"[" * 300,
-        b'{"question_id": 1e999}',
         b'{"actual_answer": "a"}',
     ]
 )

@@ -29,7 +29,7 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.scale import evaluate_dataset
 from tests.cli.support import run
-from tests.scale.responses import CONFIG, REFERENCE, Judge, in_one_process, response
+from tests.scale.responses import CONFIG, REFERENCE, Judge, alike, in_one_process, response
 from tests.support.data import templates
 
 if TYPE_CHECKING:
@@ -76,14 +76,6 @@ def rows(found: DatasetEvaluation) -> list[dict[str, Any]]:
     return [orjson.loads(row["result"]) for row in found.results.take_all()]
 
 
-def alike(results: list[dict[str, Any]]) -> list[str]:
-    """Results in one order, without their places."""
-    return sorted(
-        json.dumps({key: value for key, value in result.items() if key != "source"}, sort_keys=True)
-        for result in results
-    )
-
-
 def write(path: Path, number: int, *bad: bytes) -> Path:
     path.write_bytes(b"\n".join([*(orjson.dumps(response(i)) for i in range(number)), *bad]))
     return path
@@ -121,8 +113,11 @@ def test_files_equal_one_process(tmp_path: Path, kept: bool) -> None:
     places = {(one["source"]["file"], one["source"]["offset"]) for one in evaluated}
     assert len(places) == len(evaluated)
     assert not any("sample" in one for one in evaluated)
-    shown = {(one.path, one.offset, one.reason, one.message, one.sha256) for one in rejects}
-    assert {(one.path, one.offset, one.reason, one.message, one.sha256) for one in found.rejects} == shown
+    expected, shown = (
+        {(one.path, one.offset, one.reason, one.message, one.sha256) for one in some}
+        for some in (rejects, found.rejects)
+    )
+    assert shown == expected
     assert found.rejects.total == len(rejects)
     assert found.missing == []
     assert found.skipped == 0
@@ -153,20 +148,13 @@ def test_rows_of_datasets(tmp_path: Path, ray: Any) -> None:
 
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", 400)
-    judge = Judge(tmp_path)
     (tmp_path / "kill").touch()
+    options: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path)}
     found = evaluate_dataset(
-        REFERENCE,
-        path,
-        concurrency=2,
-        results=tmp_path / "out",
-        batch_size=20,
-        config=CONFIG,
-        judge=judge,
+        REFERENCE, path, concurrency=2, results=tmp_path / "out", batch_size=20, **options
     )
     assert not (tmp_path / "kill").exists()
     calls = Counter((tmp_path / "calls").read_text().split())
-    options: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path)}
     results, aggregates = asyncio.run(in_one_process(str(path), **options))
     assert found.aggregates.to_bytes() == aggregates.to_bytes()
     assert alike(rows(found)) == alike(results)

@@ -85,12 +85,6 @@ def stored(server: RedisServer, kind: str = "result") -> list[dict[str, Any]]:
         return [orjson.loads(fields[kind.encode()]) for _, fields in entries]
 
 
-def alike(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Results in one order, without their places."""
-    shown = [{key: value for key, value in result.items() if key != "source"} for result in results]
-    return sorted(shown, key=number_of)
-
-
 def number_of(result: Mapping[str, Any]) -> int:
     """The number of the response."""
     return int(result["metadata"]["number"])

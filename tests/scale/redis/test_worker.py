@@ -17,7 +17,6 @@ from graphrag_eval_async.scale.redis.source import stream_at
 from tests.scale.redis.support import (
     GROUP,
     SECONDS,
-    alike,
     client,
     fill,
     number_of,
@@ -26,7 +25,7 @@ from tests.scale.redis.support import (
     stored,
     work,
 )
-from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, Judge, in_one_process, response
+from tests.scale.responses import CONFIG, QUESTIONS, REFERENCE, Judge, alike, in_one_process, response
 from tests.support.cases import each
 from tests.support.data import templates
 from tests.support.deadlines import until
