@@ -126,19 +126,6 @@ def test_a_run_that_was_stopped_is_resumed(folder: Folder) -> None:
     assert read(folder.path / "out.tsv") == list(map(judged, rows))
 
 
-def test_only_rows_that_are_new_are_judged(folder: Folder) -> None:
-    """Wherever they are."""
-    rows = [*numbered(3), *numbered(1)]
-    with serving() as server:
-        command = [*COMMAND, "-c", config(folder.path, server)]
-        new = ["new", "red", "red"]
-        for given, asked in [(rows, 4), ([new, *rows], 5), (rows[::-1], 5), ([*rows, new, new], 6)]:
-            write(folder.path / "in.tsv", given)
-            assert run(*command) == 0
-            assert read(folder.path / "out.tsv") == list(map(judged, given))
-            assert server.counts.requests == asked
-
-
 def test_wrong_usage_changes_nothing(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

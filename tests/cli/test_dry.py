@@ -6,7 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 EXAMPLES = [str(ROOT / "examples" / name) for name in ("reference.yaml", "responses.jsonl")]
 
 
-Dry: TypeAlias = "Callable[..., str]"
-
-
 @pytest.fixture(autouse=True)
 def _within_the_folder(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which would show what is written."""
@@ -33,7 +30,7 @@ def _within_the_folder(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def dry(capfd: pytest.CaptureFixture[str]) -> Dry:
+def dry(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """What a dry run prints, which writes no file."""
 
     def run_dry(*arguments: str) -> str:
@@ -72,7 +69,7 @@ JOINT: dict[str, Any] = {
     ],
 )
 def test_a_run_makes_as_many_calls(
-    folder: Folder, dry: Dry, metrics: dict[str, Any], completed: int, embedded: int
+    folder: Folder, dry: Callable[..., str], metrics: dict[str, Any], completed: int, embedded: int
 ) -> None:
     # One of each, since equal calls that happen to be in flight together are one call.
     responses = from_jsonl(Path(EXAMPLES[1]).read_bytes())
@@ -103,7 +100,7 @@ def test_a_run_makes_as_many_calls(
 @pytest.mark.ragas
 @pytest.mark.parametrize(("mode", "requests"), [("joint", [4, 6, 7]), ("ragas", [17, 19, 23])])
 def test_the_requests_for_a_record_with_five_documents(
-    mode: str, requests: list[int], folder: Folder, dry: Dry
+    mode: str, requests: list[int], folder: Folder, dry: Callable[..., str]
 ) -> None:
     """These numbers stand in docs/judges.md."""
     reference = folder.path / "five.json"
@@ -122,7 +119,7 @@ def test_the_requests_for_a_record_with_five_documents(
 
 
 @pytest.mark.ragas
-def test_models_of_the_command_line(dry: Dry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_the_command_line(dry: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     shown = dry(*EXAMPLES, "--llm", "openai/gpt-4o", "--embedding", "openai/text-embedding-3-small")
     assert number(r"(\d+) completions of gpt-4o\n", shown)

@@ -82,16 +82,12 @@ def test_a_judge_without_quota_ends_the_run(
     assert KEY not in out + err
 
 
-def test_without_a_reference_set(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = [{"question": f"Why {i}?", "template": "t", "total_tokens": i} for i in range(3)]
-    path = folder.lines(*lines)
+def test_without_a_reference_set(folder: Folder) -> None:
+    path = folder.lines(*({"question": f"Why {i}?", "template": "t", "total_tokens": i} for i in range(3)))
     options = ["-o", folder.file("out"), "--gate", "t:total_tokens > 0"]
-    assert run("evaluate", "--no-reference", path, *options) == 0
-    out = capfd.readouterr().out
-    assert "results: 3, rejected lines: 0\nNothing scored the responses: " in out
-    assert "gate held: t:total_tokens > 0" in out
-    assert run("watch", "--no-reference", path, "--until-idle", "0.1s", "-o", folder.file("other")) == 0
-    assert len(folder.read("other")) == 3
+    for command in (["evaluate"], ["watch", "--until-idle", "0.1s"]):
+        assert run(*command, "--no-reference", path, *options) == 0
+        assert len(folder.read("out")) == 3
 
 
 @pytest.mark.filterwarnings("always:without a reference set")

@@ -42,23 +42,18 @@ def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture
     assert not err
 
 
-HISTORIES = [CHAT, EVENTS, ANTHROPIC]
-
-
 @pytest.fixture
 def traced(folder: Folder) -> Folder:
     folder.reference = folder.write("films.json", orjson.dumps(REFERENCE))
-    folder.lines(*({"payload": {"log": history}, "meta": {"q": "q1"}} for history in HISTORIES))
+    histories = (CHAT, EVENTS, ANTHROPIC)
+    folder.lines(*({"payload": {"log": history}, "meta": {"q": "q1"}} for history in histories))
     return folder
-
-
-SELECTED = ("--select", "payload.log")
 
 
 @each(("question", "jobs"), [((), "1"), (("--question-id", "meta.q"), "2")])
 def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: str) -> None:
-    options = ["--format", "auto", *SELECTED, *question, "-o", traced.file("results.jsonl"), "--jobs", jobs]
-    gate = ["--gate", "steps_score >= 1"]
+    options = ["--format", "auto", "--select", "payload.log", *question, "--jobs", jobs]
+    gate = ["-o", traced.file("results.jsonl"), "--gate", "steps_score >= 1"]
     assert run("evaluate", traced.reference, traced.file("responses.jsonl"), *options, *gate) == 0
     results = traced.read("results.jsonl")
     assert [result["metadata"]["trace_format"] for result in results] == ["openai", "langchain", "anthropic"]

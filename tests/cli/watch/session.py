@@ -8,7 +8,6 @@ import os
 import pty
 import select
 import struct
-import subprocess
 import termios
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -28,18 +27,17 @@ class Session:
         *arguments: str,
         columns: int = 80,
         rows: int = 24,
-        types: bool = False,
         module: str = "graphrag_eval_async",
     ) -> None:
-        """With `types`, standard input is the terminal, too."""
         self._master, self._slave = pty.openpty()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.emulator = Emulator(columns, rows)
         self.written = ""
         self._set_size(columns, rows)
         self.modes_before = self.modes
-        stdin = self._slave if types else subprocess.DEVNULL
-        self.process = start(*arguments, stdin=stdin, stdout=self._slave, stderr=self._slave, module=module)
+        self.process = start(
+            *arguments, stdin=self._slave, stdout=self._slave, stderr=self._slave, module=module
+        )
 
     def __enter__(self) -> Self:
         return self

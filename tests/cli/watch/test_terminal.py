@@ -53,7 +53,7 @@ def is_one_view(session: Session) -> bool:
 
 
 def test_the_view_follows_keys_the_log_and_the_terminal(folder: Folder, watched: list[str]) -> None:
-    with Session(*watched, *ALERT, types=True) as session:
+    with Session(*watched, *ALERT) as session:
         screen = session.until(lambda screen: has_row(screen, "overall", "60") and notes(screen))
         [note] = notes(screen)
         page = len(templates(screen))
@@ -83,7 +83,7 @@ def test_the_view_follows_keys_the_log_and_the_terminal(folder: Folder, watched:
 def test_a_stopped_terminal_delays_nothing_and_is_restored(folder: Folder, watched: list[str]) -> None:
     """Also by the third signal, which ends the process at once."""
     results = folder.path / "results.jsonl"
-    with Session(*watched, "-o", str(results), types=True) as session:
+    with Session(*watched, "-o", str(results)) as session:
         session.until(notes)
         session.stop_output(True)
         for count in (560, 1060):
@@ -111,7 +111,7 @@ def test_the_last_view_stays_and_the_report_comes_below(
     monkeypatch.setenv("NO_COLOR", "1")
     append(folder, b"{")
     options = ["--until-idle", "200ms", "--gate", "elapsed_sec >= 2"]
-    with Session(*watched, *options, types=True, rows=60) as session:
+    with Session(*watched, *options, rows=60) as session:
         assert session.finish() == 3
         assert session.modes == session.modes_before
         screen = session.rows
@@ -124,7 +124,7 @@ def test_the_last_view_stays_and_the_report_comes_below(
 def test_ctrl_z_and_ctrl_c_restore_the_terminal(watched: list[str]) -> None:
     """Behind a shell, since the terminal sends signals only to those whom it controls."""
     command = ["graphrag_eval_async", *watched]
-    with Session(*command, types=True, module="tests.cli.watch.shell") as session:
+    with Session(*command, module="tests.cli.watch.shell") as session:
         session.until(notes)
         session.type("\x1a")
         session.until(lambda _: "stopped, shows: True" in session.written)
