@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import random
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from tests.support.cases import naming
 from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 JUNK: list[Any] = [None, True, False, 0, -1, 2**53 + 1, 2**61 - 1, 2**64, 10**400, 0.5, -0.0, 1e308]
@@ -30,7 +30,7 @@ sizes = pytest.mark.parametrize(
 def repeat(check: Callable[[random.Random], object], count: int) -> None:
     """Call `check` with generators of so many seeds; a failure names its seed."""
     for seed in seeds(count):
-        with naming(seed):
+        with naming({"FUZZ_SEED": seed}):
             check(random.Random(seed))
 
 
@@ -38,16 +38,6 @@ def seeds(count: int) -> Sequence[int]:
     """So many, or the only one that is to be repeated."""
     only = os.environ.get("FUZZ_SEED")
     return range(count) if only is None else [int(only)]
-
-
-@contextmanager
-def naming(seed: int) -> Iterator[None]:
-    """Name the seed in what the block raises."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"seed {seed}; to repeat it alone, set FUZZ_SEED={seed}")
-        raise
 
 
 def spoil(value: Any, rng: random.Random, *, times: int = 1) -> Any:

@@ -19,7 +19,7 @@ from tests.support.journals import REFERENCE, lines_of, names, names_of, respons
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
     from pathlib import Path
 
     from graphrag_eval_async import EvaluationStream
@@ -100,66 +100,43 @@ def counted(stream: EvaluationStream) -> int:
     return int(micro["number_of_error_samples"] + micro["number_of_success_samples"])
 
 
-async def damaged(
-    folder: Path, rng: random.Random, ways: list[Damage], files: list[str]
-) -> tuple[list[bytes], EvaluationStream]:
-    """The lines of a run whose journal is damaged, and the run that resumes it."""
-    lines = responses(rng.choice([1, 5, 30]))
-    path, journal = folder / "log.jsonl", folder / "journal"
-    if rng.random() < 0.5:
-        path.write_bytes(b"".join(line + b"\n" for line in lines))
-    await run(lines, path, journal, most=rng.choice([None, 1, 10]))
-    for file in files:
-        if (beside := folder / file).exists() and rng.random() < 0.7:
-            damage(beside, rng, ways)
-    return lines, await run(lines, path, journal)
-
-
-def repeat_in_folders(
-    check: Callable[[random.Random, Path], Coroutine[Any, Any, None]], count: int, tmp_path: Path
-) -> None:
-    folders = (tmp_path / str(number) for number in itertools.count())
-
-    def run_one(rng: random.Random) -> None:
-        folder = next(folders)
-        folder.mkdir()
-        with affordable(1):
-            asyncio.run(in_time(check)(rng, folder))
-        shutil.rmtree(folder)
-
-    repeat(run_one, count)
-
-
 @sizes
 def test_a_damaged_journal_has_each_line_once_in_the_end(count: int, tmp_path: Path) -> None:
-    async def check(rng: random.Random, folder: Path) -> None:
-        journal = folder / "journal"
-        lines, stream = await damaged(folder, rng, DAMAGE, ["journal", "journal.rejects"])
-        assert names_of(journal) == names(lines)
-        assert counted(stream) == len(lines_of(journal))
-        assert stream.rejects.total == len(lines_of(folder / "journal.rejects"))
-
-        again = await run(lines, folder / "log.jsonl", journal)
-        assert again.aggregates.snapshot() == stream.aggregates.snapshot()
-        assert again.journal is not None
-        assert (again.journal.damaged, counted(again)) == (0, counted(stream))
-
-    repeat_in_folders(check, count, tmp_path)
-
-
-@sizes
-def test_any_journal_is_resumed_or_refused(count: int, tmp_path: Path) -> None:
     """Those who may write to a journal are trusted with what it says; it may say anything."""
 
-    async def check(rng: random.Random, folder: Path) -> None:
-        files = ["journal", "journal.rejects", "journal.run"]
+    async def check(rng: random.Random, folder: Path, *, trusted: bool) -> None:
+        lines, path, journal = responses(rng.choice([1, 5, 30])), folder / "log.jsonl", folder / "journal"
+        if rng.random() < 0.5:
+            path.write_bytes(b"".join(line + b"\n" for line in lines))
+        await run(lines, path, journal, most=rng.choice([None, 1, 10]))
+        ways = [*DAMAGE, rewrite, rewrite] if trusted else DAMAGE
+        for suffix in ("", ".rejects", ".run") if trusted else ("", ".rejects"):
+            if (beside := folder / f"journal{suffix}").exists() and rng.random() < 0.7:
+                damage(beside, rng, ways)
         try:
-            _, stream = await damaged(folder, rng, [*DAMAGE, rewrite, rewrite], files)
+            stream = await run(lines, path, journal)
         except JournalError:
+            assert trusted
             return
-        assert stream.journal is not None
-        assert counted(stream) == len(lines_of(folder / "journal"))
+        assert counted(stream) == len(lines_of(journal))
         assert stream.rejects.total == len(lines_of(folder / "journal.rejects"))
+        assert stream.journal is not None
         assert not stream.journal.damaged or lines_of(folder / "journal.damaged")
+        if not trusted:
+            assert names_of(journal) == names(lines)
+            again = await run(lines, path, journal)
+            assert again.aggregates.snapshot() == stream.aggregates.snapshot()
+            assert again.journal is not None
+            assert (again.journal.damaged, counted(again)) == (0, counted(stream))
 
-    repeat_in_folders(check, count, tmp_path)
+    numbers = itertools.count()
+
+    def check_both(rng: random.Random) -> None:
+        for trusted in (False, True):
+            folder = tmp_path / str(next(numbers))
+            folder.mkdir()
+            with affordable(1):
+                asyncio.run(in_time(check)(rng, folder, trusted=trusted))
+            shutil.rmtree(folder)
+
+    repeat(check_both, count)

@@ -81,6 +81,18 @@ class Judge:
         return [self.vectors.get(text, [1.0, 1.0]) for text in texts], TokenUsage(10)
 
 
+def claims(reference: int, actual: int, matching: int) -> dict[str, Any]:
+    """Replies with so many claims."""
+    return {
+        "AnswerClaims": {
+            "reference_claims": ["r"] * reference,
+            "actual_claims": ["a"] * actual,
+            "reason": f"{matching} match",
+            "matches": [{"reference": i, "actual": i} for i in range(matching)],
+        }
+    }
+
+
 CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")
 
 

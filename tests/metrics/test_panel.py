@@ -9,7 +9,7 @@ import pytest
 
 from graphrag_eval_async import ConfigError, JudgeError, JudgeUnavailable, UsageError, evaluate_stream
 from graphrag_eval_async.config import load_config
-from tests.metrics.support import Judge
+from tests.metrics.support import Judge, claims
 from tests.support.cases import each
 
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
@@ -19,17 +19,6 @@ STEP = {"name": "retrieval", "status": "success", "output": '[{"id": "d", "text"
 RESPONSE = {"question_id": "q", "actual_answer": "Sofia.", "actual_steps": [STEP]}
 QUESTION = {"id": "q", "question_text": "Which city?", "reference_answer": "Sofia"}
 REFERENCE = [{"template_id": "t", "questions": [QUESTION]}]
-
-
-def claims(reference: int, actual: int, matching: int) -> dict[str, Any]:
-    return {
-        "AnswerClaims": {
-            "reference_claims": ["r"] * reference,
-            "actual_claims": ["a"] * actual,
-            "reason": f"{matching} match",
-            "matches": [{"reference": i, "actual": i} for i in range(matching)],
-        }
-    }
 
 
 def settings(metrics: dict[str, Any], *, names: str = "abc", **limits: Any) -> dict[str, Any]:

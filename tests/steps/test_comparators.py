@@ -373,12 +373,6 @@ def test_strict_types_refuse_a_search_without_types() -> None:
             assert step.compare(actual).score == expected
 
 
-@each("output", [IRI, '"{}"', '{"results": {"bindings": [1]}}', {"head": {}, "boolean": True}])
-def test_a_search_that_cannot_be_read(output: Any) -> None:
-    with pytest.raises(MalformedStep, match=r"^output: "):
-        discovered("autocomplete_search", output)
-
-
 WHOLE = [bindings(IRI), [{"@id": IRI}], f"<{IRI}> a <urn:c> .", f"iri,name\n{IRI},one\n", IRI, f"See {IRI}."]
 WHOLE += [json.dumps(bindings(IRI)), f"[link]({IRI})", f"['{IRI}','b']", f"a\\b <{IRI}>"]
 PARTS = [json.dumps(bindings("urn:x:12")), json.dumps(bindings("xurn:x:1")), "<urn:x:12> a <urn:c> ."]

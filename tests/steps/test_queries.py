@@ -217,16 +217,6 @@ def test_prefixes_of_the_reference_are_known() -> None:
         assert similarity(reference, other) == expected
 
 
-def test_vocabulary() -> None:
-    where = "GRAPH e:g { ?s a e:C ; e:p/e:q* e:o, 'text', 5, ?o }"
-    query = read_query(f"PREFIX e: <urn:e:> CONSTRUCT {{ ?s e:made ?o }} WHERE {{ {where} }}")
-    assert query.vocabulary() == {
-        "predicates": ["urn:e:made", "urn:e:p", "urn:e:q"],
-        "classes": ["urn:e:C"],
-        "iris": ["urn:e:g", "urn:e:o"],
-    }
-
-
 @each(
     "text",
     [
