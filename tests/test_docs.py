@@ -46,23 +46,14 @@ DEFAULTS = {
     "a range of an address": "sources.remote.RANGE_BYTES sources.remote.ATTEMPTS",
     "depth of JSON-LD, RDF/XML and triple terms in a graph": "steps.graphs.reading.MAX_DEPTH",
     "step names counted by name": "aggregates.steps.MOST_NAMES",
-    "steps of one response counted by name": "records.evaluation.MANY_STEPS",
-    "length of a step name that is counted by name": "records.evaluation.LONGEST_NAME",
     "lists, objects and commas in a reply": "judge.protocol.MAX_VALUES",
-    "latest results with a page of their own; the same of the worst": "monitor.counting.KEPT",
-    "questions on the page of a template": "monitor.worst.OF_TEMPLATE",
     "browsers that get updates": "monitor.dashboard_server.MAX_CLIENTS",
     "results with details in a report": "monitor.report.DETAILED monitor.report.DETAIL_CHARACTERS",
     "results in the table of a report": "monitor.report.LISTED",
     "wait for the collector at the end of a run": "monitor.otel.CLOSING_SECONDS",
     "open files": "sources.logs.MAX_OPEN",
-    "results that are listed": "monitor.counting.LISTED",
-    "messages that wait for a slow terminal or pipe": "cli.watch.views.MAX_MESSAGES",
     "length of a page of Markdown": "monitor.markdown.MAX_CHARACTERS",
-    "changes of one alert that wait for `--on-alert` or `--on-alert-url`": "monitor.webhooks.MAX_WAITING",
-    "time that a command of `--on-alert` may take": "monitor.webhooks.DELIVERY_SECONDS",
     "templates with a label of their own": "monitor.prometheus_metrics.MAX_TEMPLATES",
-    "length of a label": "monitor.prometheus_metrics.LABEL_CHARACTERS",
 }
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 

@@ -34,6 +34,8 @@ WITH_FRAMEWORKS = {"agents_processor.py": 6, "langchain_handler.py": 6}
 
 async def test_responses_are_scored_as_meant() -> None:
     results = await run_evaluation(EXAMPLES / "reference.yaml", EXAMPLES / "responses.jsonl")
+    graphs = EXAMPLES / "graphs_reference.yaml", EXAMPLES / "graphs_responses.jsonl"
+    results += await run_evaluation(*graphs, missing="skip")
     scores = [(result["question_id"], result["sample"], result["steps_score"]) for result in results]
     assert scores == [
         ("transformers-bergheim", 1, 1.0),
@@ -44,21 +46,12 @@ async def test_responses_are_scored_as_meant() -> None:
         ("load-bergheim-t1", 1, 1.0),
         ("settings-lindau", 1, None),
         ("settings-lindau", 2, 0.5),
-    ]
-
-
-async def test_graphs_are_scored_as_meant() -> None:
-    results = await run_evaluation(
-        EXAMPLES / "graphs_reference.yaml", EXAMPLES / "graphs_responses.jsonl", missing="skip"
-    )
-    scores = [(result["question_id"], result["sample"], result["steps_score"]) for result in results]
-    assert scores == [
         ("ratings-bergheim", 1, 1.0),
         ("ratings-bergheim", 2, 0.0),
         ("describe-lindau", 1, 1.0),
         ("describe-lindau", 2, 0.0),
     ]
-    assert "not RDF in any known format" in results[3]["steps_score_error"]
+    assert "not RDF in any known format" in results[-1]["steps_score_error"]
 
 
 @each("scheduler", ["slurm", "kubernetes"])

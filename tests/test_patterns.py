@@ -11,7 +11,6 @@ from time import process_time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-import yaml
 
 import graphrag_eval_async
 
@@ -45,24 +44,16 @@ def used() -> Iterator[Use]:
         for name, value in known.items():  # Methods that were taken from patterns.
             if isinstance(getattr(value, "__self__", None), re.Pattern):
                 yield name, value.__name__, value.__self__
-        yield from called(ast.parse(text), known)
-    for resolvers in yaml.SafeLoader.yaml_implicit_resolvers.values():
-        for tag, pattern in resolvers:
-            yield tag, "match", pattern
-
-
-def called(tree: ast.Module, known: dict[str, Any]) -> Iterator[Use]:
-    """Methods of patterns that have a name, and functions of `re` on patterns that have none."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="re"), attr=method),
-                args=[ast.Constant(value=str(constant)), *_],
-            ) if method in METHODS:
-                yield constant, method, re.compile(constant)
-            case ast.Attribute(value=ast.Name(id=name), attr=method) if method in METHODS:
-                if isinstance(pattern := known.get(name), re.Pattern):
-                    yield name, method, pattern
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=method),
+                    args=[ast.Constant(value=str(constant)), *_],
+                ) if method in METHODS:
+                    yield constant, method, re.compile(constant)
+                case ast.Attribute(value=ast.Name(id=name), attr=method) if method in METHODS:
+                    if isinstance(pattern := known.get(name), re.Pattern):
+                        yield name, method, pattern
 
 
 def text_of(pattern: re.Pattern[Any]) -> str:
@@ -80,13 +71,10 @@ def seconds(pattern: re.Pattern[Any], method: str, pump: str, end: str, size: in
     if isinstance(pattern.pattern, bytes):
         text = text.encode("latin-1", "replace")
     start = process_time()
-    if method == "sub":
-        pattern.sub(text[:0], text)
-    else:
-        found = getattr(pattern, method)(text)
-        if method == "finditer":
-            for _ in found:
-                pass
+    found = getattr(pattern, method)(*([text[:0], text] if method == "sub" else [text]))
+    if method == "finditer":
+        for _ in found:
+            pass
     return process_time() - start
 
 

@@ -196,17 +196,6 @@ def write(path: Path, recalls: Sequence[int | str]) -> list[bytes]:
     return lines
 
 
-async def test_files_are_shuffled(tmp_path: Path) -> None:
-    path = tmp_path / "sorted.jsonl"
-    write(path, [1] * 300 + [0] * 700)
-    judge = Judge()
-    stream = stream_of(path, judge, max_in_flight=16)
-    results = await collect(stream)
-    decision = decision_of(stream)
-    assert decision.holds is False
-    assert decision.remaining == 1000 - len(results)
-
-
 # Journals
 
 
@@ -215,10 +204,11 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
     tmp_path: Path, stop_after: int
 ) -> None:
     path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
-    lines = write(path, [int(i % 10 < 8) for i in range(300)])
+    lines = write(path, [1] * 105 + [0] * 195)  # Files are shuffled, or the first lines would decide.
     path.write_bytes(b"\n".join([lines[0], lines[0], b"{", *lines[1:]]))
     whole = stream_of(path, Judge())
-    await collect(whole)
+    results = await collect(whole)
+    assert (decision_of(whole).remaining or 0) + len(results) in {301, 302}  # One is rejected, maybe later.
     first = stream_of(path, Judge(), journal=journal, max_in_flight=7)
     async with leaving_nothing(), first:
         for _ in range(stop_after):
@@ -227,7 +217,7 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
     second = stream_of(path, Judge(), journal=journal)
     await collect(second)
     assert outcome(second) == outcome(whole)
-    assert outcome(second)[0] is not None
+    assert outcome(second)[0] is False
     again, judge = RunningAggregates(), Judge()
     third = stream_of(path, judge, journal=journal, aggregates=again)
     assert (await collect(third), judge.asked) == ([], [])

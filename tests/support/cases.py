@@ -16,9 +16,9 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Ca
 
     The cases share their fixtures. The test may be asynchronous.
     """
-    given = [
-        {names: case} if isinstance(names, str) else dict(zip(names, case, strict=True)) for case in cases
-    ]
+    if isinstance(names, str):
+        names, cases = (names,), ((case,) for case in cases)
+    given = [dict(zip(names, case, strict=True)) for case in cases]
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(test)
@@ -35,7 +35,7 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Ca
 
         decorated: Any = await_each if inspect.iscoroutinefunction(test) else run
         signature = inspect.signature(test)
-        parameters = [each for each in signature.parameters.values() if each.name not in names_of(names)]
+        parameters = [each for each in signature.parameters.values() if each.name not in names]
         decorated.__signature__ = signature.replace(parameters=parameters)
         return cast("Callable[..., Any]", decorated)
 
@@ -50,7 +50,3 @@ def naming(values: dict[str, Any]) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"in the case {values!r:.1000}")
         raise
-
-
-def names_of(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else names
