@@ -26,18 +26,16 @@ def kind(error: Any) -> str:
 def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str, Any]]:
     """Each metric that may apply to a result, with its value or, as a text, the kind of its failure."""
     failed = result["status"] == "error"
+    counts = include_errors or not failed
     yield from (
-        (metric, "response_error") for metric in CARRIED if metric in result and failed and not include_errors
-    )
-    yield from (
-        (metric, result[metric]) for metric in CARRIED if metric in result and (include_errors or not failed)
+        (metric, result[metric] if counts else "response_error") for metric in CARRIED if metric in result
     )
     for metric in (*CORRECTNESS, "answer_relevance", "ragas_answer_correctness", "steps_score"):
         error = "answer_eval_error" if metric in CORRECTNESS else f"{metric}_error"
         needed = {"steps_score": "reference_steps", "answer_relevance": "status"}.get(
             metric, "reference_answer"
         )
-        if metric in result and (include_errors or not failed):
+        if metric in result and counts:
             yield metric, Fraction(result[metric])
         elif result.get(error) is not None:
             yield metric, kind(result[error])
@@ -47,7 +45,6 @@ def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str
             yield metric, "no_answer"
         elif metric == "steps_score" and needed in result:
             yield metric, "not_scored" if result.get("actual_steps") else "no_steps"
-    counts = include_errors or not failed
     if "judge" not in result and (failed or not answered(result, "tone")):
         yield from ((output, "response_error" if failed else "no_answer") for output in JUDGE["outputs"])
     if counts:

@@ -76,7 +76,6 @@ HEADER = struct.Struct(">4sHI")
 
 
 def example() -> RunningAggregates:
-    steps = [{"name": "retrieval", "status": "success", "output": "[]"}, {"name": "\ud800"}]
     some = [
         result(
             template,
@@ -87,7 +86,7 @@ def example() -> RunningAggregates:
             judge={"outputs": ["tone"], "fractions": ["tone"]},
             tone=0.5,
             tone_by={"one": {"tone": 0.25}, "\udfff": {"tone": 0.75}},
-            actual_steps=steps,
+            actual_steps=[{"name": "retrieval", "status": "success", "output": "[]"}, {"name": "\ud800"}],
         )
         for template, tokens in [("a", 2**53 + 1), ("a", 2), ("b", 3), ("\udfff", 4)]
     ]
@@ -107,8 +106,6 @@ def test_a_round_trip_keeps_everything() -> None:
     assert restored.snapshot(detail=True) == example().snapshot(detail=True)
     assert list(restored.snapshot()["per_template"]) == ["b", "a", "\udfff"]
     assert restored.to_bytes() == DATA
-    restored.merge(example())
-    assert restored.snapshot()["micro"]["number_of_success_samples"] == 8
 
 
 def test_flipped_bits_are_found() -> None:

@@ -42,13 +42,9 @@ async def test_a_stream_expects_the_names_of_its_reference_set() -> None:
     question = {"id": "q", "question_text": "?", "reference_steps": wanted}
     reference = Reference([{"template_id": "t", "questions": [question]}])
     assert reference.step_names == {"wanted", "iri_discovery", "autocomplete_search", "sparql_query"}
-    names = [[*map(str, range(start, start + 600))] for start in (0, 600)]
-    taken = [
-        {"name": name, "args": {}, "id": name, "status": "error", "error": "x"}
-        for name in [*names[1], *reference.step_names]
-    ]
-    before = [one | {"name": name, "id": name} for one, name in zip(taken, names[0], strict=False)]
-    responses = [{"question_id": "q", "actual_steps": steps} for steps in (before, taken)]
+    names = [*map(str, range(1200)), *reference.step_names]
+    steps = [{"name": name, "args": {}, "id": name, "status": "error", "error": "x"} for name in names]
+    responses = [{"question_id": "q", "actual_steps": some} for some in (steps[:600], steps[600:])]
     stream = evaluate_stream(reference, responses)
     assert [one["status"] async for one in stream] == ["success"] * 2
     shown = stream.aggregates.snapshot()["micro"]["steps"]

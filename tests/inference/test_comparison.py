@@ -305,10 +305,8 @@ def judged(**judge: str) -> Results:
 def test_runs_by_different_judges() -> None:
     same = {"model": "m", "prompts": "p", "embedding": "e"}
     assert compared(judged(**same), judged(**same))["warnings"] == []
-    assert compared(judged(**same), judged(**same | {"model": "n", "embedding": "f"}))["warnings"] == [
-        "the two were judged by different models: baseline: m; candidate: n",
-        "the two were judged by different embedding models: baseline: e; candidate: f",
-    ]
+    told = compared(judged(**same), judged(**same | {"embedding": "f"}))["warnings"]
+    assert told == ["the two were judged by different embedding models: baseline: e; candidate: f"]
     both = judged(model="m") + judged(model="n")
     assert compared(both, both)["warnings"][0] == "the baseline was judged by several models: m, n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from math import exp, fsum, log, log1p
+from math import exp, log, log1p
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphrag_eval_async.aggregates.histogram import BINS, Histogram, count_of
+from graphrag_eval_async.aggregates.histogram import BINS, Histogram
 from graphrag_eval_async.inference.confidence import (
     FRACTIONS,
-    POINTS,
     SHARES,
     TOLERANCE,
     confidence_sequence,
@@ -66,25 +65,6 @@ def test_exact_probability_that_any_interval_is_wrong(chance: float, level: floa
             if low <= chance <= high:
                 right[heads] = weight
     assert level <= sum(right.values()) < 1
-
-
-@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.5, 1, 0])))
-def test_weights_keep_number_and_mean(values: list[float]) -> None:
-    histogram, merged, other = Histogram(), Histogram(), Histogram()
-    histogram.add(values)
-    merged.add(values[::2])
-    other.add([*values[1::2][::-1], 0.25])
-    other.remove([0.25])
-    merged.merge(other)
-    weights = histogram.weights()
-    assert merged.weights() == weights
-    if weights is None:
-        assert not values
-    else:
-        assert count_of(weights) == len(values)
-        assert min(weights) >= 0
-        total = fsum(point * weight for point, weight in zip(POINTS, weights, strict=True))
-        assert total == pytest.approx(fsum(values), abs=1e-12)
 
 
 def test_values_outside_have_no_weights() -> None:

@@ -60,16 +60,6 @@ def test_the_retrieval_steps_of_a_response_are_one_sample(values: list[float | N
     assert read(key + " > 0.5", result(actual_steps=[retrieval()])) == Sample("q")
 
 
-def test_what_is_counted() -> None:
-    deciding = Deciding(Until("t:steps_score > 0.5"))
-    assert [*deciding.interval] == [0, 1]
-    deciding.add(None)
-    for sample in [("a", 0.5, 0.5), ("b", None, None), ("a", 0.0, 1.0), ("d", 0.25, 0.5), ("c", 0, 1)]:
-        deciding.add(Sample(*sample))
-    assert (deciding.results, deciding.samples, deciding.failed) == (5, 4, 3)
-    assert deciding.questions == {"a", "b", "c", "d"}
-
-
 @st.composite
 def streams(draw: st.DrawFn) -> list[Sample]:
     """Of values near a mean or of coins, with few failures or many."""
@@ -114,7 +104,8 @@ def test_it_is_decided_when_the_bound_leaves_the_sequence(
         holds = None if low <= bound <= high else (bound < low) == (operator == ">=")
         assert deciding.holds is holds
         assert deciding.interval == pytest.approx((low, high), abs=4 * TOLERANCE)
-        assert deciding.samples == len(lowest)
+        failed = sum(each.low != each.high for each in stream[:n])
+        assert (deciding.results, deciding.samples, deciding.failed) == (n, len(lowest), failed)
         if holds is not None:
             deciding.add(Sample("more", 0.5, 1.0))
             assert deciding.results == n

@@ -61,24 +61,18 @@ def test_verdict_p_and_interval_never_contradict_each_other(
 
 def test_verdicts_of_two_templates() -> None:
     """They share the error probability evenly with the error rate of each."""
-    baseline = scored([0.5] * 80, "a", elapsed_sec=2.0) + scored([0.5] * 12, "b", elapsed_sec=2.0)
-    candidate = scored([1.0] * 80, "a", elapsed_sec=1.0) + scored([0.0] * 12, "b", elapsed_sec=4.0)
+    baseline = scored([0.5] * 80, "a") + scored([0.5] * 12, "b")
+    candidate = scored([1.0] * 80, "a") + scored([0.0] * 12, "b")
     snapshot = compared(baseline, candidate)
     overall = snapshot["overall"]
     a, b = snapshot["per_template"].values()
     assert overall["steps_score"]["verdict"] == "better"
-    assert overall["steps_score"]["confidence"]["low"] > 0
     assert (a["steps_score"]["verdict"], b["steps_score"]["verdict"]) == ("better", "worse")
     assert b["steps_score"]["p"] == 2 * 0.5**12
     assert b["steps_score"]["p_adjusted"] == 8 * 0.5**12
     assert a["steps_score"]["p_adjusted"] == pytest.approx(8 * 0.5**80)
     assert a["steps_score"]["interval"]["level"] == pytest.approx(1 - 0.05 / 4)
     assert overall["steps_score"]["interval"]["level"] == pytest.approx(1 - 0.05 / 2)
-    seconds = overall["elapsed_sec"]
-    assert (seconds["wins"], seconds["losses"]) == (80, 12)
-    assert not {"confidence", "verdict", "p"} & seconds.keys()
-    unchanged = compared(baseline, baseline)["overall"].values()
-    assert {row.get("verdict") for row in unchanged} == {"undecided", None}
 
 
 def test_verdicts_while_results_come() -> None:

@@ -355,21 +355,6 @@ async def test_a_server_that_lost_its_data_and_one_that_is_gone(tmp_path: Path) 
                 await anext(stream)
 
 
-async def test_a_server_that_lost_the_last_commit(server: RedisServer) -> None:
-    """As with `appendfsync everysec`: the entry is evaluated again, and counts once."""
-    fill(server, [response(0)])
-    stream = evaluate_stream(REFERENCE, source_at(server))
-    async with asyncio.timeout(SECONDS), stream:
-        assert number_of(await anext(stream)) == 0
-        with client(server) as at:
-            at.delete(f"{GROUP}:results")
-            at.hdel(f"{GROUP}:parts", *({*at.hkeys(f"{GROUP}:parts")} - {b"base"}))
-            at.hset(f"{GROUP}:counts", "results", 0)
-            at.xgroup_setid("responses", "eval", "0")
-        assert number_of(await anext(stream)) == 0
-    await check(server, [response(0)])
-
-
 # Conditions, and options
 
 
