@@ -36,7 +36,6 @@ TENFOLD = " ".join(f"BIND(CONCAT({', '.join([f'?{a}'] * 10)}) AS ?{b})" for a, b
 HOSTILE = {
     "cross join": f"SELECT (COUNT(*) AS ?n) {{ {JOIN} }}",
     "many rows": f"SELECT * {{ {JOIN} }}",
-    "join order": "SELECT * { " + " ".join(f"?a{i} ?b ?c{i} ." for i in range(400)) + " }",
     "nesting": "SELECT * { " + "{" * 5000 + "?s ?p ?o" + "}" * 5000 + " }",
     "chain": "SELECT * { FILTER(" + "+".join(["?a"] * 20000) + ") }",
     "text": f"SELECT (STRLEN(?j) AS ?n) {{ BIND('xxxxxxxxxx' AS ?a) {TENFOLD} }}",

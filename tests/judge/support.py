@@ -17,13 +17,10 @@ from graphrag_eval_async.judge.refusals import Scrubber
 from graphrag_eval_async.judge.sender import JudgeSetup
 from graphrag_eval_async.judge.server import Server
 from graphrag_eval_async.judge.session import JudgeSession
-from graphrag_eval_async.judge.usage import Prices
 from graphrag_eval_async.records.token_usage import TokenUsage
 
-PRICES = Prices(1.0, 10.0, 0.5)
 USAGE = TokenUsage(100, 10)
-COST = 0.0002
-"""Of one reply, with these."""
+COST = 0.0002  # Of one reply.
 
 Script = Callable[[int], Any]
 """What happens to the n-th request, counted from 0: a reply, an exception, or an awaitable of a reply."""
@@ -43,39 +40,26 @@ class ScriptedJudge:
 
     model = "scripted"
 
-    def __init__(self, script: Script = lambda _: {"value": 1}, usage: TokenUsage | None = USAGE) -> None:
+    def __init__(self, script: Script = lambda _: {"value": 1}) -> None:
         self.script = script
-        self.usage = usage
         self.requests: list[Any] = []
         self.times: list[float] = []
 
-    async def complete(self, messages: Any, _: Any) -> tuple[Any, TokenUsage | None]:
-        return await self._reply(list(messages))
-
-    async def embed(self, texts: Any) -> tuple[Any, TokenUsage | None]:
-        return await self._reply(list(texts))
-
-    async def _reply(self, request: Any) -> tuple[Any, TokenUsage | None]:
+    async def complete(self, messages: Any, _: Any) -> tuple[Any, TokenUsage]:
         number = len(self.requests)
-        self.requests.append(request)
+        self.requests.append(list(messages))
         self.times.append(asyncio.get_running_loop().time())
         reply = self.script(number)
         if isinstance(reply, Awaitable):
             reply = await reply
         if isinstance(reply, BaseException):
             raise reply
-        return reply, self.usage
+        return reply, USAGE
 
 
-def session(
-    judge: ScriptedJudge,
-    *,
-    cache: str | None = None,
-    prices: Prices = PRICES,
-    **limits: Any,
-) -> JudgeSession:
-    pricing = {f"{kind}_usd_per_million": price for kind, price in prices._asdict().items()}
-    llm = LLMConfig(limits=LimitsConfig(**limits), pricing=PricingConfig(**pricing), cache=cache)
+def session(judge: Any, **limits: Any) -> JudgeSession:
+    pricing = PricingConfig(input_usd_per_million=1.0, output_usd_per_million=10.0)
+    llm = LLMConfig(limits=LimitsConfig(**limits), pricing=pricing)
     identities = {"complete": judge.model, "embed": judge.model}
     return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, judge)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -126,6 +127,17 @@ async def test_a_request_that_is_too_long_does_not_change_the_others() -> None:
     assert [request.body.get("max_tokens") for request in server.requests].count(None) == 2
     assert len(server.requests) == 7
     assert len(prompts_of(results)) == 1
+
+
+@without_waiting
+async def test_one_unclear_refusal_changes_one_request() -> None:
+    def script(request: Request) -> Reply:
+        return REFUSALS["400"] if request.number == 0 else sensible(request)
+
+    async with serving(script) as server:
+        await collect(judged(server, 12, CLAIMS, max_concurrency=1))
+        formats = Counter(format_of(request.body) for request in server.requests)
+    assert formats == {"json_schema": 12, "json_schema_loose": 1}
 
 
 @without_waiting

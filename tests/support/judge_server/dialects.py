@@ -78,17 +78,12 @@ def _tool_call(arguments: Any) -> Reply:
     return _message("tool_calls", content=None, tool_calls=calls)
 
 
-def with_trailing_commas(text: str) -> str:
-    """JSON whose texts hold no brackets, with a comma too many at the end of each list and object."""
-    return re.sub(r"(?<=[^\[{])(\s*[}\]])", r" , \1", text)
-
-
 WRAPPINGS: Mapping[str, Callable[[str], Reply]] = {
     "fence": lambda text: completion(f"```json\n{text}\n```"),
     "reasoning": lambda text: completion(f'<think>Is it {{"a": 1}}? No.</think>\n{text}'),
     "prose": lambda text: completion(f"Here is the {{JSON}}: {text} Hope this helps."),
     "extra key": lambda text: completion(f'{{"extra": [1], {text[1:]}'),
-    "trailing commas": lambda text: completion(with_trailing_commas(text)),
+    "trailing commas": lambda text: completion(re.sub(r"(?<=[^\[{])(\s*[}\]])", r" , \1", text)),
     "line breaks in texts": lambda text: completion(re.sub(r"(?<=\w) (?=\w)", "\n\t", text)),
     "reasoning_content": lambda text: _message(content=None, reasoning_content=f"\n{text}\n"),
     "parts": lambda text: _message(
