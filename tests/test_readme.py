@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
 import pytest
 import yaml
 
@@ -164,14 +163,3 @@ def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.Monke
 def test_json_is_json(page: str) -> None:
     for text in blocks(page, "json"):
         assert "question_id" in json.loads(text)
-
-
-def test_readme_installs_in_its_first_two_commands(folder: Path, shell: Shell) -> None:
-    """`.ci/run` runs both, word for word; here runs what follows the first installation."""
-    assert [command.partition(" && ")[0] for command in commands("README.md")] == [
-        "pip install .",
-        "pip install '.[test]'",
-    ]
-    evaluate = commands("README.md")[0].partition(" && ")[2]
-    assert "results: 8, rejected lines: 0" in shell.line(evaluate)
-    assert len([orjson.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]) == 8

@@ -9,10 +9,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import uvloop
 
 from graphrag_eval_async import Question, evaluate_agent, evaluate_stream, load_reference
+from tests.support.cases import each
 from tests.support.data import answer, heavy, templates
 from tests.support.deadlines import WAIT_SECONDS, in_time, until, wait
 from tests.support.loop import Source, leaving_nothing, settle
@@ -20,15 +20,11 @@ from tests.support.loop import Source, leaving_nothing, settle
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    import pytest
+
 REFERENCE = load_reference(templates(3))
 ANSWERS = [answer(i) for i in range(3)]
-SCENARIOS: list[Callable[[], Awaitable[None]]] = []
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
-
-
-def scenario(function: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-    SCENARIOS.append(function)
-    return function
 
 
 def endless() -> Source:
@@ -41,21 +37,14 @@ async def expect_cancelled(task: asyncio.Task[Any]) -> None:
     assert task.cancelled()
 
 
-def tasks() -> int:
-    return len(asyncio.all_tasks())
-
-
-@scenario
 async def break_and_drop() -> None:
     source = endless()
     async for _ in evaluate_stream(REFERENCE, source()):
         break
     await settle()
-    assert tasks() == 1
     assert source.cleaned == 1
 
 
-@scenario
 async def cancelled_twice() -> None:
     for pauses in range(6):
         source = Source(ANSWERS[:1])
@@ -72,11 +61,9 @@ async def cancelled_twice() -> None:
             await asyncio.sleep(0)
         task.cancel()
         await expect_cancelled(task)
-        assert tasks() == 1
         assert source.cleaned == 1
 
 
-@scenario
 async def closed_from_another_task() -> None:
     source = Source(ANSWERS[:2])
     stream = evaluate_stream(REFERENCE, source())
@@ -88,12 +75,10 @@ async def closed_from_another_task() -> None:
     await until(lambda: source.asked == 2 and stream.in_flight == 0)
     await asyncio.gather(stream.aclose(), stream.aclose())
     assert sum(await asyncio.gather(*consumers)) == 2
-    assert tasks() == 1
     assert source.cleaned == 1
     assert [result async for result in stream] == []
 
 
-@scenario
 async def cancelled_with_work_in_threads() -> None:
     """What threads compare ends first: it may read what the caller closes next."""
     begun, release, ended = threading.Event(), threading.Event(), threading.Event()
@@ -117,7 +102,9 @@ async def cancelled_with_work_in_threads() -> None:
     release.set()
     await expect_cancelled(task)
     assert ended.is_set()
-    assert tasks() == 1
+
+
+SCENARIOS = [break_and_drop, cancelled_twice, closed_from_another_task, cancelled_with_work_in_threads]
 
 
 async def thinking(question: Question) -> Any:
@@ -134,7 +121,7 @@ async def guarded(leave: Callable[[], Awaitable[None]]) -> None:
         gc.collect()
 
 
-@pytest.mark.parametrize("new_loop", LOOPS, ids=["asyncio", "uvloop"])
+@each("new_loop", LOOPS)
 def test_leaving(new_loop: Callable[[], asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture) -> None:
     for leave in SCENARIOS:
         with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
@@ -142,7 +129,7 @@ def test_leaving(new_loop: Callable[[], asyncio.AbstractEventLoop], caplog: pyte
     assert caplog.text == ""  # Of tasks that are destroyed, and of exceptions that nobody retrieved.
 
 
-@pytest.mark.parametrize("new_loop", LOOPS, ids=["asyncio", "uvloop"])
+@each("new_loop", LOOPS)
 def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     kept = []
 
