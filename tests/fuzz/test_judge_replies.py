@@ -13,17 +13,7 @@ import pytest
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import FAILURES
 from tests.fuzz.seeds import seeds, spoil
-from tests.judged.support import (
-    KEYS,
-    REPLIES,
-    Call,
-    call_of,
-    config,
-    response,
-    serving,
-    templates,
-    title_of,
-)
+from tests.judged.support import KEYS, REPLIES, Call, call_of, config, response, serving, templates, title_of
 from tests.support.cases import naming
 from tests.support.cpu import affordable
 from tests.support.judge_server import Reply, completion, reply_to

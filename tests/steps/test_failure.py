@@ -21,7 +21,6 @@ def docs(*ids: str) -> str:
 
 STATIONS = query(texts(("T1", "110"), ("T2", "220"), ("T3", "380")), ordered=True)
 REPORTS: dict[str, Any] = {"name": "retrieval", "output": docs("r1", "r2")}
-LOAD: dict[str, Any] = {"name": "grid_api", "output": '{"mw": 5}', "output_media_type": "application/json"}
 SERIES: dict[str, Any] = {"name": "retrieve_time_series", "args": {"mrid": "m1"}, "output": "[[0, 1.5]]"}
 IRI: dict[str, Any] = {"name": "iri_discovery", "output": "<urn:grid:bergheim>"}
 
@@ -44,8 +43,7 @@ async def failure(reference: list[list[dict[str, Any]]], steps: Any, **options: 
         (streamed,) = [result async for result in stream]
     assert result["failure"] == large["failure"] == streamed["failure"]
     assert (result["steps_score"] == 1) == (result["failure"] in RIGHT_STEPS)
-    failed: str = result["failure"]
-    return failed
+    return str(result["failure"])
 
 
 RIGHT_STEPS = ("none", "no_answer", "right_steps_wrong_answer")

@@ -208,7 +208,7 @@ def test_which_json_is_results() -> None:
     yes = {"name": "q", "output": {"head": {}, "boolean": True}}
     for csv in (ask, "true", "TRUE\r\n", "_askResult\r\ntrue\r\n", "```\ntrue\n```", True):
         assert score_of(yes, csv) == 1
-    for other in ("false", "_askResult\nfalse", False):
+    for other in ("false", "_askResult\nfalse", False, texts(names="a")):
         assert score_of(yes, other) == 0
     assert score_of({"name": "q", "output": {"head": [], "boolean": True}}, "true") == 0
 

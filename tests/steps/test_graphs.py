@@ -88,7 +88,8 @@ CRASHING = {
     "contexts in a large document": json.dumps(
         [{"@context": {"p": f"http://example.org/{index}"}, "p": index} for index in range(2000)]
     ),
-    "XML elements": f"<rdf:RDF {RDF}>" + "<e:a/>" * 3 * DEEP + "<rdf:Description><e:p>" * DEEP,
+    "XML elements": f"<rdf:RDF {RDF}>{'<e:a/>' * 3 * DEEP}"
+    f"{'<e:a><e:p>' * DEEP}{'</e:p></e:a>' * DEEP}</rdf:RDF>",
     "XML attributes": f"<rdf:RDF {RDF}><rdf:Description "
     + " ".join(f'e:p{index}="5"' for index in range(20_000))
     + "/></rdf:RDF>",

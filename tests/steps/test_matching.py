@@ -120,7 +120,7 @@ def test_agrees_with_a_plain_oracle(
     assert result.errors == ()
 
 
-def graded(score: dict[str, float], name: str = "a") -> PreparedStep:
+def graded(score: dict[str, float]) -> PreparedStep:
     """A reference step that gives partial credit by output, and says what it gave."""
 
     def compare(actual: ActualStep) -> Agreement:
@@ -129,7 +129,7 @@ def graded(score: dict[str, float], name: str = "a") -> PreparedStep:
         differences = [{"kind": "extra_row", "row": {"x": output}}] if 0 < found < 1 else []
         return Agreement(found, differences=differences)
 
-    return PreparedStep({"name": name}, frozenset([name]), compare, partial=True)
+    return PreparedStep({"name": "a"}, frozenset("a"), compare, partial=True)
 
 
 def test_partial_credit_takes_the_best_attempt_and_the_latest_among_equals() -> None:
