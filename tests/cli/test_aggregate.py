@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
-from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run, to_jsonl
+from tests.cli.support import REFERENCE, Folder, failed, response, run, to_jsonl
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def aggregates(folder: Folder, *arguments: str) -> tuple[int, dict[str, Any]]:
     return code, snapshot
 
 
-@each("options", [["--jobs", "2"], ["--include-errors"]])
+@each("options", [["--jobs", "2", "--gate", "missing_rate <= 0"], ["--include-errors"]])
 def test_shards_in_any_order_give_the_same(folder: Folder, options: list[str]) -> None:
     results = asyncio.run(run_evaluation(REFERENCE, RESPONSES, missing="skip"))
     shards = [folder.lines(*results[a::2], name=f"shard{a}") for a in (1, 0)]
@@ -36,7 +36,6 @@ def test_shards_in_any_order_give_the_same(folder: Folder, options: list[str]) -
         results, reference=REFERENCE, include_errors="--include-errors" in options, detail=True
     )
     assert (code, snapshot) == (0, expected)
-    assert list(snapshot["per_template"]) == [COLOURS, ODD]
 
 
 GOOD = {"template_id": "t", "question_id": "q", "status": "success", "input_tokens": 1}

@@ -69,6 +69,9 @@ JUDGED = scored("t", [1.0] * 20, answer_f1=1.0, answer_relevance=0.5, elapsed_se
 FAILING = JUDGED[:12] + [
     result(each["question_id"], "t", status="error", error="no", reference_steps=[[]]) for each in JUDGED[12:]
 ]
+UNJUDGED = JUDGED[:12] + [
+    each | {"answer_f1": None, "answer_eval_error": "timeout: x"} for each in JUDGED[12:]
+]
 DROP = "may get worse by at most"
 
 
@@ -79,6 +82,7 @@ DROP = "may get worse by at most"
         ((FIFTY, FIVE), "--max-regressions 4", 1, "5 regressions, at most 4 allowed"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.1", 0, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.1"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.05", 1, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.05"),
+        ((JUDGED, UNJUDGED), "--max-drop answer_f1=0 --allow-missing", 1, "8 of 20 results lack answer_f1"),
         ((FIFTY, FIVE), "--fail-on-regression", 0, "no regression by more than chance"),
         ((JUDGED, FAILING), "--max-drop steps_score=0.3 --allow-missing", 1, f"1 -> 0.6, -0.4: {DROP} 0.3"),
     ],

@@ -36,7 +36,6 @@ def evaluate(folder: Folder, *options: str, items: Sequence[object] | None = Non
 def test_it_ends_when_it_is_decided(
     folder: Folder, capfd: pytest.CaptureFixture[str], condition: str, code: int, found: str
 ) -> None:
-    capfd.readouterr()
     assert evaluate(folder, "--until", condition, "--aggregates", folder.file("aggregates.json")) == code
     out, err = capfd.readouterr()
     count = len(folder.read("results.jsonl"))

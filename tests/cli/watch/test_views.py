@@ -70,7 +70,6 @@ STEPS = st.tuples(
 def test_the_view_is_erased_completely(
     size: tuple[int, int], steps: list[tuple[tuple[int, int] | None, list[str], list[str]]]
 ) -> None:
-    """Whatever is drawn, however the terminal's size changes: only what stays stands above the lines."""
     terminal = Emulated(*size)
     columns, rows = size
     for resized, texts, above in steps:
