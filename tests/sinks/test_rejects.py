@@ -72,12 +72,9 @@ def test_a_full_file_takes_no_more_content(tmp_path: Path) -> None:
 
 async def test_a_journal_limits_its_rejects(tmp_path: Path) -> None:
     for _ in range(2):  # The second run finds the file of the first.
-        journal = Journal(tmp_path / "journal", max_reject_bytes=0)
-        stream = evaluate_stream(templates(), [b"{", b"[" * 200_000], journal=journal)
+        journal = Journal(tmp_path / "journal", max_reject_bytes=700)
+        stream = evaluate_stream(templates(), [b"{", b"{}", b"[" * 200_000], journal=journal)
         assert [result async for result in stream] == []
-        assert stream.rejects.total == 2
+        assert stream.rejects.total == 3
     records = read(tmp_path / "journal.rejects")
-    assert [(record["reason"], "content" in record) for record in records] == [
-        ("invalid_json", False),
-        ("too_deep", False),
-    ]
+    assert ["content" in record for record in records] == [True, False, False]

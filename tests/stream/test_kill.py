@@ -16,7 +16,6 @@ from tests.support.journals import CONFIG, Judge, bits, complete, names, names_o
 from tests.support.killed import MAX_IN_FLIGHT, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
@@ -65,21 +64,11 @@ def kill(process: ForkServerProcess) -> None:
     assert process.exitcode == -signal.SIGKILL
 
 
-@pytest.fixture
-def started() -> Iterator[list[ForkServerProcess]]:
-    processes: list[ForkServerProcess] = []
-    yield processes
-    for process in processes:
-        process.kill()
-
-
 @pytest.mark.parametrize(
     ("kills", "fsync"),
     [(3, "interval"), *(pytest.param(300, fsync, marks=pytest.mark.soak) for fsync in ("never", "always"))],
 )
-def test_killed_at_any_moment(
-    tmp_path: Path, started: list[ForkServerProcess], kills: int, fsync: str
-) -> None:
+def test_killed_at_any_moment(tmp_path: Path, kills: int, fsync: str) -> None:
     """Also in the middle of a write, while the log is rotated; with a cache, a kill costs only the calls in
     flight. Soak, some minutes: 600 kills.
     """
@@ -88,9 +77,9 @@ def test_killed_at_any_moment(
     log = Log(tmp_path / "log.jsonl", lines, draw)
 
     def start(torn: int | None = None) -> ForkServerProcess:
-        started.append(PROCESSES.Process(target=run, args=(tmp_path, fsync, draw.random(), torn)))
-        started[-1].start()
-        return started[-1]
+        process = PROCESSES.Process(target=run, args=(tmp_path, fsync, draw.random(), torn), daemon=True)
+        process.start()
+        return process
 
     first = start()
     beside, end = tmp_path / "results.jsonl.run", time.monotonic() + WAIT_SECONDS
