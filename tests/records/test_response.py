@@ -39,14 +39,6 @@ def test_lists_objects_and_commas_are_limited() -> None:
     read_response(text.encode(), {"q": None}, 2 * MAX_LINE_BYTES)
 
 
-def test_fields_and_metadata() -> None:
-    response = read({"x": 1, "question_id": "q", "id": "r", "error": None, "steps_score": 1})
-    assert not response.failed
-    assert response.question_id == "q"
-    assert response.fields == {"question_id": "q", "id": "r", "x": 1, "steps_score": 1}
-    assert response.metadata == {"x": 1, "steps_score": 1}
-
-
 @each(
     ("fields", "failed"),
     [

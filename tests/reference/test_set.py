@@ -70,10 +70,6 @@ def test_what_a_set_holds(tmp_path: Path) -> None:
     assert reference.questions["r"].reference_steps is None
     assert load_reference(reference) is reference
     assert pickle.loads(pickle.dumps(reference)).questions == reference.questions  # noqa: S301
-    with pytest.raises(TypeError):
-        reference.questions["q0"] = reference.questions["q1"]  # type: ignore[index]
-    with pytest.raises(AttributeError):
-        reference.other = 1  # type: ignore[attr-defined]
 
 
 @each(
@@ -154,16 +150,9 @@ def test_what_is_no_list_of_templates(tmp_path: Path) -> None:
     for raw in wrong:
         assert len(problems(raw)) == 1
     assert problems(tmp_path / "absent.yaml")[0].startswith("cannot be read: ")
-    deep = json.dumps(of_step(args={"a": "X"})).replace('"X"', "[" * 1_000_000 + "]" * 1_000_000)
-    for name, text in [
-        ("r.yaml", ""),
-        ("r.yaml", "a: b"),
-        ("r.json", "text"),
-        ("r.yaml", deep),
-        ("r.json", deep),
-    ]:
-        (tmp_path / name).write_text(text)
-        assert len(problems(tmp_path / name)) == 1
+    for text in ("", "a: b"):
+        (tmp_path / "r.yaml").write_text(text)
+        assert len(problems(tmp_path / "r.yaml")) == 1
 
 
 def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
@@ -182,12 +171,6 @@ def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
 def test_values_that_have_no_json_text(value: Any) -> None:
     (found,) = problems(of_step(args={"a": value}))
     assert found.startswith(f"{QUESTION}: cannot be written as JSON: ")
-    assert problems(asking(reference_steps=value))
-    wrong = ([*of_step(), "\ud800"], "[1]: "), (template(template_id="\ud800"), "[0].template_id: ")
-    for raw, place in wrong:
-        (found,) = problems(raw)
-        assert found.startswith(f"templates{place}")
-        assert "surrogates not allowed" in found
 
 
 def test_a_step_with_a_comparator_of_the_callers_needs_no_output_and_may_have_any_keys() -> None:
@@ -236,15 +219,6 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
         for doubt, start, line in zip(doubts, expected, lines, strict=True):
             assert doubt.startswith(start)
             assert doubt.endswith(f"(line {line})")
-
-
-def test_keys_for_tables_do_nothing_for_graphs() -> None:
-    graph = {"name": "x", "output": "<urn:a> <urn:b> <urn:c> .", "output_media_type": "text/turtle"}
-    defaults = {"ordered": False, "required_columns": [], "ignore_duplicates": True, "matches": "call_1"}
-    assert load_reference(steps(graph | defaults), strict=True).doubts == ()
-    (found,) = problems(steps(*[graph | {"ordered": True}] * 2), strict=True)
-    what = "ignored, since the output is a graph, which has no rows and columns; remove it"
-    assert found == f"{STEP}.ordered: {what}; in 2 places"
 
 
 def test_comparators_that_no_step_needs() -> None:

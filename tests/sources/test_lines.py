@@ -18,7 +18,6 @@ from tests.support.cpu import affordable
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
-    import pytest
 
 BOM = b"\xef\xbb\xbf"
 
@@ -86,15 +85,6 @@ def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, place: in
     assert found == plain(data, limit)
 
 
-async def test_blank_lines_let_others_have_turns() -> None:
-    for blank in (b"\n", b"\r\n"):
-        text = blank * ((2 << 20) // len(blank))
-        batches = [batch async for batch in from_iterable([text + b"1\n"], max_line_bytes=9)]
-        assert len(batches) >= 32  # The stream looks at the clock after each batch.
-        found = [line for batch in batches for line in batch]
-        assert found == [Line(len(text) // len(blank) + 1, len(text), b"1")]
-
-
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -144,14 +134,6 @@ async def test_other_text_is_read_as_lines() -> None:
 async def test_positions_refer_to_the_joined_text(items: list[str]) -> None:
     text = "".join(item.removesuffix("\n") + "\n" for item in items).encode()
     assert await pushed(items) == [line for line in plain(text, 1000) if line.offset < len(text)]
-
-
-async def test_nul_bytes_at_the_beginning_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    """They are the hole that a truncation leaves."""
-    assert [line.offset for line in await pushed(["a", "\0\nd"])] == [0, 2, 4]
-    assert not caplog.records
-    assert [line.offset for line in await pushed(["\0\0a\nb"])] == [2, 4]
-    assert "skipped 2 NUL bytes" in caplog.text
 
 
 async def test_items_of_all_kinds() -> None:

@@ -79,17 +79,12 @@ def test_rotation_the_old_file_is_read_to_its_end_first(log: Path) -> None:
         rotate(log)
         log.write_text("5\n")
         writer.write("4\n6")
-        writer.flush()
-        assert reader.texts() == ["3", "4", "5"]
-        writer.write("\n7\n9")
         writer.close()
-        append(log, "8\n")
-        assert sorted(reader.texts()) == ["6", "7", "8"]
+        assert reader.texts() == ["3", "4", "5"]
         reader.wait(4.7)
         assert reader.texts() == []
         reader.wait(0.3)
-        assert reader.texts() == ["9..."]
-        assert len({line.file.key for line in reader.lines}) == 2
+        assert reader.texts() == ["6..."]
 
 
 def test_files_rotated_earlier_are_skipped(log: Path) -> None:
@@ -264,26 +259,21 @@ def test_start_after_a_line_of_a_rotated_file(log: Path) -> None:
 
 
 def test_compressed_files_that_are_skipped(log: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Backups of a log that goes on; what gzip has not finished; those that are excluded or old."""
-    log.write_text("1\n2\n")
+    """What gzip has not finished, and those that are excluded or old."""
+    log.write_text("1\n2\n3\n")
     first = Run(log)
-    shutil.copyfile(log, log.with_name("log.jsonl.bak"))
-    compress(log.with_name("log.jsonl.bak"))
-    append(log, "3\n")
-    second = Run(log, first)
-    assert second.fresh == ["3"]
     rotate(log)
     compress(log.with_name("log.jsonl.1"), keep=True)
     os.truncate(log.with_name("log.jsonl.1.gz"), 15)
     log.write_text("4\n")
-    assert Run(log, second).fresh == ["4"]
+    assert Run(log, first).fresh == ["4"]
     assert "cannot be decompressed" not in caplog.text
     compress(log.with_name("log.jsonl.1"))
     assert Run(log, start="end", is_first=True).fresh == []
     assert Run(log, patterns=["*.gz"]).fresh == ["4"]
     os.utime(log.with_name("log.jsonl.1.gz"), (1, 1))
-    assert Run(log, patterns=["*.bak.gz"], ignore_older=1000).fresh == ["4"]
-    assert Run(log, patterns=["*.bak.gz"]).fresh == ["1", "2", "3", "4"]
+    assert Run(log, ignore_older=1000).fresh == ["4"]
+    assert Run(log).fresh == ["1", "2", "3", "4"]
 
 
 async def test_a_stream_with_a_journal_reads_each_line_once(tmp_path: Path) -> None:

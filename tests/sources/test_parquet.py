@@ -91,8 +91,6 @@ async def test_rows_and_files_that_cannot_be_read(tmp_path: Path, monkeypatch: p
     parquet.write_table(pyarrow.table({"question_id": ["q0"], "day": day}), path)
     with pytest.raises(SourceError, match=r"a\.parquet: cannot be read as Parquet: "):
         await read(path)
-    with pytest.raises(SourceError, match="cannot be shuffled"):
-        await read(path, shuffle=1)
     (tmp_path / "b.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(SourceError, match=r"b\.parquet: cannot be read as Parquet"):
         await read(tmp_path / "b.parquet")

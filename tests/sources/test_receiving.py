@@ -95,10 +95,7 @@ async def test_protobuf() -> None:
 GZIP = JSON | {"Content-Encoding": "gzip"}
 REFUSED: list[tuple[bytes, dict[str, str], int, bytes]] = [
     (b"{", JSON, 400, b"not JSON"),
-    *(
-        (body, JSON, 400, b"an object with resourceSpans")
-        for body in (b"[]", b'{"resourceSpans": 5}', b'{"resource_spans": {}}', b'{"resourceLogs": []}')
-    ),
+    *((body, JSON, 400, b"an object with resourceSpans") for body in (b"[]", b'{"resource_spans": {}}')),
     (b"{}", {"Content-Type": "text/plain"}, 415, b"content type 'text/plain'"),
     (b"{}", JSON | {"Content-Encoding": "br"}, 415, b"content encoding 'br'"),
     (b"{}", GZIP, 400, b"gzip"),

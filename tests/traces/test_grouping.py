@@ -24,21 +24,6 @@ def ids(groups: Iterable[TraceGroup[int]]) -> list[tuple[str, int, str | None]]:
     return [(group.trace_id, len(group.spans), group.reason) for group in groups]
 
 
-def test_late_spans_open_their_trace_again() -> None:
-    groups = TraceGroups[int](grace=2)
-    groups.add([root()], 1, 0)
-    assert groups.late.facts() is None
-    assert ids(groups.add([child(), child("b")], 2, 3)) == [("a", 1, "root")]
-    assert not groups.add([child(), child()], 3, 4)
-    assert ids(groups.finish(only_late=True)) == [("a", 4, "late")]
-    assert (groups.finish(only_ended=True), len(groups)) == ([], 1)
-    groups.late.file = "results.late"
-    facts: Any = groups.late.facts()
-    assert (facts["spans"], facts["traces"], facts["dropped"], facts["trace_ids"]) == (3, 1, 0, ["a"])
-    assert "3 spans of 1 trace came after the trace was evaluated: a. " in facts["text"]
-    assert "the whole responses in results.late; or wait longer (--grace)" in facts["text"]
-
-
 def test_late_spans_of_forgotten_traces_are_dropped_and_counted() -> None:
     groups = TraceGroups[int](grace=2)
     groups.add([root()], 1, 0)

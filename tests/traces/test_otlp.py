@@ -128,8 +128,6 @@ def test_what_is_skipped_is_counted() -> None:
 
 
 COUNT = 10_000
-CALLS = [{"id": f"c{n}", "function": {"name": "a", "arguments": "{}"}} for n in range(COUNT)]
-RESULTS = [{"role": "tool", "tool_call_id": f"c{n}", "content": "x"} for n in range(COUNT)]
 EVENTS = [{"name": "a", "run_id": f"{n}", "data": {}} for n in range(COUNT)]
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}
 
@@ -143,10 +141,9 @@ def test_time_is_linear_in_the_calls() -> None:
     lines["resourceSpans"][0]["resource"]["attributes"] = [5] * COUNT
     began = [each | {"event": "on_tool_start"} for each in EVENTS]  # All, before any ends.
     ended = [each | {"event": "on_tool_end"} for each in EVENTS[::-1]]
-    with affordable(len(json.dumps([lines, CALLS, RESULTS, began, ended]))):
+    with affordable(len(json.dumps([lines, began, ended]))):
         responses = [
             *responses_from_otlp([lines]),
-            read_trace([{"role": "assistant", "tool_calls": CALLS}, *RESULTS], "openai", question_id="q1"),
             read_trace([*began, *ended], "langchain", question_id="q1"),
         ]
-    assert [len(response["actual_steps"]) for response in responses] == [COUNT] * 3
+    assert [len(response["actual_steps"]) for response in responses] == [COUNT] * 2
