@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-import uvloop
 
 from graphrag_eval_async import Follower, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
 from tests.sources.followed import append, open_files, text
 from tests.support.cases import each
 from tests.support.data import answer, templates
-from tests.support.deadlines import in_time, join, until, wait
+from tests.support.deadlines import join, until, wait
 from tests.support.loop import settle
 
 if TYPE_CHECKING:
@@ -104,29 +103,20 @@ class Slow:
         return False
 
 
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_cancelled_during_a_look(tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    append(tmp_path / "log.jsonl", "a\n")
+async def test_cancelled_during_a_look(log: Path) -> None:
+    append(log, "a\n")
     slow = Slow()
-
-    async def main() -> None:
-        await asyncio.to_thread(lambda: None)
-        before = open_files()
-        lines = aiter(follow(tmp_path / "log.jsonl", stop=slow))
-        await anext(lines)
-        slow.is_blocked = True
-        waiting = asyncio.ensure_future(anext(lines))
-        await asyncio.to_thread(wait, slow.asked)
-        waiting.cancel()
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        slow.go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert open_files() == before
-
-    with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
-        runner.run(in_time(main)())
+    lines = aiter(follow(log, stop=slow))
+    await anext(lines)
+    slow.is_blocked = True
+    waiting = asyncio.ensure_future(anext(lines))
+    await asyncio.to_thread(wait, slow.asked)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    slow.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
 async def test_a_follower_is_used_once(log: Path) -> None:
