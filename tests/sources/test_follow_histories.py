@@ -263,7 +263,7 @@ class History:
     "seeds", [range(80), pytest.param(range(80, 3000), marks=pytest.mark.soak)], ids=["some", "many"]
 )
 def test_each_line_comes_once(tmp_path: Path, seeds: range, caplog: pytest.LogCaptureFixture) -> None:
-    """The soak test shows what only rare orders of events lose or repeat, in MINUTES."""
+    """The soak test shows what only rare orders of events lose or repeat, in about a minute."""
     caplog.set_level(logging.CRITICAL, "graphrag_eval_async.follow")
     for seed in seeds:
         folder = tmp_path / str(seed)
