@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.results import observe
-from tests.aggregates.made import aggregated, bits
+from tests.aggregates.made import aggregated, bits, result
 from tests.aggregates.strategies import CARRIED, CORRECTNESS, JUDGE, PARTS, RETRIEVAL, judged
 
 if TYPE_CHECKING:
@@ -152,3 +152,10 @@ def test_pending() -> None:
     micro = aggregates.snapshot(detail=True)["micro"]
     assert micro["answer_recall"]["coverage"] == {"applied": 2, "values": 1, "failed": {}, "pending": 1}
     assert "tone" not in micro
+
+
+def test_outputs_that_are_fractions_may_be_known_late() -> None:
+    one = aggregated([result(question_id="q2", tone=0.25, judge={"outputs": ["tone"]})])
+    assert "confidence" not in one.snapshot(detail=True)["micro"]["tone"]
+    one.merge(aggregated([result(tone=0.5, judge={"outputs": ["tone"], "fractions": ["tone"]})]))
+    assert "confidence" in one.snapshot(detail=True)["micro"]["tone"]

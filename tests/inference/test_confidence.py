@@ -53,6 +53,7 @@ def slow_log_wealth(mean: float, values: Iterable[float]) -> float:
 @each(("chance", "level"), [(0.03, 0.95), (0.2, 0.8), (0.5, 0.95), (0.95, 0.8)])
 def test_exact_probability_that_any_interval_is_wrong(chance: float, level: float) -> None:
     """For coins, by the exact probability of each count of heads that no interval was wrong before."""
+    assert sum(SHARES) == pytest.approx(0.5), "the other half of the stake is for the other side"
     right = {0: 1.0}
     for n in range(1, 61):
         counts: dict[int, float] = {}
