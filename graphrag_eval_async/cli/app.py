@@ -44,12 +44,12 @@ COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
 REMOVED = {
-    "--fail-under": "--gate 'METRIC >= VALUE'",
-    "--fail-over": "--gate 'METRIC <= VALUE'",
-    "--interval": "--every TIME",
-    "--results": "-o OUTPUT",
+    "--fail-under": ("--gate 'METRIC >= VALUE'", "--max-drop METRIC=X"),
+    "--fail-over": ("--gate 'METRIC <= VALUE'", "--max-drop METRIC=X"),
+    "--interval": ("--every TIME",),
+    "--results": ("-o OUTPUT",),
 }
-"""Options of earlier versions, and what to write instead, if a command has that."""
+"""Options of earlier versions, and what to write instead: the first that a command has."""
 
 
 class Group(click.Group):
@@ -120,8 +120,10 @@ class GroupedCommand(click.Command):
         """
         names = {name for option in self._options for name in option.names}
         for name in (argument.partition("=")[0] for argument in args):
-            if name in REMOVED and name not in names and REMOVED[name].split()[0] in names:
-                raise UsageError(f"{name} is gone; write {REMOVED[name]}")
+            if name not in names and (
+                new := [each for each in REMOVED.get(name, ()) if each.split()[0] in names]
+            ):
+                raise UsageError(f"{name} is gone; write {new[0]}")
         if any(option.field == "resume" and not option.is_flag for option in self._options):
             args = [f"--resume={RESUMED}" if argument == "--resume" else argument for argument in args]
         return super().parse_args(ctx, args)
@@ -248,7 +250,7 @@ def _read(arguments: Sequence[str]) -> tuple[str, Given] | int:
         params=[_eager("--version", lambda _: f"{PROGRAM} {version()}", "Show the version.")],
         help="Evaluate question-answering agents over knowledge graphs while they run.",
         epilog=EXIT_CODES,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+        context_settings={"help_option_names": ["-h", "--help", "--help-all"], "max_content_width": 120},
     )
     if COMPLETING in os.environ:
         program(prog_name=PROGRAM)  # Prints, and exits.

@@ -69,22 +69,23 @@ COMMANDS = {
     "compare": Command(
         "compare:run",
         "compare baseline.jsonl candidate.jsonl --fail-on-regression",
-        f"baseline/argument candidate output/comparison rejects worst {REGRESSIONS} "
-        f"{REPORTED} config/primary max_line_bytes/results",
+        f"baseline/argument candidate output/comparison worst {REGRESSIONS} config/primary",
         """Compare the results of two runs, question by question.
 
         Shows how much each metric changed, whether that may be chance, which questions got worse, and which
         only one run has.""",
+        f"rejects {REPORTED} max_line_bytes/results",
     ),
     "report": Command(
         "reporting:run",
         "report results.jsonl --baseline baseline.jsonl --github --junit junit.xml",
-        "results/files reference baseline output/page markdown junit github pass_if worst rejects gate "
-        f"{REGRESSIONS} {REPORTED} interval config/primary max_line_bytes/results",
+        "results/files reference baseline output/page markdown junit github gate max_drop max_regressions "
+        "fail_on_regression config/primary",
         """Report on results for a pull request or a build.
 
         Shows gates, scores with intervals, templates, the worst questions and why they failed; with a
         baseline also what changed. Without an option for output, prints Markdown.""",
+        f"pass_if worst rejects allow_missing {REPORTED} interval max_line_bytes/results",
     ),
     "plan": Command(
         "compare:plan",
@@ -165,12 +166,12 @@ COMMANDS = {
     "scale ray": Command(
         "scale:run",
         "scale ray reference.yaml responses.jsonl --results results --concurrency 2",
-        f"reference/needed responses/files results/folder aggregates rejects detail resume/folder config "
-        f"llm gate {REPORTED} concurrency batch_size steps_groups max_in_flight/worker "
-        "max_line_bytes",
+        "reference/needed responses/files results/folder aggregates rejects detail resume/folder config llm "
+        "gate concurrency batch_size",
         """Evaluate responses on a Ray cluster.
 
         Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All hosts need the
         files and DIR under the same path. Run it again with --resume after a failure.""",
+        f"{REPORTED} steps_groups max_in_flight/worker max_line_bytes",
     ),
 }

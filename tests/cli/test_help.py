@@ -25,6 +25,12 @@ def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     assert not err
 
 
+@each("command", ["", "scale", "report"])
+def test_all_help(capfd: pytest.CaptureFixture[str], command: str) -> None:
+    assert run(*command.split(), "--help-all") == 0
+    assert ("--interval KIND" in capfd.readouterr().out) == (command == "report")
+
+
 def test_version(capfd: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capfd.readouterr().out.startswith("graphrag-eval-async ")
@@ -71,6 +77,7 @@ def test_shells_complete_options_and_files(
         ("scale rya", "'rya'. Did you mean 'ray'?"),
         ("watch r s --interval 1s", "--interval is gone; write --every TIME"),
         ("evaluate r s --fail-under=1", "--fail-under is gone; write --gate 'METRIC >= VALUE'"),
+        ("compare a b --fail-under 1", "--fail-under is gone; write --max-drop METRIC=X"),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )
