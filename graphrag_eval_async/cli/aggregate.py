@@ -111,9 +111,9 @@ async def _merge_group(found: Found, path: str) -> str:
 
     async with RedisRun(stream_at(path).settings, NoReference()) as run:
         await run.refresh()
+        await run.look()
         if not run.has_begun:
             raise SourceError(f"{run}: no worker has begun; check the names of the stream and the group")
-        await run.look()
         found.aggregates.merge(run.aggregates)
         found.answered |= await run.answered()
         backlog = run.backlog

@@ -89,6 +89,8 @@ class Facts:
         lag, not_found = None, []
         if not isinstance(self._source, JsonlFiles | OtlpReceiver | RedisStream | None):
             lag, not_found = self._source.lag, self._source.not_found
+        elif isinstance(stream, RedisRun) and not stream.has_begun:
+            not_found = [str(stream)]
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,

@@ -51,6 +51,15 @@ def test_evaluate_aggregate_and_watch(
         facts = beside.facts(lambda facts: facts["overall"]["samples"]["total"] == 60)
         assert facts["backlog"] == {"unread": 0, "in_work": 0, "lost": 0, "workers": 0}
         assert facts["rejects"] == {"invalid_json": 1}
+        assert not facts["not_found"]
         beside.signal()
 
     assert run_beside(folder.path, drive, "watch", stream, "--every", "200ms")[0] == 130
+
+    def drive_mistyped(beside: Beside) -> None:
+        facts = beside.facts(lambda facts: facts["not_found"])
+        assert facts["not_found"] == [f"{server.url}/0/respnses?group=eval"]
+        beside.signal()
+
+    mistyped = f"{server.url}/respnses?group=eval"
+    assert run_beside(folder.path, drive_mistyped, "watch", mistyped, "--every", "200ms")[0] == 130

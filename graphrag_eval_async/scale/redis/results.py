@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import orjson
@@ -100,7 +101,7 @@ class RedisRun:
         missing: ids of questions without a response so far, in the order of the reference set.
         in_flight: entries in work.
         is_restored: true, since aggregates are complete before the first result comes.
-        has_begun: whether a worker has ever joined the group; known after `refresh`.
+        has_begun: whether a worker has ever joined the group; known after `look`.
     """
 
     def __init__(self, settings: Settings, reference: Reference) -> None:
@@ -121,6 +122,7 @@ class RedisRun:
         self._last, self._due = b"", 0.0
         self._counted = self._total = 0
         self._is_stopped = False
+        self._reading: asyncio.Timeout | None = None
 
     @property
     def in_flight(self) -> int:
@@ -130,7 +132,9 @@ class RedisRun:
         return f"{self._settings}?group={self._keys.group}"
 
     def stop(self) -> None:
-        """Stop reading results; the workers continue."""
+        """Stop reading results, also if the server is away; the workers continue."""
+        if self._reading is not None and not self._is_stopped:
+            self._reading.reschedule(-inf)
         self._is_stopped = True
 
     def drop_unsent(self) -> None:
@@ -154,7 +158,14 @@ class RedisRun:
         while not self._ready:
             if self._is_stopped:
                 raise StopAsyncIteration
-            await self._advance()
+            try:
+                async with asyncio.timeout(None) as self._reading:  # `stop` ends its time.
+                    await self._advance()
+            except TimeoutError:
+                if not self._is_stopped:
+                    raise
+            finally:
+                self._reading = None
         return self._ready.popleft()
 
     async def refresh(self) -> None:
@@ -162,7 +173,6 @@ class RedisRun:
         await self._link.open()
         if (known := await self._link.do("HGET", self._keys.counts, "conditions")) is not None:
             self._keys = self._keys._replace(results=orjson.loads(known)["results"])
-            self.has_begun = True
         keys = self._keys
         counted, latest, parts = await self._link.at_once(
             ("HGET", keys.counts, "results"),
@@ -212,7 +222,7 @@ class RedisRun:
         return {id_.decode() for id_ in await self._link.do("SMEMBERS", self._keys.answered)}
 
     async def look(self) -> None:
-        """Update `backlog`, `rejects` and `missing`."""
+        """Update `backlog`, `has_begun`, `rejects` and `missing`."""
         keys = self._keys
         counts, about, groups, workers = await self._link.at_once(
             ("HGETALL", keys.counts),
@@ -220,7 +230,7 @@ class RedisRun:
             ("XINFO GROUPS", keys.stream),
             ("XINFO CONSUMERS", keys.stream, keys.group),
         )
-        self._total = int(counts.get(b"results", 0))
+        self._total, self.has_begun = int(counts.get(b"results", 0)), b"conditions" in counts
         self.rejects.counts.clear()
         for name, count in counts.items():
             kind, _, reason = name.decode().partition(":")
