@@ -90,7 +90,7 @@ class JournalLocked(JournalError):  # noqa: N818
 
 
 class JournalMismatch(JournalError):  # noqa: N818
-    """The journal belongs to another reference set, configuration or version, or is no journal.
+    """The journal, or the group of a Redis stream, is of another reference set, configuration or version.
 
     `differences` names what is different.
     """

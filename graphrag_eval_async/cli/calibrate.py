@@ -31,7 +31,7 @@ def sample(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.results], [given.output])
     drawn = LabelSample(given.n, metric=given.metric, seed=given.seed)
     rejects, ending = read_to_end(given, [(given.results, drawn.add)], interrupts)
-    list_rejects(rejects)
+    list_rejects(given, rejects)
     if ending.is_complete:  # Half of a file is no random sample of it.
         labels = drawn.labels()
         lines = b"".join(orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels)
@@ -47,7 +47,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     rejected = Rejects()
     for path, add in ((given.labels, found.add_label), (given.results, found.add_result)):
         rejects, ending = read_to_end(given, [(path, add)], interrupts)
-        list_rejects(rejects)
+        list_rejects(given, rejects)
         rejected.counts.update(rejects.counts)
         if not ending.is_complete:
             return end(ending, rejected)

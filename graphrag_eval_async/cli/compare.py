@@ -46,7 +46,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     comparison = RunningComparison(include_errors=given.include_errors, primary=primary_of(given))
     sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
     rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(rejects)
+    list_rejects(given, rejects)
     failures: list[str] = []
     if ending.is_complete:
         snapshot = comparison.snapshot(level=given.level)
@@ -128,7 +128,7 @@ def plan(given: Given, interrupts: Interrupts) -> Exit:
     runs = [Spread(given.metric) for _ in given.results]
     sources = [(path, run.add) for path, run in zip(given.results, runs, strict=True)]
     rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(rejects)
+    list_rejects(given, rejects)
     if ending.is_complete:
         primary = primary_of(given)
         found = plan_comparison(

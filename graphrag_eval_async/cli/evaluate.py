@@ -272,7 +272,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
     rejects = stream.rejects
     with progress(source) as advance:
         ending = run_to_end(_write_results(stream, None, advance, Counter()), interrupts)
-    list_rejects(rejects)
+    list_rejects(given, rejects)
     tell(sys.stdout, "\n".join(estimates(stream, config)))
     return end(ending, rejects)
 

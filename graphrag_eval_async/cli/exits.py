@@ -105,11 +105,12 @@ class Ending(NamedTuple):
 
     interrupts: Interrupts
     error: Exception | None = None
+    is_cut: bool = False  # The reader of the output went away.
 
     @property
     def is_complete(self) -> bool:
         """Whether all was read."""
-        return self.error is None and not self.interrupts.came
+        return self.error is None and not self.is_cut and not self.interrupts.came
 
     def attempt(self, action: Callable[[], object]) -> Ending:
         """Run an action; its `OSError` becomes the error of the run, unless there is one already."""
@@ -163,7 +164,9 @@ def run_to_end(
     interrupts.stop = _ignore  # What was computed is still to be written.
     try:
         asyncio.run(run())
-    except (BrokenPipeError, InterruptedError, asyncio.CancelledError):
+    except BrokenPipeError:
+        return Ending(interrupts, is_cut=True)
+    except (InterruptedError, asyncio.CancelledError):
         pass
     except Exception as error:  # noqa: BLE001  (what was computed is still to be written)
         return Ending(interrupts, error)

@@ -20,6 +20,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sinks.files import check_replaceable, draft_beside
+from graphrag_eval_async.sinks.tables import is_table
 from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.remote import is_address
@@ -99,6 +100,14 @@ def output_path(path: str) -> str:
     A file that is opened a second time would be written at two positions at once.
     """
     return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
+
+
+def lines_path(path: str) -> str:
+    """The same, where no table can be written."""
+    if is_table(path):
+        name = Path(path).with_suffix(".jsonl")
+        raise ValueError(f"{path!r}: lines of JSON are no table; use another name, such as {name}")
+    return output_path(path)
 
 
 def aggregates_path(path: str) -> str:

@@ -128,9 +128,9 @@ Output
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;
     redis://HOST/RESULTS for responses of that server.  [default: -, but nowhere if that is a terminal, or for
     responses of a server]
-  -o, --output FILE /watch : cli.files:output_path
+  -o, --output FILE /watch : cli.files:lines_path
     Write results here, as JSONL.  [default: nowhere]
-  -o, --output FILE /lines = - : cli.files:output_path
+  -o, --output FILE /lines = - : cli.files:lines_path
     Write lines here, as JSONL.
   -o, --output FILE /comparison : cli.files:aggregates_path
     Write the whole comparison here: .yaml, .yml or .json.

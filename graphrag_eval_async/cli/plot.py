@@ -59,7 +59,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     runs = [Run(path, given.metric) for path in given.results]
     sources = [(run.name, run.add) for run in runs]
     rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(rejects)
+    list_rejects(given, rejects)
     if ending.is_complete:
         for run in runs:
             run.spread.variances()  # Raises if there is nothing to show.

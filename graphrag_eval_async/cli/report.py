@@ -57,11 +57,15 @@ def report(
 ) -> Exit:
     """Write the aggregates and the `page`; show rejects, tables, `notes`, failed gates, and the error.
 
+    Only the error, if it came before any result or reject.
+
     The questions of a `reference` are counted. `table` and `interval` replace what the options say. `kept` is
     the file with all rejects; if another process read the lines, their number is not known.
     """
     interval, table = interval or getattr(given, "interval", None), table or page_stream(given)
     snapshot = found.aggregates.snapshot(detail=True, level=given.level, interval=interval)
+    if ending.error is not None and not counts_of(snapshot["micro"])[0] and not found.rejects.total:
+        return end(ending)
     if given.aggregates is not None:  # Before anything is shown, which may wait for a reader.
         decided = {} if decision is None else {"decision": asdict(decision)}
         write = partial(write_aggregates, given.aggregates, snapshot | decided)
@@ -70,8 +74,10 @@ def report(
         ending = ending.attempt(write)
     if page is not None:
         ending = ending.attempt(partial(page, snapshot))
-    list_rejects(found.rejects, kept)
+    list_rejects(given, found.rejects, kept)
     failures, held = failed_and_held(check_each(given.gate, snapshot, reference, {*found.missing}))
+    if ending.is_cut:
+        failures, held = [f"{gate.text}: not decided" for gate in given.gate], []
     if table is not None:
         summary = _summary(found, snapshot, reference, decision, lines_known=lines_known)
         nothing = unscored(snapshot["micro"]) if ending.error is None else ""
@@ -122,6 +128,8 @@ def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] 
     failures = [*failures]
     for failure in failures:
         tell(sys.stderr, one_line(f"gate failed: {failure}"))
+    if ending.is_cut:
+        tell(sys.stderr, "the reader of the output went away, so the run ended early")
     if ending.error is not None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
     return ending.code(rejects=rejects is not None and rejects.total > 0, gates=bool(failures))
@@ -135,14 +143,15 @@ def listed_rejects(rejects: Rejects) -> list[str]:
     return [f"{reject.path or '-'}: {reject}" for reject in [*first.values()][:LISTED_REJECTS]]
 
 
-def list_rejects(rejects: Rejects, kept: str | None = None) -> None:
+def list_rejects(given: Given, rejects: Rejects, kept: str | None = None) -> None:
     """Print the first rejects in memory, then the counts by reason; the file `kept` has all rejects."""
     listed = listed_rejects(rejects)
     for told in listed:
         tell(sys.stderr, one_line(told))
     more = rejects.total - len(listed)
     if len(rejects) and more > 0:
-        told = "--rejects FILE keeps all of them" if kept is None else f"{kept} has all of them"
-        tell(sys.stderr, one_line(f"... and {more} more; {told}"))
+        told = "; --rejects FILE keeps all of them" if hasattr(given, "rejects") else ""
+        told = told if kept is None else f"; {kept} has all of them"
+        tell(sys.stderr, one_line(f"... and {more} more{told}"))
     if rejects.total:
         tell(sys.stderr, f"rejected: {counts(rejects.counts)}")

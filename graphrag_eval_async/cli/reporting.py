@@ -57,7 +57,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
     baseline = [] if given.baseline is None else [(given.baseline, reading.add_baseline)]
     rejects, ending = read_to_end(given, [*baseline, *((path, add) for path in given.results)], interrupts)
-    list_rejects(rejects)
+    list_rejects(given, rejects)
     failures: list[str] = []
     if ending.is_complete:
         summary = _summary(given, reading, rejects, reference)

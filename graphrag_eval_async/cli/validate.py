@@ -135,7 +135,7 @@ def convert(given: Given, interrupts: Interrupts) -> Exit:
             await lines.send(orjson.dumps(response, option=orjson.OPT_APPEND_NEWLINE))
 
         ending = run_to_end(_read(given, given.log, format_, texts, take), interrupts)
-    list_rejects(rejects)
+    list_rejects(given, rejects)
     for text, count in problems.most_common():
         tell(sys.stderr, one_line(f"{count} {'trace' if count == 1 else 'traces'}: {text}"))
     return end(ending, rejects)

@@ -52,13 +52,12 @@ def test_from_the_draw_to_the_corrected_mean(folder: Folder, capfd: pytest.Captu
 
 
 def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    labels = folder.lines(
-        label(1, True), label(1, 1), label(2, 0.5), label(3, 7), label("x", 1), b"{", name="labels.jsonl"
-    )
+    lines = [label(1, True), label(1, 1), label(2, 0.5), label(3, 7), label("x", 1), *[b"{"] * 11]
+    labels = folder.lines(*lines, name="labels.jsonl")
     assert run("calibrate", results(folder), labels) == 3
     out, err = capfd.readouterr()
     assert f"{labels}: line 4 (byte " in err
     assert "value: must be a number from 0 to 1" in err
-    assert "rejected: 1 invalid_field, 1 invalid_json" in err
+    assert "... and 2 more\nrejected: 1 invalid_field, 11 invalid_json" in err  # It has no --rejects.
     told = " ".join(out.split())
     assert "not used: 1 label for a question that the results do not have; check `question_id`" in told

@@ -87,18 +87,20 @@ def test_sigterm_with_a_journal_fails_gates_first(folder: Folder) -> None:
 
 
 def test_a_closed_pipe_ends_it_cleanly(folder: Folder) -> None:
-    process = trickle(folder)
-    send(process, b"{", response("q1"))
+    """Its gates are not decided, for it was to read more."""
+    process = trickle(folder, "--gate", "steps_score >= 0")
+    send(process, response("q1"))
     receive(process)
     assert process.stdout is not None
     process.stdout.close()
     send(process, response("q2"))
     process.wait(DEADLINE_SECONDS)  # Though more could come in.
     code, _, err = finish(process)
-    assert code == 3
-    assert SUMMARY.format(2, 1, 1) in err
-    assert "Error" not in err
-    assert (aggregated(folder), len(folder.read("rejects"))) == (2, 1)
+    assert (code, aggregated(folder)) == (1, 2)
+    assert SUMMARY.format(2, 0, 1) in err
+    *_, gate, cut = err.splitlines()
+    assert gate == "gate failed: steps_score >= 0: not decided"
+    assert cut == "the reader of the output went away, so the run ended early"
 
 
 INTERRUPT_AT_IMPORT = """

@@ -46,6 +46,11 @@ def test_evaluate_aggregate_and_watch(
     assert "rejected: 1 (1 invalid_json), lost: 0, in work: 0, waiting: 0" in page
     assert run("aggregate", f"{server.url}/outs") == 4
     assert "no " in capfd.readouterr().err
+    other = folder.write("other.json", Path(folder.reference).read_bytes().replace(b"What of", b"What is"))
+    for source, code in ((stream, 2), ("redis://127.0.0.1:1/responses?group=g&max_outage_sec=0.1", 4)):
+        assert run("evaluate", other, source, "--gate", "steps_score >= 0") == code
+        out, err = capfd.readouterr()
+        assert (out, err.startswith("Error: "), err.count("\n")) == ("", True, 1)
 
     def drive(beside: Beside) -> None:
         facts = beside.facts(lambda facts: facts["overall"]["samples"]["total"] == 60)

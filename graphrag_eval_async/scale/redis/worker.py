@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
-from graphrag_eval_async.errors import SourceError, in_utf8
+from graphrag_eval_async.errors import JournalMismatch, SourceError, in_utf8
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import FileId, Unwritable
 from graphrag_eval_async.reference import NoReference
@@ -148,10 +148,11 @@ class RedisWorker:
                 for key in {**kept, **own}
                 if kept.get(key) != own.get(key)
             ]
-            raise SourceError(
+            raise JournalMismatch(
                 f"{self._settings}: group {keys.group!r} has begun under other conditions: "
                 f"{', '.join(changed)}; its results and new ones would not be comparable. Use another "
-                "group, or force=yes in the address, in Python force=True"
+                "group, or force=yes in the address, in Python force=True",
+                changed,
             )
 
     async def _read(self, count: int) -> list[tuple[bytes, Any, int]]:

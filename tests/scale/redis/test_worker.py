@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, SourceError, UsageError, evaluate_stream
+from graphrag_eval_async import GraphragEvalWarning, JournalMismatch, SourceError, UsageError, evaluate_stream
 from graphrag_eval_async.scale import redis_stream, watch_redis
 from graphrag_eval_async.scale.redis.source import stream_at
 from tests.scale.redis.support import (
@@ -344,7 +344,7 @@ async def test_a_server_that_lost_its_data_and_one_that_is_gone(tmp_path: Path) 
             fill(server, [response(1)])
             assert number_of(await anext(stream)) == 1
             await check(server, [response(1)])
-            with pytest.raises(SourceError, match="other conditions"):
+            with pytest.raises(JournalMismatch, match="other conditions"):
                 await anext(evaluate_stream(templates(1), source_at(server)))
         fill(server, [response(2)])
         stream = evaluate_stream(REFERENCE, source_at(server, max_outage_sec=0.3))
@@ -362,7 +362,7 @@ async def test_another_reference_set_is_refused(server: RedisServer) -> None:
     fill(server, [response(0)])
     await work(server)
     other = evaluate_stream(templates(1), source_at(server, drain=True))
-    with pytest.raises(SourceError, match=r"has begun under other conditions: reference; .* force=True"):
+    with pytest.raises(JournalMismatch, match=r"has begun under other conditions: reference; .* force=True"):
         await anext(other)
     forced = evaluate_stream(templates(1), source_at(server, drain=True, force=True))
     assert [result async for result in forced] == []
