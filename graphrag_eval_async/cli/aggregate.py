@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import STATE, check_distinct, merge_aggregates
-from graphrag_eval_async.cli.gates import needs_reference, on_missing
+from graphrag_eval_async.cli.files import STATE, check_distinct, files_of_results, merge_aggregates
+from graphrag_eval_async.cli.gates import check_read, needs_reference, on_missing
 from graphrag_eval_async.cli.reading import collecting, processes_for, progress, read_to_end
 from graphrag_eval_async.cli.report import report
 from graphrag_eval_async.errors import SourceError, UsageError
@@ -49,13 +49,14 @@ class Found:
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
-    groups = [path for path in given.results if is_redis(path) and "?" in path]
-    states = [path for path in given.results if path.endswith(STATE)]
-    lines = [path for path in given.results if path not in groups + states]
     needs_reference(given)
+    check_distinct([*given.results, given.reference], [given.rejects, given.aggregates])
+    files = files_of_results(given.results)
+    groups = [path for path in files if is_redis(path) and "?" in path]
+    states = [path for path in files if path.endswith(STATE)]
+    lines = [path for path in files if path not in groups + states]
     if on_missing(given.gate) and states:
         raise UsageError(f"{states[0]}: a gate on {MISSING_RATE} needs results, not their aggregates")
-    check_distinct([*given.results, given.reference], [given.rejects, given.aggregates])
     found = Found(given)
     for path in states:
         merge_aggregates(found.aggregates, path)
@@ -68,6 +69,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         found.rejects, ending = read_to_end(given, [(path, found.add) for path in lines], interrupts)
     if ending.is_complete:
         found.aggregates.finish()
+        if given.gate:
+            check_read(given.gate, found.aggregates.snapshot(detail=True)["micro"], found.reference)
         if told := misnamed_steps(found.reference or found.names, found.aggregates._step_names()):
             notes.append(f"warning: {told}")
     return report(

@@ -151,7 +151,8 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # only generic in newe
             return getattr(import_module(f"graphrag_eval_async.{module}"), function)(value)
         except ValueError as error:
             hint = f"'{str(param.metavar).strip('[]')}'" if isinstance(param, click.Argument) else None
-            raise click.BadParameter(str(error), ctx, param, hint) from None
+            told = str(error).removeprefix(f"{param.name}: " if param is not None else "")
+            raise click.BadParameter(told, ctx, param, hint) from None
 
 
 def _parameter(option: Option) -> click.Parameter:

@@ -16,6 +16,7 @@ from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
 from graphrag_eval_async.inference.planning import POWERS, Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED, lower_is_better
+from graphrag_eval_async.monitor.alerts import check_known
 from graphrag_eval_async.monitor.wording import (
     change_of,
     ends,
@@ -220,6 +221,7 @@ def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[st
     name = f"--max-drop {gate.metric}={number(gate.most)}"
     drop = comparison.drop(gate.metric)
     if (means := drop.means) is None:
+        check_known("--max-drop", None, gate.metric, (), comparison.metrics)
         others = ", ".join(known) or "none"
         told = f"{gate.metric}: no question has it on both sides; metrics on both sides: {others}"
         return CheckedGate(name, False, told)

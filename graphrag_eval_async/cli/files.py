@@ -20,6 +20,7 @@ from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sinks.files import check_replaceable, draft_beside
+from graphrag_eval_async.sinks.journal import BESIDE
 from graphrag_eval_async.sinks.tables import is_table
 from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
@@ -181,6 +182,24 @@ def check_distinct(
         for path in outputs:
             if any(fnmatchcase(os.path.realpath(path), os.path.realpath(pattern)) for pattern in patterns):
                 raise UsageError(f"{path!r} is among the files of {source!r}, which are read")
+
+
+def files_of_results(paths: Iterable[str]) -> list[str]:
+    """The files and addresses that paths stand for; a `UsageError` if results would count twice."""
+    files = [file for path in paths for file in ([path] if is_redis(path) else expand([path]))]
+    names: dict[str, str] = {}
+    for file in files:
+        if (name := file if is_redis(file) else os.path.realpath(file)) in names:
+            raise UsageError(f"{file!r} is given twice; its results would count twice")
+        names[name] = file
+        journal, suffix = os.path.splitext(file)
+        if suffix in BESIDE and os.path.isfile(journal):
+            raise UsageError(f"{file!r} belongs to the journal {journal!r} and holds no results")
+    for name, file in names.items():
+        for suffix in (pattern[1:] for pattern in MEMBERS if name.endswith(STATE)):
+            if same := names.get(name.removesuffix(STATE) + suffix):
+                raise UsageError(f"{same!r} and {file!r} hold the same results; give one of them")
+    return files
 
 
 def open_output(kind: Callable[[str], T], path: str) -> T:

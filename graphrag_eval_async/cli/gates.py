@@ -70,6 +70,20 @@ def check_names(
         )
 
 
+def check_read(gates: Iterable[Condition], overall: Mapping[str, Any], reference: Reference | None) -> None:
+    """Raise a `UsageError` if no result can have the template or the metric of a gate, given those read."""
+    templates, known = () if reference is None else reference.templates, metrics_read(overall)
+    for gate in gates:
+        metric = None if gate.metric == MISSING_RATE else gate.metric
+        check_known("--gate", gate.template, metric, templates, known)
+
+
+def metrics_read(overall: Mapping[str, Any]) -> list[str] | None:
+    """The metrics that results have, with or without values; None if there are no results."""
+    known = [name for name, stats in overall.items() if isinstance(stats, dict) and "coverage" in stats]
+    return known if counts_of(overall)[0] else None
+
+
 def on_missing(gates: Iterable[Condition]) -> bool:
     """Whether a gate is on the share of questions without a response."""
     return any(gate.metric == MISSING_RATE for gate in gates)

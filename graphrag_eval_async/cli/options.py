@@ -98,7 +98,7 @@ Input
     Of logs last written longer ago than this, such as 24h, read only new lines.
   --shuffle SEED : cli.parsing:parse_natural
     Read lines in random order, reproducible with SEED.  [default: 0 with --until]
-  --shard INDEX/COUNT
+  --shard INDEX/COUNT : sources.shards:as_shard
     Evaluate one of COUNT equal parts, the first of which is 0/COUNT. Results have no `sample`; aggregate
     merges them.
   --strict
@@ -241,7 +241,7 @@ Gates
   --allow-missing
     Let these gates hold even if the run lacks questions of the baseline.
 Statistics
-  --until CONDITION...
+  --until CONDITION... : cli.parsing:parse_until
     Stop as soon as it is decided whether CONDITION holds, such as 'steps_score >= 0.8'; [TEMPLATE:]METRIC
     with >=, >, <= or <. Also a gate: an undecided run fails it.
   --steps-groups <last|all>

@@ -53,6 +53,12 @@ def parse_level(text: str) -> float:
     return level
 
 
+def parse_until(text: str) -> str:
+    from graphrag_eval_async.inference.until import Until
+
+    return Until(text).condition
+
+
 def parse_interval(text: str) -> str:
     kind = text.replace("-", "_")
     if kind not in ("one_look", "anytime"):

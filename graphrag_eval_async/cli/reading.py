@@ -12,8 +12,9 @@ import orjson
 
 from graphrag_eval_async.batch import read_results
 from graphrag_eval_async.cli.exits import Ending, run_to_end
-from graphrag_eval_async.cli.files import open_lines
+from graphrag_eval_async.cli.files import STATE, open_lines
 from graphrag_eval_async.config.load import load_part
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import RejectWriter
@@ -37,6 +38,9 @@ def read_to_end(
     given: Given, sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]], interrupts: Interrupts
 ) -> tuple[Rejects, Ending]:
     """Read paths in order, each with the function that takes its results."""
+    for path, _ in sources:
+        if path.endswith(STATE):
+            raise UsageError(f"{path} holds aggregates, which only `aggregate` reads; name the results")
     opened = [read_jsonl(path) for path, _ in sources if not is_redis(path)]
     with collecting(given, interrupts) as (rejects, on_reject), progress(*opened) as advance:
 

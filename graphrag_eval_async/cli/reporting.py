@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.compare import check_regressions
-from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_page
-from graphrag_eval_async.cli.gates import check_each, failed_and_held, needs_reference
+from graphrag_eval_async.cli.files import check_distinct, files_of_results, make_folder_of, write_page
+from graphrag_eval_async.cli.gates import (
+    check_each,
+    check_read,
+    failed_and_held,
+    metrics_read,
+    needs_reference,
+)
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
 from graphrag_eval_async.cli.report import end, list_rejects, listed_rejects, page_stream
 from graphrag_eval_async.errors import UsageError
@@ -20,7 +26,6 @@ from graphrag_eval_async.monitor.ci import render_annotations, render_junit
 from graphrag_eval_async.monitor.markdown import render_markdown
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import NO_RESPONSE, Reading, Summary
-from graphrag_eval_async.records.metrics import counts_of
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources.reading import expand
@@ -40,6 +45,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     _check(given)
+    files = files_of_results(given.results)
     reference = load_reference(given.reference) if given.reference is not None else None
     reading = Reading(
         given.pass_if,
@@ -56,12 +62,12 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             collected.add(result)
 
     baseline = [] if given.baseline is None else [(given.baseline, reading.add_baseline)]
-    rejects, ending = read_to_end(given, [*baseline, *((path, add) for path in given.results)], interrupts)
+    rejects, ending = read_to_end(given, [*baseline, *((path, add) for path in files)], interrupts)
     list_rejects(given, rejects)
     failures: list[str] = []
     if ending.is_complete:
         summary = _summary(given, reading, rejects, reference)
-        _check_conditions(given, summary.snapshot["micro"])
+        _check_conditions(given, summary.snapshot["micro"], reference)
         failures, _ = failed_and_held(summary.gates)
         ending = _write(given, ending, summary, collected, reference)
     return end(ending, rejects, failures)
@@ -79,11 +85,12 @@ def _check(given: Given) -> None:
         make_folder_of(path)
 
 
-def _check_conditions(given: Given, overall: Mapping[str, Any]) -> None:
+def _check_conditions(given: Given, overall: Mapping[str, Any], reference: Reference | None) -> None:
     """Raise a `UsageError` if no result has the metric of a condition, not even without a value."""
-    known = [name for name, stats in overall.items() if isinstance(stats, dict) and "coverage" in stats]
-    for condition in given.pass_if if counts_of(overall)[0] else ():
-        if condition.metric not in known:
+    check_read(given.gate, overall, reference)
+    known = metrics_read(overall)
+    for condition in given.pass_if:
+        if known is not None and condition.metric not in known:
             hint = did_you_mean(condition.metric, known)
             raise UsageError(f"--pass-if: no result has the metric {condition.metric!r}; {hint}")
 

@@ -228,6 +228,11 @@ class RunningComparison:
             "notes": {**NOTES},
         }
 
+    @property
+    def metrics(self) -> set[str]:
+        """The metrics that results of either side have, or should have but failed."""
+        return set().union(*(run.metrics | run.failed for run in self._runs.values()))
+
     def drop(self, metric: str) -> Drop:
         """Return how a metric changed if errors count: as 0 in scores up to 1."""
         fills = metric != ERROR_RATE and (metric in self._fractions or range_of(metric)[1] == 1)

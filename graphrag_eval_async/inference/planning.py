@@ -108,9 +108,11 @@ def plan(
     check_level(level)
     _check_positive("detect", detect)
     if metric in BOUNDED_METRICS and detect >= 1:
-        raise UsageError(f"detect: expected a difference below 1, since {metric} is from 0 to 1")
+        raise UsageError(f"expected a difference below 1 to detect, since {metric} is from 0 to 1")
     if (sd is None) == (not runs) or len(runs) > 2:
-        raise UsageError("plan: needs a standard deviation `sd`, or one or two RESULTS, and not both")
+        raise UsageError(
+            "plan: needs one or two RESULTS, or a standard deviation (--sd, or sd=X), and not both"
+        )
     if sd is not None:
         _check_positive("sd", sd)
     known = [Variances(sd * sd, None)] if sd is not None else [run.variances() for run in runs]
@@ -118,7 +120,7 @@ def plan(
     repeated = all(each.within is not None for each in known)
     change = _change_variance(runs) if len(runs) == 2 else None
     if not first.of_mean(1) + second.of_mean(1):
-        raise UsageError(f"{metric}: all values agree, so nothing can be planned; give a standard deviation")
+        raise UsageError(f"{metric}: all values agree, so nothing can be planned; --sd or sd=X sets another")
     total = first.of_mean(1) + second.of_mean(1)
     if _paired_variance(first, second, change, 1) <= ROUNDING * total:
         raise UsageError(

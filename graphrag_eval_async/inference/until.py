@@ -17,6 +17,7 @@ from graphrag_eval_async.records.metrics import (
     may_be_bounded,
 )
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,8 +59,8 @@ def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
     """Return the error for a metric not allowed in conditions; `outputs` are the custom outputs allowed."""
     known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
     return UsageError(
-        f"until: {metric!r} is none of the metrics from 0 to 1: {', '.join([*known, *outputs])}, and outputs "
-        'of custom evaluations described as "fraction 0-1"'
+        'until: takes scores from 0 to 1, and outputs of custom evaluations described as "fraction 0-1", '
+        f"not {metric!r}; {did_you_mean(metric, [*known, *outputs])}"
     )
 
 

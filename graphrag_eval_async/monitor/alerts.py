@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
 from graphrag_eval_async.records.conditions import parse_condition
-from graphrag_eval_async.records.metrics import ERROR_RATE, RESULT_KEYS, is_metric
+from graphrag_eval_async.records.metrics import ERROR_RATE, RESULT_KEYS, is_metric, metric_position
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def check_known(
     if metric is None or metric in known:
         return
     if outputs is not None or get_close_matches(metric, known, 1, 0.9):
-        raise UsageError(f"{option}: no metric {metric!r}; {did_you_mean(metric, sorted(known))}")
+        raise UsageError(
+            f"{option}: no metric {metric!r}; {did_you_mean(metric, sorted(known, key=metric_position))}"
+        )
 
 
 def summary(change: Change) -> str:

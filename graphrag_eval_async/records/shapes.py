@@ -24,6 +24,9 @@ GRAPHS = (
 MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
+MAX_LISTED = 15
+"""How many known names a message lists if it suggests none."""
+
 OF_EVALUATIONS = ("matches", "diff", "query_similarity", "executed_at")
 """Keys of reference steps that evaluations add; those left over from an earlier one are ignored."""
 
@@ -34,6 +37,9 @@ def plain_type(media_type: Any) -> Any:
 
 
 def did_you_mean(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
-    """End of a message that suggests the known name closest to `name` or, if none is close, lists all."""
-    close = get_close_matches(name[:64], known, 1, cutoff)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    """End of a message that suggests the known name closest to `name` or, if none is close, lists some."""
+    folded = {each.casefold(): each for each in known}
+    if close := get_close_matches(name[:64].casefold(), folded, 1, cutoff):
+        return f"did you mean {folded[close[0]]}?"
+    more = f" and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
+    return f"known: {', '.join([*known][:MAX_LISTED])}{more}"

@@ -44,6 +44,9 @@ LOGGER = logging.getLogger("graphrag_eval_async.journal")
 FORMAT = "2"
 """Format version of the journal and of the files beside it."""
 
+BESIDE = (".run", ".rejects", ".damaged", ".late", ".watch")
+"""Suffixes of the files beside a journal."""
+
 PIECE_BYTES = 1 << 20
 
 CHECKSUM = b'%b,"crc32":"%08x"}\n'
@@ -83,7 +86,7 @@ class Journal:
     def paths(self) -> list[str]:
         """The journal and all files that may be beside it; none of them is ever read as a source."""
         path = os.fspath(self.path)
-        beside = [path + suffix for suffix in (".run", ".rejects", ".damaged", ".late", ".watch")]
+        beside = [path + suffix for suffix in BESIDE]
         return [path, *beside, os.fspath(self.rejects or path)]
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
-from tests.cli.support import REFERENCE, Folder, failed, response, run, to_jsonl
+from tests.cli.support import COLOURS, REFERENCE, Folder, failed, response, run, to_jsonl
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -61,6 +61,48 @@ def test_invalid_results_are_rejected(folder: Folder) -> None:
     ]
     assert {reject["file"] for reject in rejects} == {first}
     assert (last["file"], last["line"], last["offset"], last["content"]) == (second, 1, 0, "nonsense")
+
+
+def test_results_are_counted_once(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    results, state = folder.file("a.jsonl"), folder.file("a.aggregates")
+    options = ["-o", results, "--resume", "--aggregates", state]
+    assert run("evaluate", folder.reference, folder.lines(*RESPONSES), *options) == 0
+    assert run("aggregate", folder.file("*.aggregates")) == 0
+    for command, told in {
+        ("aggregate", results, folder.file("./a.jsonl")): "is given twice",
+        ("aggregate", state, state): "is given twice",
+        ("report", results, results): "is given twice",
+        ("aggregate", f"{results}.run"): f"belongs to the journal '{results}'",
+        ("aggregate", results, state): "hold the same results; give one of them",
+        ("report", state): "holds aggregates, which only `aggregate` reads",
+    }.items():
+        capfd.readouterr()
+        assert run(*command) == 2
+        out, err = capfd.readouterr()
+        assert (out, told in err) == ("", True), command
+
+
+def test_gates_on_unknown_names(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    """Results may have metrics of custom evaluations, and need not have all others."""
+    custom = {"politeness": 0.5, "judge": {"outputs": ["politeness"]}}
+    results = folder.lines({**GOOD, "template_id": COLOURS, **custom})
+    report, compare = ["report", results, "--reference", folder.reference], ["compare", results, results]
+    for command, told in {
+        ("aggregate", results, "--gate", "POLITENES >= 0.1"): "'POLITENES'; did you mean politeness?",
+        (*report, "--gate", "steps_scor >= 0.1"): "'steps_scor'; did you mean steps_score?",
+        (
+            *report,
+            "--gate",
+            "colors:missing_rate <= 1",
+        ): "'colors' in the reference set; did you mean colours?",
+        (*compare, "--max-drop", "steps=0.1"): "'steps'; did you mean steps_score?",
+    }.items():
+        assert run(*command) == 2
+        out, err = capfd.readouterr()
+        assert (out, told in err) == ("", True), command
+    for metric, code in {"politeness": 0, "steps_score": 1}.items():
+        assert run("aggregate", results, "--gate", f"{metric} >= 0.1") == code
+        assert run(*compare, "--max-drop", f"{metric}=0.1") == code
 
 
 def test_standard_input_is_read_only_once(capfd: pytest.CaptureFixture[str]) -> None:

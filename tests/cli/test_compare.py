@@ -154,3 +154,5 @@ def test_plans(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     assert "no question was asked twice" in out
     assert run("plan", "--detect", "0.1", "--sd", "0.5") == 0
     assert "the same 241 questions (482 responses)" in " ".join(capfd.readouterr().out.split())
+    assert run("plan", "--detect", "0.1") == 2
+    assert "or a standard deviation (--sd" in capfd.readouterr().err

@@ -62,3 +62,12 @@ def test_undecided_conditions_fail(folder: Folder, capfd: pytest.CaptureFixture[
         "not decided after 6 responses to 2 questions: steps_score > 0.5 is open (95 %: 0.1"
     )
     assert err.splitlines()[-1] == "gate failed: steps_score > 0.5: not decided"
+
+
+def test_options_that_are_named(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    for option, value, told in [
+        ("--until", "error_rate <= 0.5", "takes scores from 0 to 1"),
+        ("--shard", "4/4", "expected INDEX/COUNT"),
+    ]:
+        assert evaluate(folder, option, value) == 2
+        assert f"'{option}': {told}" in capfd.readouterr().err
