@@ -53,6 +53,7 @@ FAN = 16  # So many full parts become one.
 MERGED_BYTES = 64 << 20  # Larger parts are not merged, since the server holds at most 512 MB in one value.
 REJECT_BYTES = 1 << 20  # Maximum size of a reject's content, in bytes; longer content is only in the entry.
 CLOSING_SECONDS = 10.0  # Time at the end to keep what is left, and to leave unfinished entries to others.
+MOST_HELD = 100_000  # Entries released at the end at most; those beyond are claimed once they are idle.
 LEFT = "left"  # The consumer that holds entries of workers that have ended, until others claim them.
 
 LONG_IDLE = 1000 * 3600 * 24 * 365
@@ -336,11 +337,13 @@ class RedisWorker:
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 if self._tending is not None:
-                    await self._refresh(LEFT)
                     group = self._keys.stream, self._keys.group
-                    if not await self._link.do(
-                        "XPENDING", *group, "-", "+", 1, self._consumer, parse_detail=True
-                    ):
+                    pending = "XPENDING", *group, "-", "+", MOST_HELD, self._consumer
+                    # Also entries that the server delivered while reading was cancelled.
+                    for one in await self._link.do(*pending, parse_detail=True):
+                        self._held[one["message_id"].decode()] = None
+                    await self._refresh(LEFT)
+                    if not await self._link.do(*pending, parse_detail=True):
                         await self._link.do("XGROUP", "DELCONSUMER", *group, self._consumer)
         except (NoGroup, SourceError, TimeoutError) as error:
             LOGGER.warning("%s: entries in work are left to be claimed: %s", self._settings, error)
