@@ -204,6 +204,13 @@ async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisSer
     await check(server, entries, tmp_path)
 
 
+async def test_who_watches_can_stop_while_the_server_is_away() -> None:
+    run = watch_redis("redis://127.0.0.1:1", "responses", group="eval", max_outage_sec=None)
+    async with asyncio.timeout(SECONDS), run:
+        asyncio.get_running_loop().call_later(0.2, run.stop)
+        assert [result async for result in run] == []
+
+
 async def test_entries_that_are_worked_on_are_not_idle(server: RedisServer, tmp_path: Path) -> None:
     """A worker touches them, so that others do not claim them."""
     fill(server, [response(9)])
