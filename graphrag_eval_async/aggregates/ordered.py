@@ -32,7 +32,7 @@ class OrderedValues:
     They become lists when an int is added that no double equals; values always compare exactly.
     """
 
-    __slots__ = ("_bounds", "_chunks", "_is_sorted", "_size", "_waiting", "wide")
+    __slots__ = ("_before", "_bounds", "_chunks", "_finger", "_is_sorted", "_size", "_waiting", "wide")
 
     def __init__(self) -> None:
         self.wide = False
@@ -41,6 +41,7 @@ class OrderedValues:
         self._bounds = [-inf]
         self._is_sorted = [True]
         self._size = 0
+        self._finger = self._before = 0  # The chunk last selected from, and the number of values before it.
 
     def __len__(self) -> int:
         return self._size + len(self._waiting)
@@ -73,6 +74,8 @@ class OrderedValues:
             else:
                 self._chunks[index].extend(data[start:end])
                 self._is_sorted[index] = False
+            if index < self._finger:
+                self._before += end - start
             if len(self._chunks[index]) > CHUNK:
                 self._split(index)
             end = start
@@ -91,11 +94,18 @@ class OrderedValues:
         return self._sorted(len(self.chunks) - 1)[-1]
 
     def select(self, k: int) -> float:
-        """Return the value at index `k` in ascending order, 0 <= k < len."""
-        index, chunks = 0, self.chunks
-        while k >= (size := len(chunks[index])):
-            index, k = index + 1, k - size
-        return self._sorted(index)[k]
+        """Return the value at index `k` in ascending order, 0 <= k < len.
+
+        Takes time proportional to the distance from the last selection, in chunks.
+        """
+        chunks = self.chunks
+        while k < self._before:
+            self._finger -= 1
+            self._before -= len(chunks[self._finger])
+        while k >= self._before + len(chunks[self._finger]):
+            self._before += len(chunks[self._finger])
+            self._finger += 1
+        return self._sorted(self._finger)[k - self._before]
 
     def quantile(self, part: int, whole: int) -> float:
         """Return the value with `part` of `whole` of the values below it; see `quantile`."""
@@ -122,6 +132,8 @@ class OrderedValues:
         self._chunks[index : index + 1] = [self._chunk(values[i : i + starts.step]) for i in starts]
         self._bounds[index + 1 : index + 1] = [values[i] for i in starts[1:]]
         self._is_sorted[index : index + 1] = [True] * len(starts)
+        if index < self._finger:
+            self._finger += len(starts) - 1
 
     def _chunk(self, values: list[float]) -> Chunk:
         if self.wide:
