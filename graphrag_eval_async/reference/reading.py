@@ -179,6 +179,8 @@ class _CarefulReader:
             template_id = _plain(_converted(template, _Template, place).template_id, f"{place}.template_id")
             self._claim("template_id", template_id, place)
             contents.templates.append(template_id)
+            if not isinstance(questions, list | tuple):  # A set, which msgspec takes for a list.
+                raise _Problem(f"{place}.questions: expected a list, got {describe(questions)}")
         except _Problem as problem:
             contents.problems.append(str(problem))
         for index, question in enumerate(questions if isinstance(questions, list | tuple) else ()):

@@ -147,6 +147,7 @@ def test_the_first_problem_of_each_question_is_listed(tmp_path: Path) -> None:
 
 def test_what_is_no_list_of_templates(tmp_path: Path) -> None:
     wrong: list[Any] = [None, [], {}, {"template_id": "t"}, 5, iter([]), b"[]", [None], [answer()]]
+    wrong.append([{"template_id": "t", "questions": {1}}])  # A set has no order.
     for raw in wrong:
         assert len(problems(raw)) == 1
     assert problems(tmp_path / "absent.yaml")[0].startswith("cannot be read: ")
