@@ -107,7 +107,7 @@ def lines_path(path: str) -> str:
     """The same, where no table can be written."""
     if is_table(path):
         name = Path(path).with_suffix(".jsonl")
-        raise ValueError(f"{path!r}: lines of JSON are no table; use another name, such as {name}")
+        raise ValueError(f"{path!r}: this command writes JSON lines; use another name, such as {name}")
     return output_path(path)
 
 

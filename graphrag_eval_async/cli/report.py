@@ -129,7 +129,7 @@ def end(ending: Ending, rejects: Rejects | None = None, failures: Iterable[str] 
     for failure in failures:
         tell(sys.stderr, one_line(f"gate failed: {failure}"))
     if ending.is_cut:
-        tell(sys.stderr, "the reader of the output went away, so the run ended early")
+        tell(sys.stderr, "the output was closed by its reader, so the run ended early")
     if ending.error is not None:
         tell(sys.stderr, f"Error: {describe(ending.error)}")
     return ending.code(rejects=rejects is not None and rejects.total > 0, gates=bool(failures))

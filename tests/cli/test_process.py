@@ -100,7 +100,7 @@ def test_a_closed_pipe_ends_it_cleanly(folder: Folder) -> None:
     assert SUMMARY.format(2, 0, 1) in err
     *_, gate, cut = err.splitlines()
     assert gate == "gate failed: steps_score >= 0: not decided"
-    assert cut == "the reader of the output went away, so the run ended early"
+    assert cut == "the output was closed by its reader, so the run ended early"
 
 
 INTERRUPT_AT_IMPORT = """

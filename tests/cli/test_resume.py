@@ -73,5 +73,7 @@ def test_own_output_is_not_read(
         assert run(*command.split()) == 2
         assert "which are read" in capfd.readouterr().err
     assert run("watch", "reference.json", "logs", "-o", "o.csv") == 2
-    assert "'o.csv': lines of JSON are no table; use another name, such as o.jsonl" in capfd.readouterr().err
+    assert (
+        "'o.csv': this command writes JSON lines; use another name, such as o.jsonl" in capfd.readouterr().err
+    )
     assert [path.name for path in (folder.path / "logs").iterdir()] == ["a.jsonl"]

@@ -204,7 +204,7 @@ async def test_a_worker_that_stops_leaves_its_entries_to_others(server: RedisSer
     await check(server, entries, tmp_path)
 
 
-async def test_who_watches_can_stop_while_the_server_is_away() -> None:
+async def test_a_watcher_can_stop_while_the_server_is_away() -> None:
     run = watch_redis("redis://127.0.0.1:1", "responses", group="eval", max_outage_sec=None)
     async with asyncio.timeout(SECONDS), run:
         asyncio.get_running_loop().call_later(0.2, run.stop)
