@@ -14,6 +14,7 @@ __all__ = sorted(_FROM)
 # Where to find public names that are not here.
 _ELSEWHERE = {
     r"\w*Config": "config",
+    "assert_evaluation": "testing",
     "DatasetEvaluation|EvaluatedFile|evaluate_dataset|redis_results|redis_stream|watch_redis": "scale",
     "Lag": "sources",
     r"TraceFormat|response_from_\w+|responses_from_otlp": "traces",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 # From the top to the bottom: a room imports only from rooms further down.
 LEVELS = [
     {"__main__"},
-    {"cli"},
+    {"cli", "testing"},
     {"monitor"},
     {"blocking", "scale"},
     {"batch"},

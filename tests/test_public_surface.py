@@ -15,6 +15,8 @@ def test_the_public_names() -> None:
     assert {*package.__all__} <= {*dir(package)}  # `test_docs` has them all.
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name)), name
+    with pytest.raises(ImportError, match=r"import assert_evaluation from graphrag_eval_async\.testing"):
+        getattr(package, "assert_evaluation")  # noqa: B009
     with pytest.raises(AttributeError, match="no attribute 'absent'"):
         getattr(package, "absent")  # noqa: B009  (type checkers know that it is absent)
 

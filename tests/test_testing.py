@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import UsageError, run_evaluation_sync
+from graphrag_eval_async.testing import assert_evaluation
+from tests.support.cases import each
+
+ROOT = Path(__file__).parents[1]
+RIGHT, PARTLY, WRONG, *_, FAILED, SETTINGS = RESULTS = run_evaluation_sync(
+    ROOT / "examples" / "reference.yaml", ROOT / "examples" / "responses.jsonl"
+)
+JUDGED = RIGHT | {
+    "answer_f1": 0.4,
+    "answer_correctness_reason": "One claim \x1b[2J is missing.",
+    "brevity": None,
+    "style_error": "timeout: after 60 s",
+    "judge": {"outputs": ["brevity", "tone"]},
+    "faithfulness_error": "budget: used up",
+}
+
+
+def told(result: Any, **expected: Any) -> str:
+    with pytest.raises(AssertionError) as caught:
+        assert_evaluation(result, **expected)
+    return str(caught.value)
+
+
+def test_the_page_shows_the_message() -> None:
+    page = (ROOT / "docs" / "ci.md").read_text()
+    [shown] = re.findall(r"```text\nAssertionError: (.*?)\n```", page, re.DOTALL)
+    assert told(WRONG, steps_score=">= 0.8") == shown
+
+
+def test_conditions_that_hold() -> None:
+    for value in (">= 0.25", "<0.3", "== .25", 0.25, pytest.approx(0.2501, abs=0.01), lambda x: x < 0.5):
+        assert_evaluation(PARTLY, steps_score=value, failure="missed_retrieval", answer_f1=None, error=None)
+    assert_evaluation(JUDGED | {"tone": True}, tone=True, brevity=None, sample=1, answer_f1="< 0.5")
+
+
+@each(
+    ("result", "expected", "message"),
+    [
+        (PARTLY, {"steps_score": "> 0.25"}, "0.25, expected > 0.25"),
+        (PARTLY, {"steps_score": "<= 0.2"}, "0.25, expected <= 0.2"),
+        (PARTLY, {"steps_score": 1}, "0.25, expected 1"),
+        (PARTLY, {"steps_score": None}, "0.25, expected None"),
+        (PARTLY, {"steps_score": (0.5).__lt__}, "0.25, for which __lt__ is not true"),
+        (RIGHT, {"failure": ">= 1"}, "'none', expected >= 1"),
+        (
+            RIGHT,
+            {"answer_f1": bool},
+            "has no value (answer_correctness is not configured, or lacks an answer",
+        ),
+        (RIGHT | {"actual_answer": None}, {"answer_f1": 1}, "has no value (no answer), expected 1"),
+        (RIGHT, {"error": "no"}, "has no value (not in this result), expected 'no'"),
+        (
+            RIGHT | {"steps_score": None, "reference_steps": None},
+            {"steps_score": 1},
+            "has no value (the question has",
+        ),
+        (JUDGED, {"brevity": ">= 2"}, "has no value (timeout: after 60 s), expected >= 2"),
+        (JUDGED, {"faithfulness": 1}, "has no value (budget: used up), expected 1"),
+        (
+            JUDGED,
+            {"answer_f1": ">= 0.8"},
+            "0.4, expected >= 0.8\n  reason:\n    One claim \\x1b[2J is missing.",
+        ),
+        (FAILED, {"steps_score": 1}, "has no value (TimeoutError: the agent gave no answer within 60 s)"),
+    ],
+)
+def test_conditions_that_do_not_hold(result: Any, expected: dict[str, Any], message: str) -> None:
+    [key] = expected
+    assert f"\n  {key}: {message}" in told(result, **expected)
+
+
+def test_the_step_that_differs() -> None:
+    message = told(PARTLY, steps_score=1)
+    assert "reference_steps[1][0] retrieval: 1 of 2 documents found (the first of 2 steps" in message
+    assert "    missing http://example.org/doc/2: Transformer Bergheim T2" in message
+    assert "reference_steps[0][1] operator_lookup: different\n  expected:\n    Nordnett\n" in told(
+        SETTINGS, steps_score=1
+    )
+    assert "reference_steps" not in told(FAILED, steps_score=1) + told(RIGHT, steps_score=0)
+
+
+def test_shortened_and_with_differences() -> None:
+    def table(count: int) -> str:
+        return "x\n" + "".join(f"{i} {'long ' * 100}\n" for i in range(count))
+
+    step = {"name": "sparql_query", "output": table(30), "output_media_type": "text/csv"}
+    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
+    response = {"question_id": "q", "actual_steps": [{**step, "status": "success", "output": table(29)}]}
+    [result] = run_evaluation_sync([{"template_id": "t", "questions": [question]}], [response])
+    message = told(result, failure="none")
+    assert "\n  differences:\n    missing row: x = 29 long" in message
+    assert "\n    ... 21 more lines\n" in message
+    assert max(map(len, message.split("\n"))) < 200
+
+
+@each(
+    ("result", "expected", "message"),
+    [
+        (RIGHT, {"steps_scor": 1}, "steps_scor: not a key of results; did you mean steps_score?"),
+        (JUDGED, {"ton": 1}, "ton: not a key of results; did you mean tone?"),
+        (RIGHT, {"steps_score": "=> 1"}, "steps_score: expected a comparison such as \">= 0.8\", got '=> 1'"),
+        (RIGHT, {"steps_score": ">= 80"}, "steps_score: is from 0 to 1, not 80; for 80 %, write 0.8"),
+        (RIGHT, {"steps_score": ">= high"}, "steps_score: '>= high': 'high' is not a finite number"),
+        (RIGHT, {"retrieval_answer_f1": 1}, "retrieval_answer_f1: a metric of retrieval steps"),
+        (RIGHT, {}, 'assert_evaluation: give a condition, such as failure="none"'),
+        (RESULTS, {"failure": "none"}, "result: expected one result, got list"),
+        (
+            {"question_id": "q", "actual_answer": ""},
+            {"error": None},
+            "result: this is a response, not a result",
+        ),
+    ],
+)
+def test_mistakes(result: Any, expected: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        assert_evaluation(result, **expected)
