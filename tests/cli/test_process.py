@@ -112,6 +112,7 @@ class Interrupting:
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background jobs ignore it.
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["graphrag-eval-async", "--help"]
 runpy.run_module("graphrag_eval_async", run_name="__main__")
