@@ -134,7 +134,8 @@ def test_pending() -> None:
     """Until its complete version comes, a part counts as such in detailed snapshots alone."""
     whole = {"template_id": "a", "question_id": "q", "sample": 1}
     names = ["answer_correctness", "retrieval_context", "tone"]
-    steps = [{"name": "retrieval", "status": "success"}]
+    named = [("retrieval", "success"), ("retrieval", "error"), ("sparql", "success")]
+    steps = [{"name": name, "status": status} for name, status in named]
     first = {**whole, "actual_steps": steps, "steps_score": 1, "elapsed_sec": 2, "pending": names}
     second = {**whole, "sample": 2, "pending": ["answer_correctness"]}
     aggregates = aggregated([first, second])
