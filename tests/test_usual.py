@@ -44,6 +44,7 @@ SETS: dict[str, list[list[dict[str, Any]]] | None] = {
     "empty": [[step("sparql_query", table(), output_media_type=SPARQL)]],
     "found": [[step("retrieval", '[{"id": "1"}]')]],
     "compared": [[{**QUERY, "reference_query": "SELECT ?n {?n ?p 1}"}]],
+    "args": [[step("look_up", "Lindau", args_match="exact")]],
     "none": None,
 }
 REFERENCE = [

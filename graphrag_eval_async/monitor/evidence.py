@@ -22,6 +22,7 @@ from graphrag_eval_async.records.metrics import (
 from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON, REFERENCE_QUERY
 from graphrag_eval_async.steps import Budget, accepted_names, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.arguments import args_differences, in_words
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.steps.retrieval import read_documents
@@ -158,20 +159,26 @@ def _partners(expected: Sequence[Result], actual: Sequence[Result]) -> list[Resu
     for names_of in (lambda name: {name}, accepted_names):
         for place in in_turn:
             if found[place] is None:
-                found[place] = _closest(names_of(str(expected[place].get("name"))), actual, taken)
+                names = names_of(str(expected[place].get("name")))
+                found[place] = _closest(expected[place], names, actual, taken)
                 taken.add(id(found[place]))
     return found
 
 
-def _closest(names: Collection[str], actual: Sequence[Result], taken: set[int]) -> Result | None:
-    """The agent's last step with one of the names that is free; one that worked, if any did."""
+def _closest(
+    expected: Result, names: Collection[str], actual: Sequence[Result], taken: set[int]
+) -> Result | None:
+    """The agent's last step with one of the names that is free; one that worked as asked, if any did."""
     attempts = [step for step in actual if str(step.get("name")) in names and id(step) not in taken]
     worked = [step for step in attempts if step.get("status") != "error"]
-    return next(reversed(worked or attempts), None)
+    asked = [step for step in worked if not args_differences(expected, step)]
+    return next(reversed(asked or worked or attempts), None)
 
 
 def _compared(expected: Result, actual: Result) -> Sequence[Mapping[str, Any]]:
-    """The differences of tables and graphs, as partial credit lists them; none of other outputs."""
+    """The differences of arguments, tables and graphs, as results list them; none of other outputs."""
+    if differing := args_differences(expected, actual):
+        return differing
     with suppress(MalformedStep, ComparisonBudgetExceeded, ComparatorError):
         prepared = prepare_step({**expected, "score": "f1"})
         return [*prepared.compare(ActualStep(actual, Budget(STEPS))).differences]
@@ -184,7 +191,9 @@ def _differences(diff: Any) -> Iterator[Marked]:
         if not isinstance(kind := each.get("kind"), str):
             continue
         what = next((each[key] for key in ("row", "triple", "column") if key in each), "")
-        if kind == "wrong_value":
+        if kind == "wrong_arg":
+            text = _cut(in_words(dict(each)), CELL)
+        elif kind == "wrong_value":
             row = what + 1 if isinstance(what, int) else what
             column, expected, actual = (_cell(each.get(key)) for key in ("column", "expected", "actual"))
             text = f"row {_cell(row)}, {column}: expected {expected}, got {actual}"

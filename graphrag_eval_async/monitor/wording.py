@@ -40,6 +40,7 @@ FAILURES = {
     "no_steps": "the agent took no expected step",
     "missing_step": "the agent took other expected steps, but not this one",
     "step_error": "the step failed",
+    "wrong_args": "the agent took the step with other arguments",
     "empty_result": "the step returned nothing",
     "missing_columns": "the query returned too few columns",
     "wrong_order": "right rows in the wrong order",

@@ -88,6 +88,7 @@ class _UsualStep(Struct, forbid_unknown_fields=True, gc=False):
     required_columns: list[str] | None = None
     ignore_duplicates: bool | None = None
     score: Literal["exact", "f1"] | None = None
+    args_match: Literal["exact", "subset", "none"] | None = None
     reference_query: str | None = None
 
 
@@ -139,6 +140,7 @@ _TEMPLATE_KEYS, _QUESTION_KEYS, _STEP_KEYS = (
     tuple(sorted(each.__struct_fields__)) for each in (TemplateShape, QuestionShape, ReferenceStepShape)
 )
 _OF_TABLES: Mapping[str, Any] = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
+_CHOICES = {"score": "exact or f1", "args_match": "exact, subset or none", "order": "strict or any"}
 _FLAT = "; the steps of a group are a list of their own: [[{name: ...}]]"
 
 
@@ -273,6 +275,6 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
         hint = "; put it in quotes"
     elif what == "Expected `array`, got `object`" and ".reference_steps" in where:
         hint = _FLAT
-    elif what.startswith("Invalid enum value"):  # The only one is `score`.
-        hint = "; write exact or f1, or leave it out"
+    elif what.startswith("Invalid enum value"):
+        hint = f"; write {_CHOICES.get(where.rpartition('.')[2], '')}, or leave it out"
     raise _Problem(f"{where}: {what}{hint}")

@@ -32,6 +32,11 @@ ReferenceStepShape = shape(
     "A step that the agent is expected to execute.",
     key("name", str, "the name of the step, such as sparql_query"),
     key("args", dict[str, Any] | None, "the arguments of the step"),
+    key(
+        "args_match",
+        Literal["exact", "subset", "none"] | None,
+        "whether the arguments must be equal, or have at least these; by default, they are not compared",
+    ),
     key("output", Any, "the expected output"),
     key("output_media_type", str | None, "how the output is compared", examples=list(MEDIA_TYPES)),
     key("ordered", bool | None, "whether the order of SPARQL rows matters"),

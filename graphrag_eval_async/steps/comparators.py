@@ -15,6 +15,7 @@ from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
+from graphrag_eval_async.steps.arguments import args_comparator
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import results_in
 from graphrag_eval_async.steps.formats.results import are_plain
@@ -42,6 +43,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
     compare: Compare  # May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`.
     partial: bool = False  # The actual step that scores most is taken, and only 1 is a full match.
     kind: Callable[[], str] | None = None  # See `ActualStep.kind`; None of other comparators.
+    args_only: bool = False  # It has no output; an actual step without output may match it, too.
 
 
 def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
@@ -51,7 +53,8 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     # In names with escapes, the form may not be seen.
     if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
         raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
-    if own or not isinstance(name, str) or name in _BY_NAME:
+    args = args_comparator(step)
+    if own or not isinstance(name, str) or name in _BY_NAME or (args and step.get("output") is None):
         prepare_step(step, comparators)
     elif media_type in (SPARQL_RESULTS, *_JSON) and are_plain(step.get("output"), required):
         _is_partial(step, SPARQL_RESULTS)
@@ -77,7 +80,27 @@ def needs_execution(step: Mapping[str, Any]) -> bool:
 def prepare_step(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
 ) -> PreparedStep:
-    """Prepare a checked reference step for its comparator; the user's override built-in ones."""
+    """Prepare a checked reference step for its comparator; the user's override built-in ones.
+
+    With `args_match`, the arguments are compared first. Then a step without an output needs no more.
+    """
+    name, args, is_own = step.get("name"), args_comparator(step), step.get("name") in (comparators or ())
+    if args is None:
+        return _prepared(step, comparators)
+    if isinstance(name, str) and step.get("output") is None and not (is_own or needs_execution(step)):
+        _is_partial(step, None)
+        return PreparedStep(step, accepted_names(name), args, args_only=True)
+    prepared = _prepared(step, comparators)
+
+    def compare(actual: ActualStep) -> Agreement:
+        found = args(actual)
+        return found if found.differences else prepared.compare(actual)
+
+    return msgspec.structs.replace(prepared, compare=compare)
+
+
+def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None) -> PreparedStep:
+    """Prepare a reference step for the comparator of what it returns."""
     name, media_type = step.get("name"), plain_type(step.get("output_media_type"))
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")

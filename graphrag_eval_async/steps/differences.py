@@ -1,4 +1,4 @@
-"""What a comparison returns, and the differences in it that results list for steps with partial credit."""
+"""What a comparison returns, and the differences in it that results list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 Difference: TypeAlias = dict[str, Any]  # A JSON object; its `kind` is one of `KINDS`.
 
-KINDS = ("missing_column", "missing_row", "extra_row", "wrong_value", "missing_triple", "extra_triple")
+KINDS = (
+    *("missing_column", "missing_row", "extra_row", "wrong_value", "missing_triple", "extra_triple"),
+    "wrong_arg",
+)
 
 MAX_DIFFERENCES = 10  # Maximum number of differences in the `diff` of a step.
 MAX_TEXT = 200  # Maximum characters kept of a value.
@@ -23,7 +26,7 @@ class Agreement(NamedTuple):
 
     score: float  # From 0 to 1.
     reason: str | None = None  # Why it is below 1, of `failure.CLASSES`; None if that is not known.
-    differences: Sequence[Difference] = ()  # With partial credit.
+    differences: Sequence[Difference] = ()  # With partial credit, or of arguments.
 
 
 def first_of_each(*kinds: Iterable[Difference]) -> list[Difference]:

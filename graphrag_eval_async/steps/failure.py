@@ -29,6 +29,7 @@ CLASSES = (
     "missing_step",
     "query_invalid",
     "step_error",
+    "wrong_args",
     "empty_result",
     "missing_columns",
     "wrong_order",
@@ -51,7 +52,7 @@ class Facts(NamedTuple):
     reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
     unanswered: bool = False  # The answer is missing or blank, although there is a reference answer.
     right_answer: bool | None = None  # Whether the judged metrics say so; None if there are none.
-    detail: str | None = None  # Such as which step is missing.
+    detail: str | None = None  # Such as which step is missing, or which argument is wrong.
 
 
 def failure_of(facts: Facts) -> str:

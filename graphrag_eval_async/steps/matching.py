@@ -13,6 +13,7 @@ from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.arguments import WRONG_ARGS, in_words
 from graphrag_eval_async.steps.budget import STEPS_PER_COMPARISON, Budget
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts, other_form
@@ -128,9 +129,9 @@ class _Matcher:
 
     def _best(self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]) -> tuple[int, float]:
         """Return the free actual step that a reference step takes, if any, and its score."""
-        best, taken = _NONE, -1
+        best, taken, usable = _NONE, -1, self._names_for(step)
         for index in free:
-            if self.usable[index] in step.names:
+            if usable[index] in step.names:
                 found = self._compare(step, place, index)
                 if found.score > best.score:
                     best, taken = found, index
@@ -139,6 +140,12 @@ class _Matcher:
         if best.differences:
             self.diffs.append((*place, [*best.differences]))
         return taken, best.score
+
+    def _names_for(self, step: PreparedStep) -> Sequence[str | None]:
+        """The names of the actual steps that can match, None for each of the others."""
+        if not step.args_only:
+            return self.usable
+        return [None if each.get("status") == "error" else each.get("name") for each in self.actual_steps]
 
     def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:
         budget, key = self.budget, (*place, index)
@@ -170,11 +177,21 @@ class _Matcher:
             if any(step.get("name") in expected for step in steps):
                 return Facts("missing_step", detail=f"no step {wanted['name']}")
             return Facts("no_steps")
-        blamed = next((index for index in named if self.usable[index] in step.names), named[0])
+        usable = self._names_for(step)
+        compared = ((index, self.compared.get((*place, index))) for index in named)
+        differing = {
+            index: found.differences
+            for index, found in compared
+            if isinstance(found, Agreement) and found.reason == WRONG_ARGS
+        }
+        blamed = min(named, key=lambda index: (usable[index] is None, index in differing))
         if blamed in invalid:
             return Facts("query_invalid")
-        if steps[blamed].get("status") != "success":
+        if usable[blamed] is None and steps[blamed].get("status") != "success":
             return Facts("step_error")
+        if blamed in differing:
+            self.diffs.append((*place, [*differing[blamed]]))
+            return Facts(WRONG_ARGS, detail="; ".join(map(in_words, differing[blamed][:3])))
         actual = self.actual.get(blamed)
         returned = _is_nothing(steps[blamed].get("output")) or (actual is not None and actual.is_empty())
         if returned and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):

@@ -107,9 +107,10 @@ JSON = st.recursive(
     max_leaves=8,
 )
 KEYS = ["name", "args", "output", "id", "matches", "error", "status", "required_columns", "output_media_type"]
-KNOWN = ["retrieval", "sparql_query", "1", table(["a"], ["b"]), '[{"id": []}]', TABLE, "text/turtle"]
+KEYS += ["args_match"]
+KNOWN = ["retrieval", "sparql_query", "1", table(["a"], ["b"]), '[{"id": []}]', TABLE, "text/turtle", "exact"]
 OF_DIFF = ["kind", "row", "column", "expected", "triple", "actual"]
-KINDS = st.sampled_from(["wrong_value", "missing_row", "extra_row"])
+KINDS = st.sampled_from(["wrong_value", "missing_row", "extra_row", "wrong_arg"])
 DIFF = st.dictionaries(st.sampled_from(OF_DIFF), KINDS | JSON)
 STEP = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(KNOWN) | JSON)
 STEP |= st.builds(lambda step, diff: step | {"diff": diff}, STEP, JSON | st.lists(DIFF | JSON, max_size=3))
