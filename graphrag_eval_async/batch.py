@@ -163,6 +163,7 @@ def compare(
     level: float = 0.95,
     include_errors: bool = False,
     primary: Sequence[str] | None = None,
+    non_inferior: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
@@ -176,6 +177,7 @@ def compare(
         include_errors: whether the metrics of error responses count.
         primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged scores of
             answers, and outputs of custom evaluations that are from 0 to 1.
+        non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
 
     Returns:
         a dict, which a notebook shows as a table. The page Statistics explains its keys.
@@ -189,7 +191,7 @@ def compare(
     from graphrag_eval_async.inference.comparison import RunningComparison
 
     _check_primary(primary)
-    comparison = RunningComparison(include_errors=include_errors, primary=primary)
+    comparison = RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
     comparison.live_rows(level=level)  # Checks the level before anything is read.
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")

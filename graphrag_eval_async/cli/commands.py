@@ -21,7 +21,7 @@ EVALUATING = (
     f"format {TRACES} {REPORTED} fsync dedupe embedding on_fatal stages steps_groups grace otel "
     "otlp_metrics otlp_json otel_metric ordered max_in_flight max_line_bytes"
 )
-REGRESSIONS = "max_drop max_regressions fail_on_regression allow_missing"
+REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 
 COMMANDS = {
     "init": Command(
@@ -79,8 +79,8 @@ COMMANDS = {
     "report": Command(
         "reporting:run",
         "report results.jsonl --baseline baseline.jsonl --github --junit junit.xml",
-        "results/files reference baseline output/page markdown junit github gate max_drop max_regressions "
-        "fail_on_regression config/primary",
+        "results/files reference baseline output/page markdown junit github gate max_drop non_inferior "
+        "max_regressions fail_on_regression config/primary",
         """Report on results for a pull request or a build.
 
         Shows gates, scores with intervals, templates, the worst questions and why they failed; with a

@@ -13,6 +13,7 @@ from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_
 from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
+from graphrag_eval_async.inference.margins import INFERIOR, NON_INFERIOR, check_margins
 from graphrag_eval_async.inference.planning import POWERS, Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED, lower_is_better
@@ -38,13 +39,19 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.inference.pairs import Drop
 
+MARGINS = {NON_INFERIOR: "not worse", INFERIOR: "worse", UNDECIDED: "may be worse"}
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
-    comparison = RunningComparison(include_errors=given.include_errors, primary=primary_of(given))
+    comparison = RunningComparison(
+        include_errors=given.include_errors,
+        primary=primary_of(given),
+        non_inferior=dict(given.non_inferior),
+    )
     sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
     rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(given, rejects)
@@ -197,11 +204,20 @@ def parse_max_drop(text: str) -> MaxDrop:
     return MaxDrop(metric, most)
 
 
+def parse_margin(text: str) -> MaxDrop:
+    """Parse ``METRIC=X`` likewise, with X above 0."""
+    margin = parse_max_drop(text)
+    check_margins(dict([margin]))
+    return margin
+
+
 def check_regressions(
     given: Given, comparison: RunningComparison, snapshot: Mapping[str, Any]
 ) -> list[CheckedGate]:
     """Check the gates on the comparison with a baseline."""
     gates = [_check_drop(gate, comparison, snapshot["overall"]) for gate in given.max_drop]
+    margins = snapshot.get("non_inferior", {})
+    gates += [_check_margin(metric, row, comparison.drop(metric)) for metric, row in margins.items()]
     if given.max_regressions is not None:
         gates.append(_check_count(given.max_regressions, comparison, snapshot))
     if given.fail_on_regression:
@@ -226,12 +242,29 @@ def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[st
         told = f"{gate.metric}: no question has it on both sides; metrics on both sides: {others}"
         return CheckedGate(name, False, told)
     told = f"{gate.metric} {change_of(means)}: may get worse by at most {number(gate.most)}"
-    if gate.metric != ERROR_RATE and any(drop.errors):
-        told += f"; errors {'count as 0' if drop.fills else 'are left out'}, "
-        told += "{} in the baseline and {} in the candidate".format(*drop.errors)
+    told += _errors(gate.metric, drop)
     worse = means["difference"] if lower_is_better(gate.metric) else -means["difference"]
     lacking = drop.lacking(gate.metric)
     return CheckedGate(name, worse <= gate.most + 1e-12 and not lacking, told + lacking)
+
+
+def _check_margin(metric: str, row: Mapping[str, Any], drop: Drop) -> CheckedGate:
+    verdict, margin = row["verdict"], number(row["margin"])
+    told = metric + (f" {change_of(row)}" if "difference" in row else "")
+    if "interval" in row:
+        told += f", {percent(row['level'])} interval {ends(row['interval'])}"
+    told += f": {MARGINS[verdict]} by more than {margin}"
+    told += f"; {row['reason']}" if "reason" in row else ""
+    name = f"--non-inferior {metric}={margin}"
+    return CheckedGate(name, verdict == NON_INFERIOR, told + _errors(metric, drop))
+
+
+def _errors(metric: str, drop: Drop) -> str:
+    """How many errors a drop counts or leaves out."""
+    if metric == ERROR_RATE or not any(drop.errors):
+        return ""
+    told = f"; errors {'count as 0' if drop.fills else 'are left out'}, "
+    return told + "{} in the baseline and {} in the candidate".format(*drop.errors)
 
 
 def _check_count(most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]) -> CheckedGate:

@@ -53,6 +53,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         compares=given.baseline is not None,
         include_errors=given.include_errors,
         primary=primary_of(given),
+        non_inferior=dict(given.non_inferior),
     )
     collected = ReportResults()
 
@@ -77,7 +78,7 @@ def _check(given: Given) -> None:
     """Raise a `UsageError` if options do not go together."""
     needs_reference(given)
     if given.baseline is None:
-        names = "config max_drop max_regressions fail_on_regression allow_missing"
+        names = "config max_drop non_inferior max_regressions fail_on_regression allow_missing"
         options.refuse(given, names, "{} needs --baseline FILE")
     written = [given.junit, given.markdown]
     check_distinct([*given.results, given.baseline, given.reference], [given.rejects, given.output, *written])

@@ -7,8 +7,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.questions import mean_of, plus
-from graphrag_eval_async.errors import AggregationError, describe
+from graphrag_eval_async.errors import AggregationError, UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
+from graphrag_eval_async.inference.margins import check_margins, non_inferiority
 from graphrag_eval_async.inference.pairs import (
     SIDES,
     Drop,
@@ -24,12 +25,14 @@ from graphrag_eval_async.inference.verdicts import (
     LiveSnapshot,
     decide_values,
     finished_rows,
+    is_fraction,
     lower_is_better,
     position,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_primary, is_score, range_of
 from graphrag_eval_async.records.outcomes import OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 from graphrag_eval_async.text import plural
 
@@ -84,13 +87,22 @@ class RunningComparison:
     do. They do not account for repeated questions, whose pairs change.
     """
 
-    def __init__(self, *, include_errors: bool = False, primary: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        include_errors: bool = False,
+        primary: Collection[str] | None = None,
+        non_inferior: Mapping[str, float] | None = None,
+    ) -> None:
         """Create a comparison without results.
 
         Args:
             include_errors: whether metrics of results with ``status: error`` count, too.
             primary: the metrics that are decided; see `is_primary` for the default.
+            non_inferior: by metric, the margin by which it may be worse; see `non_inferiority`.
         """
+        check_margins(margins := {} if non_inferior is None else non_inferior)
+        self._margins = dict(margins)
         self._include_errors = include_errors
         self._primary = primary
         self._questions: dict[str, Question] = {}
@@ -224,9 +236,20 @@ class RunningComparison:
             "results": {side: own.results for side, own in self._runs.items()},
             "questions": found["questions"],
             **rows,
+            **self._non_inferiority(level),
             **found,
             "notes": {**NOTES},
         }
+
+    def _non_inferiority(self, level: float) -> dict[str, Any]:
+        rows = {}
+        for metric, margin in self._margins.items():
+            if metric not in self.metrics and any(run.results for run in self._runs.values()):
+                hint = did_you_mean(metric, sorted(self.metrics - {REASON}, key=position))
+                raise UsageError(f"non_inferior: no result has the metric {metric!r}; {hint}")
+            bounded, drop = is_fraction(metric, self._fractions), self.drop(metric)
+            rows[metric] = non_inferiority(drop, metric, margin, level, bounded=bounded)
+        return {"non_inferior": rows} if rows else {}
 
     @property
     def metrics(self) -> set[str]:
@@ -252,8 +275,9 @@ class RunningComparison:
                     known[place] = (0, errors) if own is None else plus(own, (0, errors))
             if None not in known:
                 pairs.append(known)
-        means = PairSums.of(pairs_of(*zip(*pairs, strict=True))).means() if pairs else None
-        return Drop(means, failed, missing, results, fills)
+        found = pairs_of(*zip(*pairs, strict=True)) if pairs else []
+        means, changes = PairSums.of(found).means() if found else None, [pair.change for pair in found]
+        return Drop(means, changes, failed, missing, results, fills)
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
         """Add tests for the primary metrics that both sides requested, whether they have values or not."""

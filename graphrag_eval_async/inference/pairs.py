@@ -161,10 +161,11 @@ def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several])
 class Drop(NamedTuple):
     """How a metric changed, and of each side, how many of the `results` are `errors` or have no value.
 
-    Errors count as 0 if it `fills` them, else they are left out.
+    `changes` are those of each question. Errors count as 0 if it `fills` them, else they are left out.
     """
 
     means: dict[str, float] | None
+    changes: Sequence[float]
     errors: Sequence[int]
     missing: Sequence[int]
     results: Sequence[int]

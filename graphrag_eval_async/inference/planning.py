@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import ceil, fsum, log2, sqrt
-from statistics import NormalDist, fmean
+from math import fsum, sqrt
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
+from graphrag_eval_async.inference.power import questions_needed
 from graphrag_eval_async.inference.verdicts import position
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_primary
 from graphrag_eval_async.records.results import observe
@@ -174,27 +175,6 @@ def _paired_variance(one: Variances, other: Variances, change: float | None, rep
     if change is None:
         change = (1 - CORRELATION) * (one.between + other.between)
     return change + ((one.within or 0.0) + (other.within or 0.0)) / repeats
-
-
-def questions_needed(
-    variance: float, detect: float, power: float, level: float, *, paired: bool, whole: bool = False
-) -> int:
-    """Return the number of questions of a two-sided t test, of each run if not `paired`.
-
-    Source: Guenther (1981), "Sample size formulas for normal theory t tests".
-
-    Args:
-        variance: of a question's change if `paired`, else the sum of the variances in the two runs.
-        whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds shrink the mean
-            and widen the spread.
-    """
-    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(power)
-    size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
-    if whole:
-        size += 4 + 2 / variance
-    # The sign-flip test of `compare` decides nothing with fewer: 2 ** (1 - n) is its smallest p.
-    least = int(1 - log2(1 - level)) + 1 if paired else 2
-    return max(least, ceil(size))
 
 
 def _check_positive(name: str, value: object) -> None:

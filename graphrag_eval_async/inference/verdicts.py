@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.inference.one_look import change_interval
 from graphrag_eval_async.inference.pairs import PairSums
+from graphrag_eval_async.inference.power import detectable_change
 from graphrag_eval_async.inference.sign_flips import sign_flip_test
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
@@ -33,6 +34,8 @@ NOTES = {
     "of all templates. p_adjusted is p times their number, and their intervals are at a level that is higher "
     "accordingly: with a probability of at least level, none of them is wrong. The interval of any other "
     "metric is at level, for itself alone.",
+    "detectable": "The change that a comparison of as many questions, with the spread of these changes, "
+    "decides with a power of 80 %; null if they are too few for any.",
     "confidence": "The confidence sequence of the mean difference is valid at any time, and so wider.",
     "without_pair": "The verdict follows from the sign test over questions with equally many results on both "
     "sides: did more of them lose their value than gain one?",
@@ -159,6 +162,8 @@ def _finished_row(metric: str, pairs: Sequence[Pair], bounded: bool, level: floa
     ends = change_interval(changes, own_level, bounded=bounded)
     if tests:
         row["p"] = sign_flip_test(changes)
+        if (seen := detectable_change(changes, own_level, bounded=bounded)) is not None:
+            row["detectable"] = seen if isfinite(seen) else None
         ends = _decide(row, metric, ends, 1 - level, tests)
     if ends is not None and all(map(isfinite, ends)):
         row["interval"] = {"level": own_level, "low": ends[0], "high": ends[1], "kind": "one_look"}

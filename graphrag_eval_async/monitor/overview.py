@@ -11,6 +11,7 @@ from graphrag_eval_async.monitor.history import getting_worse
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.monitor.wording import (
     RESOURCE_HEADINGS,
+    detectable,
     greatest_losses,
     headline,
     not_run_in_words,
@@ -141,7 +142,7 @@ def _summary(
     """What a person asks first: the question, the answer, and the template or question that it names."""
     names = _main_scores(facts, every)
     if "missing" in (comparison := facts["comparison"] or {}):  # Not while the run is under way.
-        yield "Compared with the baseline", headline(comparison), None
+        yield "Compared with the baseline", headline(comparison) + detectable(comparison["overall"]), None
     if nothing := facts.get("unscored"):
         yield "Score", nothing, None
     elif names:

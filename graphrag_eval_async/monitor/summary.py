@@ -232,13 +232,16 @@ class Reading:
         compares: bool = False,
         include_errors: bool = False,
         primary: Collection[str] | None = None,
+        non_inferior: Mapping[str, float] | None = None,
     ) -> None:
         self._reference, self._names = reference, StepNames()
         self._include_errors = include_errors
         self._conditions = conditions
         self._aggregates = RunningAggregates(include_errors=include_errors)
         self.comparison = (
-            RunningComparison(include_errors=include_errors, primary=primary) if compares else None
+            RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
+            if compares
+            else None
         )
         self._questions = Questions(conditions)
         self._not_run: str | None = None

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.inference.pairs import SIDES
+from graphrag_eval_async.inference.power import POWER
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.records.metrics import (
     ERROR_RATE,
@@ -195,13 +196,23 @@ def ends(interval: Mapping[str, float] | None) -> str:
     return f"{signed(interval['low'])} to {signed(interval['high'])}" if interval else ""
 
 
+def detectable(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Sentences about the changes that a comparison could have seen, each after a space."""
+    known = {metric: row["detectable"] for metric, row in rows.items() if "detectable" in row}
+    seen = [f"{signed(change)[1:]} in {metric}" for metric, change in known.items() if change is not None]
+    unseen = [metric for metric, change in known.items() if change is None]
+    told = f" {percent(POWER)} power for a change of {_listed_metrics(seen)}." if seen else ""
+    return told + (f" Too few questions to see any change of {_listed_metrics(unseen)}." if unseen else "")
+
+
 def validity(rows: Mapping[str, Mapping[str, Any]], level: float) -> str:
-    """A sentence about the intervals and p of rows."""
+    """Sentences about the intervals and p of rows, and about the changes that they could have seen."""
     primary = [metric for metric, row in rows.items() if "verdict" in row]
     if not primary:
         return f"Each interval is at {percent(level)}, for its row alone."
     alone = " Intervals of other rows are each for one row alone." if len(primary) < len(rows) else ""
-    return f"Intervals and p of {_listed_metrics(primary)} hold together, at {percent(level)}.{alone}"
+    told = f"Intervals and p of {_listed_metrics(primary)} hold together, at {percent(level)}."
+    return told + alone + detectable(rows)
 
 
 def _listed_metrics(names: Iterable[str]) -> str:

@@ -192,7 +192,7 @@ def stripped(snapshot: dict[str, Any]) -> dict[str, Any]:
     snapshot = copy.deepcopy(snapshot)
     for group in (snapshot["overall"], *snapshot["per_template"].values()):
         for row in group.values():
-            for key in ("verdict", "p_adjusted", "interval"):
+            for key in ("verdict", "p_adjusted", "interval", "detectable"):
                 row.pop(key, None)
     for sides in snapshot["without_pair"].values():
         sides.pop("verdict", None)

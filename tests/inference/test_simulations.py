@@ -5,6 +5,7 @@ Each promise of a probability is simulated with a fixed seed, so that the tests 
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from graphrag_eval_async import plan_questions
 from graphrag_eval_async.aggregates.questions import clusters
 from graphrag_eval_async.inference.calibration import Pair, corrected_mean
 from graphrag_eval_async.inference.labels import Score
+from graphrag_eval_async.inference.margins import non_inferiority
 from graphrag_eval_async.inference.one_look import change_interval, one_look
+from graphrag_eval_async.inference.pairs import Drop
 from tests.inference.test_comparison import compared, result
 from tests.support.cases import each
 
@@ -45,6 +48,28 @@ def test_intervals_for_one_look_cover_the_mean() -> None:
             ends = change_interval(changes, 0.95, bounded=True)
             covered += ends is not None and ends[0] <= -0.1 <= ends[1]
         assert covered / 1000 >= 0.94
+
+
+def test_a_worse_candidate_is_seldom_called_non_inferior() -> None:
+    """Worse by just the margin, in few large losses or many small ones; 6 s."""
+    random, margin = np.random.default_rng(7), 0.05
+    for n in (30, 100, 300):
+        called = Counter[str]()
+        for _ in range(600):
+            few = random.random(n) < margin
+            changes = {
+                "losses": np.where(few, -1.0, 0.0),
+                "half, with noise": np.where(random.random(n) < 2 * margin, -0.5, random.normal(0, 0.01, n)),
+                "normal": random.normal(-margin, 0.2, n),
+                "both ways": random.choice([-1.0, 0.0, 1.0], n, p=[0.125, 0.8, 0.075]),
+            }
+            for name, own in changes.items():
+                drop = Drop(
+                    {"difference": float(own.mean())}, own.tolist(), (0, 0), (0, 0), (n, n), fills=True
+                )
+                found = non_inferiority(drop, "steps_score", margin, 0.95, bounded=True)
+                called[name] += found["verdict"] == "non_inferior"
+        assert max(called.values()) / 600 <= 0.035
 
 
 def run_of(scores: Floats, **more: Any) -> Results:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from graphrag_eval_async import compare
 from graphrag_eval_async.inference.comparison import RunningComparison
@@ -57,6 +59,22 @@ def test_verdict_p_and_interval_never_contradict_each_other(
             if interval is not None:
                 assert is_decided == (interval["low"] > 0 or interval["high"] < 0)
                 assert interval["low"] <= row["difference"] <= interval["high"]
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.3, 0.0, 0.0, 0.1, 0.4]), min_size=1, max_size=80))
+@settings(max_examples=40, deadline=None)
+def test_the_change_that_could_be_seen(changes: list[float]) -> None:
+    """It is the one for which the formula of plans gives as many questions."""
+    row = row_of(scored([0.5] * len(changes)), scored([0.5 + change for change in changes]))
+    if len({*changes}) == 1:
+        assert "detectable" not in row
+    elif (seen := row["detectable"]) is not None:
+        alpha, beta = stats.norm.ppf(1 - 0.05 / 2 / 2), stats.norm.ppf(0.8)
+        size = (alpha + beta) ** 2 * np.var(changes, ddof=1) / seen**2 + alpha**2 / 2
+        if {*changes} <= {-1.0, 0.0}:
+            size += 4 + 2 / np.var(changes, ddof=1)
+        assert size == pytest.approx(len(changes))
+    assert row.get("detectable") or len(changes) < 80 or len({*changes}) == 1
 
 
 def test_verdicts_of_two_templates() -> None:

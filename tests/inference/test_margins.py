@@ -1,0 +1,75 @@
+"""Whether a candidate is shown to be worse by less than a margin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_eval_async import UsageError, compare
+from graphrag_eval_async.inference.one_look import change_interval
+from tests.inference.test_comparison import result
+from tests.inference.test_verdicts import scored
+from tests.support.cases import each
+
+if TYPE_CHECKING:
+    from tests.inference.test_comparison import Results
+
+
+def shown(baseline: Results, candidate: Results, margin: float, metric: str = "steps_score") -> Any:
+    return compare(baseline, candidate, non_inferior={metric: margin})["non_inferior"][metric]
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.4, 0.0, 0.2, 1.0]), min_size=2, max_size=60), st.floats(0.01, 1))
+def test_the_interval_decides(changes: list[float], margin: float) -> None:
+    """It is over the changes, and three more."""
+    row = shown(scored([0.0] * len(changes)), scored(changes), margin)
+    low, high = change_interval([*changes, -1.0, -1.0, 1.0], 0.95, bounded=False) or (0, 0)
+    assert [row["interval"]["low"], row["interval"]["high"]] == pytest.approx([low, high])
+    verdict = "non_inferior" if low > -margin else "inferior" if high < -margin else "undecided"
+    assert (row["verdict"], row["pairs"]) == (verdict, len(changes))
+
+
+@each(("n", "margin", "verdict"), [(240, 0.02, "undecided"), (250, 0.02, "non_inferior")])
+def test_equal_runs(n: int, margin: float, verdict: str) -> None:
+    """Questions that were not asked may have been lost."""
+    assert shown(scored([1.0] * n), scored([1.0] * n), margin)["verdict"] == verdict
+
+
+def test_a_metric_of_which_less_is_better() -> None:
+    random = np.random.default_rng(1)
+    before = [result(f"q{i}", elapsed_sec=float(value)) for i, value in enumerate(random.normal(9, 1, 50))]
+    slower = [each | {"elapsed_sec": each["elapsed_sec"] + random.random()} for each in before]
+    verdicts = [shown(before, slower, margin, "elapsed_sec")["verdict"] for margin in (0.3, 0.5, 1.0)]
+    assert verdicts == ["inferior", "undecided", "non_inferior"]
+    assert shown(slower, before, 0.1, "elapsed_sec")["verdict"] == "non_inferior"
+
+
+def test_what_has_no_value_does_not_flatter() -> None:
+    """An error counts as 0; a value that the judge failed to give decides nothing."""
+    good = scored([1.0] * 400, answer_f1=1.0)
+    failing = [result(f"t{i}", "t", status="error", error="no") for i in range(100)] + good[100:]
+    assert shown(good, failing, 0.1)["verdict"] == "inferior"
+    unjudged = [*good[1:], good[0] | {"answer_f1": None, "answer_eval_error": "timeout: x"}]
+    row = shown(good, unjudged, 0.1, "answer_f1")
+    assert row["verdict"] == "undecided"
+    assert "1 of 400 results lack answer_f1" in row["reason"]
+    assert "fewer than two" in shown(good[:1], good[:1], 0.1)["reason"]
+
+
+@each(
+    ("margins", "told"),
+    [
+        ({"steps_score": 0}, "steps_score: expected a margin above 0, got 0"),
+        ({"steps_score": "0.1"}, "expected a margin above 0, got '0.1'"),
+        ({"steps_score": 2}, "a change of steps_score is from 0 to 1, not 2; for 2 %, write 0.02"),
+        ({"step_score": 0.1}, "no result has the metric 'step_score'; did you mean steps_score?"),
+        (0.1, "non_inferior: expected a dict of margins, got 0.1"),
+    ],
+)
+def test_margins_that_are_none(margins: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told.replace("?", ".")):
+        compare(scored([1.0]), scored([1.0]), non_inferior=margins)
