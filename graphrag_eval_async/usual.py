@@ -168,6 +168,8 @@ class UsualWay:
         for key in _OPTIONAL:
             if result[key] is None:
                 del result[key]
+        if tags := question.tags:
+            result["tags"] = dict(tags)
         has_answer = question.reference_answer is not None
         metrics, outcomes, of_error = outcomes_of(
             metrics, failed, state, has_answer, has_steps, False, bool(steps), failure, False
@@ -183,6 +185,7 @@ class UsualWay:
             outcomes,
             of_error,
             is_answered=state == ANSWERED,
+            tags=tags,
             source=source,
             result=result,
         )

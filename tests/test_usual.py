@@ -58,6 +58,7 @@ REFERENCE = [
                 **({"reference_answer": "Nordnett"} if answered else {}),
             }
         ],
+        **({"tags": {"hops": answered, "hard": True}} if answered % 2 else {}),
     }
     for answered, (name, groups) in enumerate(SETS.items())
 ]

@@ -1,4 +1,4 @@
-"""Statistics over the results of one template."""
+"""Statistics over the results of one template or tag."""
 
 from __future__ import annotations
 
@@ -67,11 +67,13 @@ class Group:
     """Counts, step counts and metrics of results.
 
     `outcomes` counts failed metrics and reasons of failure. `errors_by_question` has a value of each result:
-    1 for an error, otherwise 0. `expected` are the step names that are always counted by name.
+    1 for an error, otherwise 0. `expected` are the step names that are always counted by name. Only if
+    `ordered`, there are order statistics.
     """
 
-    def __init__(self, expected: Collection[str] = ()) -> None:
+    def __init__(self, expected: Collection[str] = (), *, ordered: bool = True) -> None:
         self._expected = expected
+        self.ordered = ordered
         self.errors = 0
         self.errors_by_question = QuestionValues()
         self.successes = 0
@@ -96,9 +98,9 @@ class Group:
             count(self.outcomes, outcomes, times)
 
     def add(
-        self, failed: bool, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series]
+        self, failed: bool, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series] | None
     ) -> None:
-        """Add the values of results with these metrics, also to `micro`."""
+        """Add the values of results with these metrics, also to `micro`, if it is given."""
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
         first = len(known)
@@ -109,8 +111,8 @@ class Group:
         errors = array("d", [failed]) * len(rows)
         moved: list[tuple[QuestionValues, Sequence[float]]] = [(self.errors_by_question, errors)]
         for name, column in zip(metrics, columns, strict=True):
-            own = metric(self.series, name, by_question=True)
-            for each in (own, metric(micro, name)):
+            own = self.metric(name)
+            for each in (own,) if micro is None else (own, metric(micro, name)):
                 each.add(column)
             if own.questions is not None:
                 moved.append((own.questions, column.values))
@@ -124,7 +126,7 @@ class Group:
             firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
             counted = first_values(metrics, firsts)
         for name, values in counted:
-            for each in (self.series[name], micro[name]):
+            for each in (self.series[name],) if micro is None else (self.series[name], micro[name]):
                 if each.histogram is not None:
                     each.histogram.add(values)
 
@@ -143,11 +145,18 @@ class Group:
         places = [self.places.setdefault(name, len(self.places)) for name in other.places]
         fresh = len(self.places) == most and bool(places)
         for name, series in other.series.items():
-            own = metric(self.series, name, by_question=True)
+            own = self.metric(name)
             own.merge(series)
             if own.questions is not None and series.questions is not None:
                 own.questions.merge(series.questions, places, fresh=fresh)
         self.errors_by_question.merge(other.errors_by_question, places, fresh=fresh)
+
+    def metric(self, name: str) -> Series:
+        """Return the series of a metric; create it if needed."""
+        own = self.series.get(name)
+        if own is None:
+            own = self.series[name] = Series(name, by_question=True, ordered=self.ordered)
+        return own
 
     def question_sums(self, metric: str) -> tuple[int, int] | None:
         """Return the sum of the questions' means of a metric, or of `ERROR_RATE`, and their number.
@@ -257,7 +266,7 @@ class Group:
                 bounded = metric in BOUNDED_METRICS or metric in detail.fractions
                 whole[metric] = {}
                 if own is not None:
-                    whole[metric] = shown[metric] | {"quantiles": own.quantiles()}
+                    whole[metric] = shown[metric] | ({"quantiles": own.quantiles()} if own.ordered else {})
                     weights = first_weights(own, metric, groups) if bounded else None
                     if detail.intervals is None:
                         whole[metric]["weights"] = weights
@@ -327,11 +336,11 @@ def clusters_of(groups: Iterable[Group], metric: str, mean: float | None) -> Clu
     return clusters([own for group in groups for _, own, _ in group.means_of_questions(metric)], mean)
 
 
-def metric(series: dict[str, Series], name: str, *, by_question: bool = False) -> Series:
-    """Return the series of a metric; create it if needed, `by_question` for a template."""
+def metric(series: dict[str, Series], name: str) -> Series:
+    """Return the series of a metric over all results; create it if needed."""
     own = series.get(name)
     if own is None:
-        own = series[name] = Series(name, by_question=by_question)
+        own = series[name] = Series(name)
     return own
 
 

@@ -26,13 +26,15 @@ from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.metrics import metric_position
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.records.tags import MOST_KEYS, MOST_VALUES, counted_tags, tag_position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.aggregates.series import Series
+    from graphrag_eval_async.records.tags import Tag, Tags
 
 # Maximum results to count in one batch, which takes about two milliseconds.
 BATCH = 2048
@@ -77,6 +79,8 @@ class Aggregates:
         self._pending = Pending()
         self._fractions: set[str] = set()
         self._agreement: defaultdict[str, Agreement] = defaultdict(Agreement)
+        self._tags: dict[Tag, Group] = {}
+        self._tags_are_cut = False
         # Values of results that share everything else.
         self._waiting: dict[Alike, list[Row]] = {}
         self._results = 0
@@ -137,7 +141,7 @@ class Aggregates:
                 self._agreement[name].add(votes)
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
-        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes)
+        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes, seen.tags)
         row = seen.numbers, seen.question_id, seen.sample
         if self._sliding is not None:
             self._sliding.add(alike, row, age)
@@ -210,6 +214,13 @@ class Aggregates:
         groups = self._groups_of(self._detail(None), templates)
         return {name: group.detailed(own) for name, group, own in groups}
 
+    def per_tag(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return the same as `overall` for each tag, by key and value. Do not change it: it is cached."""
+        self._flush()
+        detail = self._detail(None)._replace(pending={})
+        found: dict[str, Any] = self._by_tag(lambda group: group.detailed(detail)).get("per_tag", {})
+        return found
+
     def prepare(self, templates: Container[str] | None = None) -> Iterator[None]:
         """Do the slow part of `per_template` in steps; results may be added between steps."""
         for _, group, own in self._groups_of(self._detail(None), templates):
@@ -232,7 +243,16 @@ class Aggregates:
         macro = {name: shown for name in micro if name in metrics and (shown := macro_of(name, per_template))}
         names = sorted(self._agreement, key=metric_position)
         agreement = {"agreement": {name: self._agreement[name].snapshot() for name in names}} if names else {}
-        return {"per_template": per_template, "micro": micro, "macro": macro, **agreement}
+        tags = self._by_tag(lambda group: group.snapshot(detail and detail._replace(pending={})))
+        return {"per_template": per_template, **tags, "micro": micro, "macro": macro, **agreement}
+
+    def _by_tag(self, show: Callable[[Group], dict[str, Any]]) -> dict[str, Any]:
+        """Return what a snapshot shows of tags: nothing without any."""
+        per_tag: dict[str, dict[str, Any]] = {}
+        for tag in sorted(self._tags, key=tag_position):
+            per_tag.setdefault(tag[0], {})[tag[1]] = show(self._tags[tag])
+        cut = {"tags_are_cut": True} if self._tags_are_cut else {}
+        return {"per_tag": per_tag, **cut} if per_tag else {}
 
     def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
@@ -259,11 +279,12 @@ class Aggregates:
                 own = detail._replace(pending=pending.get(name, {}))
                 yield name, self._groups.get(name) or Group(), own
 
-    def _demote(self, template: str, metrics: Sequence[str], numbers: Sequence[float]) -> None:
+    def _demote(self, template: str, metrics: Sequence[str], numbers: Sequence[float], tags: Tags) -> None:
         """Count a first sample as a later one, since an earlier one became known."""
         self._flush()
+        groups = [self._groups[template], *(self._tags[tag] for tag in tags if tag in self._tags)]
         for name, values in first_values(metrics, [numbers]):
-            for series in (self._groups[template].series[name], self._micro[name]):
+            for series in (*(group.series[name] for group in groups), self._micro[name]):
                 if series.histogram is not None:
                     series.histogram.remove(values)
 
@@ -294,6 +315,10 @@ class Aggregates:
         self._fractions |= other._fractions
         for name, agreement in other._agreement.items():
             self._agreement[name].merge(agreement)
+        for tag, group in other._tags.items():
+            self._tag(tag).merge(group)
+        self._tags_are_cut |= other._tags_are_cut
+        self._limit_tags()
         self._is_finished = False
         return self
 
@@ -316,6 +341,8 @@ class Aggregates:
                 self._fractions,
                 self._expected,
                 self._agreement,
+                self._tags,
+                self._tags_are_cut,
             )
         )
 
@@ -333,6 +360,7 @@ class Aggregates:
         aggregates._place(loaded.order.items())
         aggregates._expected = loaded.expected
         aggregates._agreement.update(loaded.agreement)
+        aggregates._tags, aggregates._tags_are_cut = loaded.tags, loaded.tags_are_cut
         return aggregates
 
     def _flush(self) -> None:
@@ -340,15 +368,30 @@ class Aggregates:
         if self._sliding is not None:
             anew, results = self._sliding.changes()
             if anew:
-                self._groups, self._micro = {}, {}
+                self._groups, self._micro, self._tags, self._tags_are_cut = {}, {}, {}, False
             for alike, row in results:
                 self._waiting.setdefault(alike, []).append(row)
         waiting, self._waiting = self._waiting, {}
-        for (template, failed, metrics, steps, outcomes), rows in waiting.items():
+        for (template, failed, metrics, steps, outcomes, tags), rows in waiting.items():
             group = self._group(template)
             group.count(failed, steps, outcomes, len(rows))
             group.trim_steps()
             group.add(failed, metrics, rows, self._micro)
+            for tag in tags:
+                group = self._tag(tag)
+                group.count(failed, (), outcomes, len(rows))
+                group.add(failed, metrics, rows, None)
+        self._limit_tags()
+
+    def _tag(self, tag: Tag) -> Group:
+        if (group := self._tags.get(tag)) is None:
+            group = self._tags[tag] = Group(ordered=False)
+        return group
+
+    def _limit_tags(self) -> None:
+        if len(self._tags) > MOST_VALUES or len({key for key, _ in self._tags}) > MOST_KEYS:
+            self._tags = {tag: self._tags[tag] for tag in counted_tags(self._tags)}
+            self._tags_are_cut = True
 
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)

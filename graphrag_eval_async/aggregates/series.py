@@ -49,7 +49,7 @@ class Column(NamedTuple):
 
 
 class Series:
-    """The values of one metric: order statistics and exact sum.
+    """The values of one metric: exact sum and, if `ordered`, order statistics.
 
     `integral` says whether all values are ints; they are stored as doubles even so, except ints that no
     double equals.
@@ -57,32 +57,37 @@ class Series:
     Attributes:
         histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
         questions: for a template, its values by question; filled by the owner.
+        size: the number of values.
         units: the exact sum of the values, as a multiple of 2**-1074.
-        values: all values.
+        values: all values if `ordered`, otherwise none.
     """
 
-    __slots__ = ("histogram", "integral", "questions", "units", "values")
+    __slots__ = ("histogram", "integral", "ordered", "questions", "size", "units", "values")
 
-    def __init__(self, metric: str, *, by_question: bool = False) -> None:
+    def __init__(self, metric: str, *, by_question: bool = False, ordered: bool = True) -> None:
         self.histogram = Histogram() if may_be_bounded(metric) else None
         self.questions = QuestionValues() if by_question else None
         self.integral = True
+        self.ordered = ordered
         self.values = OrderedValues()
-        self.units = 0
+        self.size = self.units = 0
 
     def __len__(self) -> int:
-        return len(self.values)
+        return self.size
 
     def add(self, column: Column) -> None:
         self.integral &= column.integral
+        self.size += len(column.values)
         self.units += column.units
-        if type(column.values) is not array:
-            self.values.widen()
-        self.values.extend(column.values)
+        if self.ordered:
+            if type(column.values) is not array:
+                self.values.widen()
+            self.values.extend(column.values)
 
     def merge(self, other: Series) -> None:
         """Add the values of `other`, except those in `questions`, whose places may differ."""
         self.integral &= other.integral
+        self.size += other.size
         self.units += other.units
         if other.values.wide:
             self.values.widen()
@@ -97,10 +102,11 @@ class Series:
         if wide:
             self.values.widen()
         self.values.extend(values)
+        self.size += len(values)
         self.units += sum_units(values) if wide else sum_floats(values)
 
     def stats(self) -> dict[str, float]:
-        """Return `sum`, `mean`, `median`, `min` and `max` of the values, at least one.
+        """Return `sum`, `mean` and, if `ordered`, `median`, `min` and `max` of the values, at least one.
 
         If all values are ints, the types are those of `sum` and `statistics`. Otherwise all are floats,
         except extremes and medians that are ints no double equals. `sum` is absent beyond the largest double.
@@ -109,13 +115,14 @@ class Series:
         with suppress(OverflowError):
             stats["sum"] = self.units // ONE if self.integral else self.units / ONE
         stats["mean"] = mean(self.units, len(self), integral=self.integral)
-        stats["median"] = self.quantile(50)
-        stats["min"] = self._shown(self.values.first())
-        stats["max"] = self._shown(self.values.last())
+        if self.ordered:
+            stats["median"] = self.quantile(50)
+            stats["min"] = self._shown(self.values.first())
+            stats["max"] = self._shown(self.values.last())
         return stats
 
     def quantiles(self) -> dict[str, float]:
-        """Return the values at `QUANTILES`."""
+        """Return the values at `QUANTILES`, of a series that is `ordered`."""
         return {f"p{percent}": self.quantile(percent) for percent in QUANTILES}
 
     def quantile(self, percent: int) -> float:

@@ -2,7 +2,7 @@
 
 A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and for each
 template its counts, its questions and the values of its metrics. Sums and micro statistics are computed from
-the values.
+the values. If there are tags, the same follows for each, with numbers and sums in place of values.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from graphrag_eval_async.errors import AggregationError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from graphrag_eval_async.records.tags import Tag
+
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
 _VERSION = 7
@@ -42,12 +44,14 @@ class Contents(NamedTuple):
     fractions: set[str]
     expected: set[str]
     agreement: dict[str, Agreement]
+    tags: dict[Tag, Group]
+    tags_are_cut: bool
 
 
 def dump(contents: Contents) -> bytes:
     """Serialise aggregates; the bytes do not depend on the order of results."""
-    include_errors, order, groups, _, pending, fractions, expected, agreement = contents
-    state = (
+    include_errors, order, groups, _, pending, fractions, expected, agreement, tags, cut = contents
+    state: tuple[Any, ...] = (
         include_errors,
         {_encode(name): place for name, place in sorted(order.items())},
         {_encode(name): _dump_group(group) for name, group in sorted(groups.items())},
@@ -59,6 +63,8 @@ def dump(contents: Contents) -> bytes:
         _encode_all(sorted(expected)),
         {_encode(name): _dump_agreement(each) for name, each in sorted(agreement.items())},
     )
+    if tags:
+        state += ([(_encode_all(tag), _dump_group(group)) for tag, group in sorted(tags.items())], cut)
     body = msgspec.msgpack.encode(state)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
 
@@ -69,7 +75,9 @@ def load(data: bytes) -> Contents:
     micro: dict[str, Series] = {}
     pending = Pending()
     try:
-        include_errors, order, groups, waiting, fractions, expected, agreement = msgspec.msgpack.decode(body)
+        state = msgspec.msgpack.decode(body)
+        include_errors, order, groups, waiting, fractions, expected, agreement, *more = state
+        tags, cut = more or ((), False)
         names = {*_decode_all(expected)}
         pending.results = {_decode_all(key): [*map(_decode_all, metrics)] for key, metrics in waiting}
         return Contents(
@@ -81,6 +89,11 @@ def load(data: bytes) -> Contents:
             {*_decode_all(fractions)},
             names,
             {_decode(name): _load_agreement(*each) for name, each in agreement.items()},
+            {
+                (_decode(key), _decode(value)): _load_group(group, {}, (), ordered=False)
+                for (key, value), group in tags
+            },
+            cut,
         )
     except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
@@ -121,8 +134,10 @@ def _dump_group(group: Group) -> tuple[Any, ...]:
     )
 
 
-def _load_group(state: Sequence[Any], micro: dict[str, Series], expected: Collection[str]) -> Group:
-    group = Group(expected)
+def _load_group(
+    state: Sequence[Any], micro: dict[str, Series], expected: Collection[str], *, ordered: bool = True
+) -> Group:
+    group = Group(expected, ordered=ordered)
     group.errors, errors, group.successes, steps, other, outcomes, questions, metrics = state
     group.places = {name: place for place, name in enumerate(_decode_all(questions))}
     _load_questions(group.errors_by_question, *errors)
@@ -131,12 +146,13 @@ def _load_group(state: Sequence[Any], micro: dict[str, Series], expected: Collec
         group.steps[None] = other
     group.outcomes.update({(_decode(what), _decode(kind)): total for what, kind, total in outcomes})
     for name, (integral, values, bins, outside, by_question) in metrics.items():
-        wide = isinstance(values, list)
-        known = [*map(stored, values)] if wide else _load_doubles(values)
+        wide, own = isinstance(values, list), group.metric(_decode(name))
         histogram = Histogram({place: (n, _load_int(sum_)) for place, (n, sum_) in bins.items()}, outside)
-        own = metric(group.series, _decode(name), by_question=True)
+        if not ordered:
+            own.integral, own.size, own.units = integral, values[0], _load_int(values[1])
+        known = [] if not ordered else [*map(stored, values)] if wide else _load_doubles(values)
         for each in (own, metric(micro, _decode(name))):
-            each.extend(known, integral=integral, wide=wide)
+            each.extend(known, integral=integral, wide=wide and ordered)
             if each.histogram is not None:
                 each.histogram.merge(histogram)
         if own.questions is not None:
@@ -145,13 +161,17 @@ def _load_group(state: Sequence[Any], micro: dict[str, Series], expected: Collec
 
 
 def _dump_series(series: Series, places: Sequence[int]) -> tuple[Any, ...]:
-    """Return its values as doubles, or a list if no double equals some; and of each bin, number and sum."""
+    """Return its values as doubles, or a list if no double equals some; and of each bin, number and sum.
+
+    In place of values that are not kept, it has their number and sum.
+    """
     # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
     values = [value + 0 for value in sorted(value for chunk in series.values.chunks for value in chunk)]
     histogram = Histogram() if series.histogram is None else series.histogram
+    doubles = values if series.values.wide else _dump_doubles(array("d", values))
     return (
         series.integral,
-        values if series.values.wide else _dump_doubles(array("d", values)),
+        doubles if series.ordered else (series.size, _dump_int(series.units)),
         {place: (count, _dump_int(units)) for place, (count, units) in sorted(histogram.bins().items())},
         histogram.outside,
         _dump_questions(series.questions, places),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Outcome
+    from graphrag_eval_async.records.tags import Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Seconds:
 Row: TypeAlias = "tuple[tuple[float, ...], Any, Any]"
 """The values of a result, and the id of its question and the number of its sample, unchecked."""
 
-Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, ...]]"
-"""Properties that many results share: template, whether the agent failed, metrics, steps and outcomes."""
+Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, ...], Tags]"
+"""Properties that many results share: template, whether the agent failed, metrics, steps, outcomes, tags."""
 
 
 class Sliding:

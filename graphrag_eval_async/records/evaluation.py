@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.outcomes import Outcomes
     from graphrag_eval_async.records.question import Question
     from graphrag_eval_async.records.response import Response
+    from graphrag_eval_async.records.tags import Tags
 
 RETURNED, EMPTY, FAILED = range(3)
 LONGEST_NAME = 200
@@ -40,7 +41,7 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})  # A dict would be copied for 
 class Evaluation(msgspec.Struct, gc=False, eq=False):
     """One response, evaluated here or read from a result dict.
 
-    Aggregates, comparisons and conditions read the fields up to `is_answered`, which are always set. The
+    Aggregates, comparisons and conditions read the fields up to `tags`, which are always set. The
     result dict is built from the fields after it, which are unset if it was read from one.
     """
 
@@ -58,6 +59,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     votes: tuple[tuple[str, Mapping[str, float]], ...] = ()  # Scores that several judges gave a metric.
     pending: Any = None  # Metrics still to be judged, if a complete result follows.
     is_answered: bool = False  # Whether there is an answer that is not blank.
+    tags: Tags = ()  # Those of its question.
 
     question: Question | None = None
     response: Response | None = None
@@ -161,6 +163,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["metadata"] = response.metadata
     if evaluation.source is not None:
         result["source"] = evaluation.source
+    if question.tags:
+        result["tags"] = dict(question.tags)
     if evaluation.pending is not None:
         result["pending"] = evaluation.pending
     if evaluation.execution is not None:

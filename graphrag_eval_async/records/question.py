@@ -12,6 +12,7 @@ from graphrag_eval_async.records.decoding import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphrag_eval_async.records.tags import Tags
 
 NAMES_OF_QUESTION = {
     "question": ("question", "question_text"),
@@ -33,6 +34,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         text: the question; `question_text` in the reference set.
         reference_answer: the correct answer; None if there is none.
         data: groups of reference steps, encoded as MessagePack; use `reference_steps`.
+        tags: pairs of a key and its value as text, those of the template included, sorted by key.
     """
 
     template_id: str
@@ -40,6 +42,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     text: str
     reference_answer: str | None
     data: bytes | None
+    tags: Tags = ()
 
     @property
     def size(self) -> int:
@@ -52,9 +55,10 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         return None if self.data is None else decode_steps(self.data)
 
     def as_dict(self) -> dict[str, Any]:
-        """The question as a dict, with decoded reference steps."""
+        """The question as a dict, with decoded reference steps; `tags` only if it has any."""
         names = ("template_id", "id", "text", "reference_answer", "reference_steps")
-        return {name: getattr(self, name) for name in names}
+        tags = {"tags": dict(self.tags)} if self.tags else {}
+        return {name: getattr(self, name) for name in names} | tags
 
 
 encode_steps = msgspec.msgpack.Encoder().encode

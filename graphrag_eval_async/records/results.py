@@ -22,6 +22,7 @@ from graphrag_eval_async.records.outcomes import (
     failures_of_outputs,
     failures_of_step,
 )
+from graphrag_eval_async.records.tags import Tags, read_tags
 
 Values: TypeAlias = list[tuple[str, float]]
 
@@ -53,6 +54,8 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> 
     evaluation.is_answered = answer_state(result.get("actual_answer")) == ANSWERED
     if "pending" in result:
         evaluation.pending = result["pending"] or ()
+    if "tags" in result:
+        evaluation.tags = _tags(result)
     if include_errors or not failed:
         steps = [step for step in steps or () if isinstance(step, (dict, Mapping))]
         evaluation.steps = step_outcomes(steps)
@@ -158,6 +161,13 @@ def _number(item: Mapping[str, Any], key: str, result: Mapping[str, Any]) -> flo
             if fits(number) if isinstance(number, int) else -inf < number < inf:
                 return number
     raise _error(result, key, "a finite number of at most 64 bits", value)
+
+
+def _tags(result: Mapping[str, Any]) -> Tags:
+    try:
+        return read_tags(result["tags"])
+    except ValueError as error:
+        raise AggregationError(f"question {describe(result.get('question_id'))}: {error}") from None
 
 
 def _error(result: Mapping[str, Any], place: str, wanted: str, value: Any) -> AggregationError:

@@ -17,6 +17,7 @@ from graphrag_eval_async.records.aliases import UNNAMED, misnamed, plain_name
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.records.tags import uncounted_tags
 from graphrag_eval_async.reference.reading import Contents, read_templates
 from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step, sparql_of
 
@@ -117,6 +118,7 @@ class Reference:
         if contents.problems:
             raise ReferenceDataError(contents.problems, source)
         contents.doubts += idle_comparators(contents.comparators, contents.step_names)
+        contents.doubts += uncounted_tags({tag for tags in contents.tags for tag in tags})
         self.__setstate__(contents)
 
     def __getstate__(self) -> Contents:

@@ -21,7 +21,8 @@ from graphrag_eval_async.errors import MalformedStep, describe
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Question, encode_steps
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
-from graphrag_eval_async.reference.shapes import QuestionShape, ReferenceStepShape, TemplateShape
+from graphrag_eval_async.records.tags import Tags, all_tags, read_tags
+from graphrag_eval_async.reference.shapes import QuestionShape, ReferenceStepShape, TagsShape, TemplateShape
 from graphrag_eval_async.steps import check_step, needs_execution
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Contents:
     templates: list[str] = field(default_factory=list)
     step_names: set[str] = field(default_factory=set)
     last_names: dict[str, set[str]] = field(default_factory=dict)  # By template; filled when needed.
+    tags: dict[Tags, Tags] = field(default_factory=dict)  # Each once; many questions share them.
     lacks_output: bool = False
     problems: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
@@ -97,11 +99,13 @@ class _UsualQuestion(Struct, forbid_unknown_fields=True, gc=False):
     question_text: str
     reference_answer: str | None = None
     reference_steps: SimpleNamespace | None = None  # The encoded steps.
+    tags: TagsShape | None = None
 
 
 class _UsualTemplate(Struct, forbid_unknown_fields=True):
     template_id: Annotated[str, Meta(min_length=1)]
     questions: list[_UsualQuestion]
+    tags: TagsShape | None = None
 
 
 def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | None:
@@ -124,13 +128,18 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
     except (_Problem, MalformedStep, ValueError, TypeError, OverflowError, RecursionError):
         return None
     questions = contents.questions
-    for template in templates:
-        template_id = template.template_id
-        contents.templates.append(template_id)
-        for each in template.questions:
-            data = each.reference_steps.data if each.reference_steps else None
-            question = Question(template_id, each.id, each.question_text, each.reference_answer, data)
-            questions[each.id] = question
+    try:
+        for template in templates:
+            template_id, of_template = template.template_id, read_tags(template.tags)
+            contents.templates.append(template_id)
+            for each in template.questions:
+                data = each.reference_steps.data if each.reference_steps else None
+                tags = all_tags(of_template, read_tags(each.tags), contents.tags)
+                questions[each.id] = Question(
+                    template_id, each.id, each.question_text, each.reference_answer, data, tags
+                )
+    except ValueError:
+        return None
     count = sum(len(template.questions) for template in templates)
     is_unique = len(questions) == count and len({*contents.templates}) == len(templates)
     return contents if is_unique and templates else None
@@ -147,6 +156,7 @@ _FLAT = "; the steps of a group are a list of their own: [[{name: ...}]]"
 class _Template(Struct):
     template_id: Annotated[str, Meta(min_length=1)]
     questions: list[Any]
+    tags: TagsShape | None = None
 
 
 class _CarefulReader:
@@ -176,23 +186,28 @@ class _CarefulReader:
 
     def _read_template(self, template: Any, place: str) -> None:
         template_id, contents = "", self._contents
+        tags: Tags = ()
         questions = template.get("questions") if isinstance(template, dict) else None
         try:
-            template_id = _plain(_converted(template, _Template, place).template_id, f"{place}.template_id")
+            shape = _converted(template, _Template, place)
+            template_id = _plain(shape.template_id, f"{place}.template_id")
+            tags = read_tags(_plain(shape.tags, f"{place}.tags"))
             self._claim("template_id", template_id, place)
             contents.templates.append(template_id)
             if not isinstance(questions, list | tuple):  # A set, which msgspec takes for a list.
                 raise _Problem(f"{place}.questions: expected a list, got {describe(questions)}")
         except _Problem as problem:
             contents.problems.append(str(problem))
+        except ValueError as error:
+            contents.problems.append(f"{place}.{error}")
         for index, question in enumerate(questions if isinstance(questions, list | tuple) else ()):
             where = f"{place}.questions[{index}]"
             try:
-                self._read_question(_plain(question, where), template_id, where)
+                self._read_question(_plain(question, where), template_id, tags, where)
             except _Problem as problem:
                 contents.problems.append(str(problem))
 
-    def _read_question(self, question: Any, template_id: str, place: str) -> None:
+    def _read_question(self, question: Any, template_id: str, of_template: Tags, place: str) -> None:
         shape = _converted(question, QuestionShape, place)
         self._claim("id", shape.id, place)
         groups = question.get("reference_steps") or []
@@ -206,8 +221,12 @@ class _CarefulReader:
                     where = f"{place}.reference_steps[{group_index}][{index}]"
                     raise _Problem(f"{where}.{error.problems[0]}") from None
         data = encode_steps(groups) if groups else None
+        try:
+            tags = all_tags(of_template, read_tags(shape.tags), self._contents.tags)
+        except ValueError as error:
+            raise _Problem(f"{place}.{error}") from None
         self._contents.questions[shape.id] = Question(
-            template_id, shape.id, shape.question_text, shape.reference_answer, data
+            template_id, shape.id, shape.question_text, shape.reference_answer, data, tags
         )
 
     def _claim(self, key: str, value: str, place: str) -> None:

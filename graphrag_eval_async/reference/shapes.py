@@ -48,6 +48,8 @@ ReferenceStepShape = shape(
     *(key(name, Any, "left over from an evaluation; ignored") for name in OF_EVALUATIONS),
 )
 
+TagsShape: Any = dict[str, str | int | float | bool] | list[str]
+
 _Group: Any = Annotated[list_of(ReferenceStepShape), Meta(min_length=1)]
 
 QuestionShape = shape(
@@ -57,6 +59,7 @@ QuestionShape = shape(
     key("question_text", str, "the question as the agent gets it"),
     key("reference_answer", str | None, "the expected answer"),
     key("reference_steps", list_of(_Group) | None, "groups of steps, in order; each group in any order"),
+    key("tags", TagsShape | None, "keys and values, or names, by which results are grouped"),
 )
 
 TemplateShape = shape(
@@ -64,6 +67,7 @@ TemplateShape = shape(
     "Questions of one kind.",
     key("template_id", str, "unique in the whole set", min_length=1),
     key("questions", list_of(QuestionShape), "may be empty"),
+    key("tags", TagsShape | None, "tags of all its questions; a question's own values take precedence"),
 )
 
 ReferenceShape: Any = Annotated[list_of(TemplateShape), Meta(min_length=1, description="a reference set")]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Record
+    from graphrag_eval_async.records.tags import Tags
     from graphrag_eval_async.sources.shards import Window
     from graphrag_eval_async.traces.format import TraceFormat
 
@@ -54,7 +55,7 @@ TOKEN_DIGITS = 19  # Digits of the number that stands for that of a sample; it f
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and service managers, signal all processes of a group; the parent decides what becomes of it."""
 
-First: TypeAlias = "tuple[str, Sequence[str], Sequence[float]]"
+First: TypeAlias = "tuple[str, Sequence[str], Sequence[float], Tags]"
 
 
 class Piece(NamedTuple):
@@ -128,8 +129,8 @@ class Reply:
     lines: int = 0  # before that in the piece, blank ones too
     results: int = 0  # how many there are
     aggregates: bytes = b""
-    # By the id of each question of these results, template, metrics and values of its first result in the
-    # piece, if later results may turn out to be others.
+    # By the id of each question of these results, template, metrics, values and tags of its first result in
+    # the piece, if later results may turn out to be others.
     questions: dict[str, First | None] = field(default_factory=dict)
     names: StepNames = field(default_factory=StepNames)  # of reference steps, if results are aggregated
     rejects: list[Reject] = field(default_factory=list)  # with lines that are numbered from 1 in the piece
@@ -211,7 +212,7 @@ class Work:
             if question not in reply.questions:
                 counts = self.include_errors or not evaluation.failed
                 counted = evaluation if counts else evaluation.without_values()
-                first = counted.template_id, counted.metrics, counted.numbers
+                first = counted.template_id, counted.metrics, counted.numbers, counted.tags
                 reply.questions[question] = first if self.numbers else None
             if self.writes:
                 line = orjson.dumps(evaluation.as_dict(), option=orjson.OPT_APPEND_NEWLINE)

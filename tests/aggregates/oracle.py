@@ -38,7 +38,22 @@ def batch_aggregates(
                 for key in ("mean", "mean_of_questions")
                 if (means := [p[metric][key] for p in per_template.values() if key in p.get(metric, {})])
             }
-    return {"per_template": per_template, "micro": micro, "macro": macro}
+    per_tag: dict[str, dict[str, Any]] = {}
+    for key, value in sorted({tag for result in results for tag in result.get("tags", {}).items()}):
+        # Questions of different templates count as one if they have the same id.
+        own = [{**r, "template_id": ""} for r in results if r.get("tags", {}).get(key) == value]
+        per_tag.setdefault(key, {})[value] = _slim(_aggregate(own, include_errors))
+    tags = {"per_tag": per_tag} if per_tag else {}
+    return {"per_template": per_template, **tags, "micro": micro, "macro": macro}
+
+
+def _slim(group: dict[str, Any]) -> dict[str, Any]:
+    """A group without steps and order statistics."""
+    group.pop("steps", None)
+    for stats in group.values():
+        for name in ("median", "min", "max") if isinstance(stats, dict) else ():
+            del stats[name]
+    return group
 
 
 def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> dict[str, Any]:

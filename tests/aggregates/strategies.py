@@ -37,6 +37,9 @@ outputs: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
+tags = st.dictionaries(st.sampled_from("kl"), st.sampled_from("12"))
+
+
 def _steps() -> st.SearchStrategy[dict[str, Any]]:
     optional = {metric: st.none() | numbers for metric in (*RETRIEVAL_METRICS[::2], "x_cost", "steps_score")}
     return st.fixed_dictionaries(
@@ -54,7 +57,9 @@ def results() -> st.SearchStrategy[dict[str, Any]]:
             "question_id": st.sampled_from(["q", "q", "r", "s"]) | st.none(),
             "status": st.sampled_from(["success", "success", "error"]),
         },
-        optional=optional | never | {"actual_steps": st.none() | st.lists(_steps(), max_size=3)},
+        optional=optional
+        | never
+        | {"actual_steps": st.none() | st.lists(_steps(), max_size=3), "tags": tags},
     )
 
 
@@ -67,6 +72,7 @@ def scored() -> st.SearchStrategy[dict[str, Any]]:
             "sample": st.integers(1, 3) | st.none(),
             "steps_score": st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.5, 1, 0]),
             "input_tokens": st.integers(0, 10**6),
+            "tags": tags,
         }
     )
 

@@ -30,14 +30,20 @@ def quantile(values: list[float], percent: int) -> float:
 def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: float) -> None:
     aggregates = aggregated(results)
     plain, detailed = aggregates.snapshot(), aggregates.snapshot(detail=True, level=level)
-    for place in ("micro", *plain["per_template"]):
-        own = [one for one in results if place in ("micro", one["template_id"])]
-        before = plain["micro"] if place == "micro" else plain["per_template"][place]
-        after = detailed["micro"] if place == "micro" else detailed["per_template"][place]
+    groups = [(results, plain["micro"], detailed["micro"])]
+    for name, before in plain["per_template"].items():
+        own = [one for one in results if one["template_id"] == name]
+        groups.append((own, before, detailed["per_template"][name]))
+    for key, values in plain.get("per_tag", {}).items():
+        for value, before in values.items():  # Questions of different templates count as one.
+            own = [{**one, "template_id": ""} for one in results if one["tags"].get(key) == value]
+            groups.append((own, before, detailed["per_tag"][key][value]))
+    for own, before, after in groups:
         for metric in ("steps_score", "input_tokens"):
             values = [one[metric] for one in own]
             extra = {key: after[metric].pop(key) for key in [*after[metric]] if key not in before[metric]}
-            assert extra.pop("quantiles") == {f"p{p}": quantile(values, p) for p in (50, 90, 95, 99)}
+            if "median" in before[metric]:  # Not that of a tag.
+                assert extra.pop("quantiles") == {f"p{p}": quantile(values, p) for p in (50, 90, 95, 99)}
             coverage = {"applied": len(own), "values": len(own), "failed": {}, "pending": 0}
             assert extra.pop("coverage") == coverage
             if metric == "steps_score":

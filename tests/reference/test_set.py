@@ -72,9 +72,36 @@ def test_what_a_set_holds(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(reference)).questions == reference.questions  # noqa: S301
 
 
+def test_tags_of_a_question_take_precedence_over_those_of_its_template(tmp_path: Path) -> None:
+    raw = asking(tags={"hops": 2.5, "kind": " count "})
+    raw[0]["questions"].append(question(question_id="r", tags=["hard"]))
+    raw[0]["tags"] = {"hops": 1, "easy": False}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(raw))
+    unusual = [{**each, "left": None} for each in raw]
+    with pytest.warns(GraphragEvalWarning, match="unknown key"):
+        careful = load_reference(unusual)
+    for reference in (load_reference(raw), load_reference(str(tmp_path / "r.yaml")), careful):
+        first, second = reference
+        assert first.as_dict()["tags"] == {"easy": "false", "hops": "2.5", "kind": "count"}
+        assert second.tags == (("easy", "false"), ("hard", "true"), ("hops", "1"))
+
+
+def test_tags_beyond_the_limits_are_a_doubt() -> None:
+    raw = template(*(question(question_id=f"q{i}", tags={"n": i}) for i in range(203)))
+    with pytest.warns(GraphragEvalWarning, match="200 values; 3 are left out, the first is 'n=200'"):
+        load_reference(raw)
+
+
 @each(
     ("raw", "problem"),
     [
+        (asking(tags="hard"), f"{QUESTION}.tags: Expected `object | array | null`, got `str`"),
+        (asking(tags={"n": None}), f"{QUESTION}.tags[...]: Expected `bool | int | float | str`, got `null`"),
+        (asking(tags={"a=b": 1}), f"{QUESTION}.tags: expected a key without =, [ and ], got 'a=b'"),
+        (
+            [{**asking()[0], "tags": ["a]"]}],
+            "templates[0].tags: expected a key without =, [ and ], got 'a]'",
+        ),
         (
             [*asking(), *template()],
             "templates[1].template_id: 't' is already the template_id of templates[0]",

@@ -27,7 +27,10 @@ REFERENCE = load_reference(
     [
         {
             **template,
-            "questions": [question | {"reference_answer": "It is."} for question in template["questions"]],
+            "questions": [
+                question | {"reference_answer": "It is.", "tags": {"odd": place % 2, "kind": "sum"}}
+                for place, question in enumerate(template["questions"])
+            ],
         }
         for template in templates(QUESTIONS)
     ]

@@ -1,0 +1,88 @@
+"""Tags of questions: pairs of a key and a value, by which results are grouped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphrag_eval_async.errors import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Tag: TypeAlias = tuple[str, str]
+"""A key and its value as text."""
+
+Tags: TypeAlias = tuple[Tag, ...]
+"""Sorted by key; each key once."""
+
+MOST_KEYS, MOST_VALUES = 20, 200
+"""Maximum number of keys, and of values of all keys together, by which results are grouped."""
+
+BARE = "true"
+"""The value of a tag that is a name alone."""
+
+
+def read_tags(given: Any) -> Tags:
+    """The tags of a question or a result: a dict of keys and values, or a list of names, whose value is true.
+
+    Values that are no text become what they are in JSON. Spaces around keys and values do not count.
+
+    Raises:
+        ValueError: `given` is something else. The message begins with the place.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, list | tuple):
+        given = dict.fromkeys(given, BARE) if all(isinstance(name, str) for name in given) else given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"tags: expected an object or a list of names, got {describe(given)}")
+    tags = {}
+    for key, value in given.items():
+        if not isinstance(key, str) or not key.strip() or not {*"=[]"}.isdisjoint(key):
+            raise ValueError(f"tags: expected a key without =, [ and ], got {describe(key)}")
+        if not isinstance(value, str | int | float):
+            raise ValueError(f"tags.{key}: expected a string, a number or a boolean, got {describe(value)}")
+        tags[key.strip()] = (value if isinstance(value, str) else json.dumps(value)).strip()
+    return tuple(sorted(tags.items()))
+
+
+def all_tags(of_template: Tags, own: Tags, known: dict[Tags, Tags]) -> Tags:
+    """The tags of a question, its own and those of its template; equal ones in `known` are one object."""
+    tags = tuple(sorted({**dict(of_template), **dict(own)}.items())) if of_template and own else own
+    return known.setdefault(tags or of_template, tags or of_template)
+
+
+def tag_name(tag: Tag) -> str:
+    """A tag as it is shown: ``hops=2``, or its key alone if its value is true."""
+    key, value = tag
+    return key if value == BARE else f"{key}={value}"
+
+
+def tag_position(tag: Tag) -> tuple[str, float, str]:
+    """Sort key of tags: by key, then numbers by size, then other values by name."""
+    key, value = tag
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("inf")
+    return key, number if number == number else float("inf"), value  # Not NaN.
+
+
+def counted_tags(tags: Iterable[Tag]) -> list[Tag]:
+    """The tags by which results are grouped if these are all: the first in order, within the limits.
+
+    Tags that another one's arrival drops never count again, so the order of arrival does not matter.
+    """
+    ordered = sorted({*tags}, key=tag_position)
+    keys = [*dict.fromkeys(key for key, _ in ordered)][:MOST_KEYS]
+    return [tag for tag in ordered if tag[0] in keys][:MOST_VALUES]
+
+
+def uncounted_tags(tags: set[Tag]) -> list[str]:
+    """Say which of these tags exceed the limits, if any do."""
+    if not (rest := sorted(tags.difference(counted_tags(tags)), key=tag_position)):
+        return []
+    told = f"tags: results are grouped by at most {MOST_KEYS} keys and {MOST_VALUES} values"
+    return [f"{told}; {len(rest)} are left out, the first is {tag_name(rest[0])!r}"]

@@ -1,0 +1,61 @@
+"""Results grouped by the tags of their questions."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import AggregationError, RunningAggregates
+from tests.aggregates.made import aggregated, bits, result
+from tests.support.cases import each
+
+
+@each(
+    ("tags", "shown"),
+    [
+        (None, {}),
+        (["hard", "spatial"], {"hard": ["true"], "spatial": ["true"]}),
+        ({"hops": 2, "share": 0.5, "easy": False}, {"easy": ["false"], "hops": ["2"], "share": ["0.5"]}),
+        ({" hops ": " 2 "}, {"hops": ["2"]}),
+    ],
+)
+def test_tags_become_text(tags: Any, shown: dict[str, list[str]]) -> None:
+    per_tag = aggregated([result(tags=tags)]).snapshot().get("per_tag", {})
+    assert {key: [*values] for key, values in per_tag.items()} == shown
+
+
+@each(
+    ("tags", "problem"),
+    [
+        ("hard", "tags: expected an object or a list of names, got 'hard'"),
+        ([2], "tags: expected an object or a list of names, got list"),
+        ({"a=b": 1}, "tags: expected a key without =, [ and ], got 'a=b'"),
+        ({"a": None}, "tags.a: expected a string, a number or a boolean, got None"),
+    ],
+)
+def test_a_result_with_invalid_tags_is_not_counted(tags: Any, problem: str) -> None:
+    aggregates = RunningAggregates()
+    with pytest.raises(AggregationError) as caught:
+        aggregates.add(result(tags=tags))
+    assert str(caught.value) == f"question 'q1': {problem}"
+    assert "per_tag" not in aggregates.snapshot()
+
+
+@each("tags", [{f"k{i:02}": 0 for i in range(22)}, {}])
+def test_the_same_tags_count_beyond_the_limits_in_any_order(tags: dict[str, int]) -> None:
+    some = [result(question_id=f"q{i}", steps_score=1, tags={**tags, "n": i}) for i in range(230)]
+    whole = aggregated(some)
+    random.Random(0).shuffle(some)
+    merged = RunningAggregates()
+    for start in range(0, 230, 50):
+        part = aggregated(some[start : start + 50])
+        assert "tags_are_cut" not in part.snapshot() or tags
+        merged.merge(RunningAggregates.from_bytes(part.to_bytes()))
+    assert bits(merged) == bits(whole)
+    assert merged.to_bytes() == whole.to_bytes()
+    shown = merged.snapshot()
+    assert shown["tags_are_cut"]
+    assert [*shown["per_tag"]] == ([*tags][:20] or ["n"])
+    assert [*shown["per_tag"].get("n", {})] == ([] if tags else [str(i) for i in range(200)])
