@@ -45,6 +45,7 @@ SETS: dict[str, list[list[dict[str, Any]]] | None] = {
     "found": [[step("retrieval", '[{"id": "1"}]')]],
     "compared": [[{**QUERY, "reference_query": "SELECT ?n {?n ?p 1}"}]],
     "args": [[step("look_up", "Lindau", args_match="exact")]],
+    "order": [[step("look_up", "Lindau", order="strict"), step("look_up", "Nordnett")]],
     "none": None,
 }
 REFERENCE = [

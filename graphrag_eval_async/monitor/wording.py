@@ -40,6 +40,7 @@ FAILURES = {
     "no_answer": "right steps, but no answer",
     "no_steps": "the agent took no expected step",
     "missing_step": "the agent took other expected steps, but not this one",
+    "wrong_step_order": "right steps in the wrong order",
     "step_error": "the step failed",
     "wrong_args": "the agent took the step with other arguments",
     "empty_result": "the step returned nothing",

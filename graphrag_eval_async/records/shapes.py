@@ -24,6 +24,9 @@ GRAPHS = (
 MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
+STRICT = "strict"
+"""The `order` of a group of reference steps, kept in its first step, that must come one after the other."""
+
 MAX_LISTED = 15
 """How many known names a message lists if it suggests none."""
 

@@ -22,7 +22,13 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Question, encode_steps
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
 from graphrag_eval_async.records.tags import Tags, all_tags, read_tags
-from graphrag_eval_async.reference.shapes import QuestionShape, ReferenceStepShape, TagsShape, TemplateShape
+from graphrag_eval_async.reference.shapes import (
+    GroupShape,
+    QuestionShape,
+    ReferenceStepShape,
+    TagsShape,
+    TemplateShape,
+)
 from graphrag_eval_async.steps import check_step, needs_execution
 
 if TYPE_CHECKING:
@@ -91,6 +97,7 @@ class _UsualStep(Struct, forbid_unknown_fields=True, gc=False):
     ignore_duplicates: bool | None = None
     score: Literal["exact", "f1"] | None = None
     args_match: Literal["exact", "subset", "none"] | None = None
+    order: Literal["strict", "any"] | None = None
     reference_query: str | None = None
 
 
@@ -119,6 +126,8 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
                 raise _Problem
             for step in group:
                 convert(step, _UsualStep)
+                if step is not group[0] and step.get("order") is not None:
+                    raise _Problem
                 contents.check_step(step)
         encoder.encode_into(groups, buffer)  # Quicker than `encode`, which lets each text grow.
         return SimpleNamespace(data=bytes(buffer) if groups else None)
@@ -145,12 +154,13 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
     return contents if is_unique and templates else None
 
 
-_TEMPLATE_KEYS, _QUESTION_KEYS, _STEP_KEYS = (
-    tuple(sorted(each.__struct_fields__)) for each in (TemplateShape, QuestionShape, ReferenceStepShape)
+_TEMPLATE_KEYS, _QUESTION_KEYS, _GROUP_KEYS, _STEP_KEYS = (
+    tuple(sorted(each.__struct_fields__))
+    for each in (TemplateShape, QuestionShape, GroupShape, ReferenceStepShape)
 )
 _OF_TABLES: Mapping[str, Any] = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
 _CHOICES = {"score": "exact or f1", "args_match": "exact, subset or none", "order": "strict or any"}
-_FLAT = "; the steps of a group are a list of their own: [[{name: ...}]]"
+_FLAT = "; the steps of a group are a list of their own: [[{name: ...}]], or under steps"
 
 
 class _Template(Struct):
@@ -210,16 +220,22 @@ class _CarefulReader:
     def _read_question(self, question: Any, template_id: str, of_template: Tags, place: str) -> None:
         shape = _converted(question, QuestionShape, place)
         self._claim("id", shape.id, place)
-        groups = question.get("reference_steps") or []
-        for group_index, group in enumerate(groups):
-            for index, step in enumerate(group):
+        groups = []
+        for outer, group in enumerate(question.get("reference_steps") or ()):
+            steps: list[dict[str, Any]] = []
+            groups.append(steps)
+            for where, step in _steps_of(group, f"{place}.reference_steps[{outer}]"):
+                if steps and step.get("order") is not None:
+                    raise _Problem(f"{where}.order: is the group's; write {{order: strict, steps: [...]}}")
+                steps.append(step)
                 for key in OF_EVALUATIONS:
                     step.pop(key, None)
                 try:
                     self._contents.check_step(step)
                 except MalformedStep as error:
-                    where = f"{place}.reference_steps[{group_index}][{index}]"
                     raise _Problem(f"{where}.{error.problems[0]}") from None
+            if isinstance(group, dict) and group.get("order") is not None:
+                steps[0]["order"] = group["order"]
         data = encode_steps(groups) if groups else None
         try:
             tags = all_tags(of_template, read_tags(shape.tags), self._contents.tags)
@@ -265,8 +281,17 @@ def _objects(templates: Any) -> Iterator[tuple[str, Mapping[str, Any], tuple[str
             place = f"templates[{index}].questions[{number}]"
             yield place, question, _QUESTION_KEYS
             for outer, group in enumerate(question.get("reference_steps") or ()):
-                for inner, step in enumerate(group):
-                    yield f"{place}.reference_steps[{outer}][{inner}]", step, _STEP_KEYS
+                where = f"{place}.reference_steps[{outer}]"
+                if isinstance(group, dict):
+                    yield where, group, _GROUP_KEYS
+                for inner, step in _steps_of(group, where):
+                    yield inner, step, _STEP_KEYS
+
+
+def _steps_of(group: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
+    """The steps of a group, which is a list of them or has an order, with their places."""
+    steps, where = (group["steps"], f"{place}.steps") if isinstance(group, dict) else (group, place)
+    return [(f"{where}[{index}]", step) for index, step in enumerate(steps)]
 
 
 def _plain(value: Any, place: str) -> Any:
@@ -292,8 +317,8 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
     where, hint = place + inner.removesuffix("`"), ""
     if what.startswith("Expected `str") and what.endswith(("`int`", "`float`", "`bool`")):
         hint = "; put it in quotes"
-    elif what == "Expected `array`, got `object`" and ".reference_steps" in where:
-        hint = _FLAT
+    elif what.endswith("missing required field `steps`"):
+        what, hint = "Expected `array`, got `object`", _FLAT
     elif what.startswith("Invalid enum value"):
         hint = f"; write {_CHOICES.get(where.rpartition('.')[2], '')}, or leave it out"
     raise _Problem(f"{where}: {what}{hint}")

@@ -27,6 +27,8 @@ def list_of(kind: Any) -> Any:
     return GenericAlias(list, (kind,))
 
 
+_Order: Any = Literal["strict", "any"] | None
+
 ReferenceStepShape = shape(
     "ReferenceStepShape",
     "A step that the agent is expected to execute.",
@@ -43,6 +45,7 @@ ReferenceStepShape = shape(
     key("required_columns", list[str] | None, "the SPARQL variables that must match; all by default"),
     key("ignore_duplicates", bool | None, "whether duplicate SPARQL rows count once, as by default"),
     key("score", Literal["exact", "f1"] | None, "whether the match score is 0 or 1, as by default, or F1"),
+    key("order", _Order, "of its group, where it is the first step; see there"),
     key("reference_query", str | None, "the SPARQL query that gives the output"),
     key("ignore_graph_names", bool | None, "whether all graphs of an RDF dataset are compared as one"),
     *(key(name, Any, "left over from an evaluation; ignored") for name in OF_EVALUATIONS),
@@ -50,7 +53,14 @@ ReferenceStepShape = shape(
 
 TagsShape: Any = dict[str, str | int | float | bool] | list[str]
 
-_Group: Any = Annotated[list_of(ReferenceStepShape), Meta(min_length=1)]
+_Steps: Any = Annotated[list_of(ReferenceStepShape), Meta(min_length=1)]
+
+GroupShape = shape(
+    "GroupShape",
+    "A group of steps with an order.",
+    key("steps", _Steps, "the steps"),
+    key("order", _Order, "whether the agent must take them in this order, or in any, as by default"),
+)
 
 QuestionShape = shape(
     "QuestionShape",
@@ -58,7 +68,7 @@ QuestionShape = shape(
     key("id", str, "unique in the whole set", min_length=1),
     key("question_text", str, "the question as the agent gets it"),
     key("reference_answer", str | None, "the expected answer"),
-    key("reference_steps", list_of(_Group) | None, "groups of steps, in order; each group in any order"),
+    key("reference_steps", list_of(_Steps | GroupShape) | None, "groups of steps, in order"),
     key("tags", TagsShape | None, "keys and values, or names, by which results are grouped"),
 )
 

@@ -14,7 +14,7 @@ from graphrag_eval_async.errors import ComparatorError, MalformedStep, UsageErro
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, TABLES, plain_type
+from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, STRICT, TABLES, plain_type
 from graphrag_eval_async.steps.arguments import args_comparator
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import results_in
@@ -43,6 +43,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
     compare: Compare  # May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`.
     partial: bool = False  # The actual step that scores most is taken, and only 1 is a full match.
     kind: Callable[[], str] | None = None  # See `ActualStep.kind`; None of other comparators.
+    is_strict: bool = False  # The first of a group whose steps must come in their order.
     args_only: bool = False  # It has no output; an actual step without output may match it, too.
 
 
@@ -80,13 +81,17 @@ def needs_execution(step: Mapping[str, Any]) -> bool:
 def prepare_step(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
 ) -> PreparedStep:
-    """Prepare a checked reference step for its comparator; the user's override built-in ones.
+    """Prepare a checked reference step for its comparator; the user's override built-in ones."""
+    args = args_comparator(step)
+    prepared = _prepared(step, comparators) if args is None else _with_args(step, args, comparators)
+    return msgspec.structs.replace(prepared, is_strict=True) if step.get("order") == STRICT else prepared
 
-    With `args_match`, the arguments are compared first. Then a step without an output needs no more.
-    """
-    name, args, is_own = step.get("name"), args_comparator(step), step.get("name") in (comparators or ())
-    if args is None:
-        return _prepared(step, comparators)
+
+def _with_args(
+    step: Mapping[str, Any], args: Compare, comparators: Mapping[str, Comparator] | None
+) -> PreparedStep:
+    """Prepare a reference step whose arguments are compared first; without an output, nothing else is."""
+    name, is_own = step.get("name"), step.get("name") in (comparators or ())
     if isinstance(name, str) and step.get("output") is None and not (is_own or needs_execution(step)):
         _is_partial(step, None)
         return PreparedStep(step, accepted_names(name), args, args_only=True)

@@ -27,6 +27,7 @@ CLASSES = (
     "wrong_steps_right_answer",
     "no_steps",
     "missing_step",
+    "wrong_step_order",
     "query_invalid",
     "step_error",
     "wrong_args",

@@ -55,10 +55,11 @@ def score_steps(
 
     In its group's order, each reference step takes the latest unused successful actual step of a name that it
     accepts that scores above 0. With partial credit, it takes the one that scores most, the latest among
-    equals, and is fully matched only by a score of 1. ``"last"`` looks at the last group only: its score is
-    the sum of match scores over its number of steps. ``"all"`` walks the groups backwards: one fully matched
-    hands the actual steps before its earliest match to the group before it, another ends the walk; the score
-    is the mean over all groups, those not reached being 0. Without reference steps the score is 0.
+    equals, and is fully matched only by a score of 1. In a strict group, steps are taken in the order of the
+    reference steps, so that the sum of scores is the greatest. ``"last"`` looks at the last group only: its
+    score is the sum of match scores over its number of steps. ``"all"`` walks the groups backwards: one fully
+    matched hands the actual steps before its earliest match to the group before it, another ends the walk;
+    the score is the mean over all groups, those not reached being 0. Without reference steps the score is 0.
 
     Comparisons beyond the `budget` score 0, and `errors` says so; if it is quick, they raise
     `ComparisonBudgetExceeded`. `usable` are the `usable_names`, if known, and `invalid` the indices of actual
@@ -113,9 +114,10 @@ class _Matcher:
         """Return a group's scores, the earliest step it takes (`end` if none), whether all are matched."""
         scores, earliest, unmatched, whole = [], end, None, True
         free = list(range(end - 1, -1, -1))
+        in_order = self._in_order(group_index, group, free) if group and group[0].is_strict else None
         for step_index, step in enumerate(group):
             place = group_index, step_index
-            index, score = self._best(step, place, free)
+            index, score = self._best(step, place, free if in_order is None else in_order[step_index])
             whole = whole and (score == 1 if step.partial else score > 0)
             if score > 0:
                 free.remove(index)
@@ -141,6 +143,39 @@ class _Matcher:
             self.diffs.append((*place, [*best.differences]))
         return taken, best.score
 
+    def _in_order(
+        self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
+    ) -> list[list[int]]:
+        """Return what each step of a strict group takes, if anything: the choice with the greatest sum.
+
+        The choice is that of a weighted longest common subsequence, found by dynamic programming.
+        """
+        scores = []
+        for place, step in enumerate(group):
+            usable = self._names_for(step)
+            fitting = [index for index in free if usable[index] in step.names]
+            found = {index: self._compare(step, (group_index, place), index).score for index in fitting}
+            scores.append({index: score for index, score in found.items() if score > 0})
+        columns = sorted({index for own in scores for index in own})
+        sums = [[0.0] * (len(columns) + 1)]  # By number of steps, and of columns that they may take.
+        for own in scores:
+            above, row = sums[-1], [0.0]
+            for at, index in enumerate(columns):
+                row.append(max(row[at], above[at + 1], above[at] + own.get(index, 0.0)))
+            sums.append(row)
+        taken: list[list[int]] = [[] for _ in group]
+        step_count, at = len(group), len(columns)
+        while step_count and at:
+            total, score = sums[step_count][at], scores[step_count - 1].get(columns[at - 1], 0.0)
+            if score and total == sums[step_count - 1][at - 1] + score:
+                taken[step_count - 1] = [columns[at - 1]]
+                step_count, at = step_count - 1, at - 1
+            elif total == sums[step_count - 1][at]:
+                step_count -= 1
+            else:
+                at -= 1
+        return taken
+
     def _names_for(self, step: PreparedStep) -> Sequence[str | None]:
         """The names of the actual steps that can match, None for each of the others."""
         if not step.args_only:
@@ -149,6 +184,8 @@ class _Matcher:
 
     def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:
         budget, key = self.budget, (*place, index)
+        if isinstance(known := self.compared.get(key), Agreement):
+            return known
         try:
             budget.spend(STEPS_PER_COMPARISON)
             actual = self.actual.get(index)
@@ -177,13 +214,11 @@ class _Matcher:
             if any(step.get("name") in expected for step in steps):
                 return Facts("missing_step", detail=f"no step {wanted['name']}")
             return Facts("no_steps")
-        usable = self._names_for(step)
-        compared = ((index, self.compared.get((*place, index))) for index in named)
-        differing = {
-            index: found.differences
-            for index, found in compared
-            if isinstance(found, Agreement) and found.reason == WRONG_ARGS
-        }
+        usable, compared = self._names_for(step), ((i, self.compared.get((*place, i))) for i in named)
+        found = {index: each for index, each in compared if isinstance(each, Agreement)}
+        if (facts := self._facts_of_order(place, found)) is not None:
+            return facts
+        differing = {i: each.differences for i, each in found.items() if each.reason == WRONG_ARGS}
         blamed = min(named, key=lambda index: (usable[index] is None, index in differing))
         if blamed in invalid:
             return Facts("query_invalid")
@@ -197,6 +232,19 @@ class _Matcher:
         if returned and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
             return Facts("empty_result")
         return self._explain(step, (*place, blamed))
+
+    def _facts_of_order(self, place: tuple[int, int], found: Mapping[int, Agreement]) -> Facts | None:
+        """Whether a step would match but for the order of its group, and which step came too early."""
+        taken = {index: step for group, step, index in self.matches if group == place[0]}
+        for own in (index for index, each in found.items() if each.score > 0 and index not in taken):
+            for other, step in taken.items():
+                if (own < other) != (place[1] < step):
+                    texts = [f"actual_steps[{i}] ({self.actual_steps[i]['name']})" for i in (own, other)]
+                    return Facts(
+                        "wrong_step_order",
+                        detail=f" came {'before' if own < other else 'after'} ".join(texts),
+                    )
+        return None
 
     def _explain(self, step: PreparedStep, key: tuple[int, int, int]) -> Facts:
         """Return why a comparison scored below 1, and note why two outputs cannot be compared."""

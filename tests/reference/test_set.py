@@ -23,7 +23,7 @@ SPARQL, JSON = "application/sparql-results+json", "application/json"
 QUESTION = "templates[0].questions[0]"
 STEP = f"{QUESTION}.reference_steps[0][0]"
 QUOTES = "put it in quotes"
-FLAT = "the steps of a group are a list of their own: [[{name: ...}]]"
+FLAT = "the steps of a group are a list of their own: [[{name: ...}]], or under steps"
 
 
 def problems(raw: Any, **options: Any) -> list[str]:
@@ -113,6 +113,18 @@ def test_tags_beyond_the_limits_are_a_doubt() -> None:
         (of_step(args_match="all", args={}), f"{STEP}.args_match: Invalid enum value 'all'; write exact, "),
         (of_step(args_match="exact"), f"{STEP}.args: missing; args_match compares them"),
         (steps({"name": "x", "args": {}, "args_match": "none"}), f"{STEP}.output: missing"),
+        (
+            asking(reference_steps=[{"steps": [{"name": "x", "output": "y"}], "order": "strikt"}]),
+            f"{QUESTION}.reference_steps[0].order: Invalid enum value 'strikt'; write strict or any",
+        ),
+        (
+            asking(reference_steps=[{"steps": [{"name": "x"}]}]),
+            f"{QUESTION}.reference_steps[0].steps[0].output: missing",
+        ),
+        (
+            steps({"name": "x", "output": "y"}, {"name": "z", "output": "y", "order": "strict"}),
+            f"{QUESTION}.reference_steps[0][1].order: is the group's; write {{order: strict, steps: [...]}}",
+        ),
         (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
         (of_step(reference_query="DROP ALL"), f"{STEP}.reference_query: expected a SPARQL query"),
         (of_step(name="retrieve_time_series", args={"mrid": 5}), f"{STEP}.args.mrid: "),

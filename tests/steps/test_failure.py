@@ -153,6 +153,24 @@ async def test_the_latest_unmatched_step_with_output_is_blamed() -> None:
     assert await failure([[STATIONS, other]], [error, took(other)]) == "step_error"
 
 
+async def test_steps_in_another_order() -> None:
+    first, then, *_ = names = [{"name": name, "output": name} for name in "abc"]
+    reference: Any = [{"order": "strict", "steps": names}]
+    assert await failure(reference, names) == "none"
+    assert await failure(reference, [then, *names]) == "none"
+    unordered: Any = [{"steps": names, "order": "any"}]
+    assert await failure(unordered, names[::-1]) == "none"
+    assert await failure(reference, [then, first]) == "wrong_step_order"
+    assert await failure(reference, [first, names[2]]) == "missing_step"
+    assert await failure([[first], *reference], [*names, first], steps_groups="all") == "missing_step"
+    assert await failure([[first], *reference], [first, *names], steps_groups="all") == "none"
+    result = await Evaluator(groups(*reference)).evaluate({"question_id": "q", "actual_steps": names[::-1]})
+    assert result["failure_detail"] == "actual_steps[1] (b) came before actual_steps[2] (a)"
+    # Read again, they mean the same.
+    assert result["reference_steps"][0][0]["order"] == "strict"
+    assert await failure(result["reference_steps"], names[::-1]) == "wrong_step_order"
+
+
 def iris(*values: str) -> str:
     return encode([[{"type": "uri", "value": value}] for value in values], "a")
 

@@ -157,6 +157,26 @@ def test_with_partial_credit_only_1_is_a_full_match() -> None:
     assert (scored.score, scored.matches) == (1.0, ((0, 0, 0), (1, 0, 1)))
 
 
+def best_in_order(group: list[dict[str, float]], actual: list[str]) -> float:
+    if not group or not actual:
+        return 0
+    pair = group[0].get(actual[0], 0) + best_in_order(group[1:], actual[1:])
+    return max(pair, best_in_order(group[1:], actual), best_in_order(group, actual[1:]))
+
+
+BY_OUTPUT = st.dictionaries(st.sampled_from("xyz"), st.sampled_from([0.25, 0.5, 1.0]))
+
+
+@given(st.lists(BY_OUTPUT, min_size=1, max_size=4), st.lists(st.sampled_from("wxyz"), max_size=6))
+def test_a_strict_group_takes_the_best_in_order(group: list[dict[str, float]], actual: list[str]) -> None:
+    steps = [msgspec.structs.replace(graded(scores), is_strict=True) for scores in group]
+    found = last(steps, [act(output) for output in actual])
+    taken = [index for *_, index in found.matches]  # They are sorted by the reference step.
+    assert taken == sorted({*taken})
+    total = sum(group[place][actual[index]] for _, place, index in found.matches)
+    assert found.score * len(group) == pytest.approx(total) == best_in_order(group, actual)
+
+
 EXHAUSTED = "not compared: the comparison budget of this response is exhausted"
 TEXTS = [f"x{index}" for index in range(1000)]
 
