@@ -48,6 +48,7 @@ from graphrag_eval_async.reference import Reference as Reference
 from graphrag_eval_async.reference import load_reference as load_reference
 from graphrag_eval_async.reference.authoring import reference_step_from_sparql as reference_step_from_sparql
 from graphrag_eval_async.reference.authoring import save_reference as save_reference
+from graphrag_eval_async.reference.importing import import_questions as import_questions
 from graphrag_eval_async.scale import evaluate_file as evaluate_file
 from graphrag_eval_async.sinks.journal import Journal as Journal
 from graphrag_eval_async.sources import Follower as Follower

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.evidence import Step, pairs_of, values_of
+from graphrag_eval_async.monitor.evidence import Step, pairs_of
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.records.conditions import OPERATORS, parse_bound
-from graphrag_eval_async.records.metrics import COST, JUDGED, OF_STEPS, RESULT_KEYS, RETRIEVAL_METRICS
-from graphrag_eval_async.records.misnamed import what_else
-from graphrag_eval_async.records.outcomes import ERRORS_OF_RESULT, REASON, failures_of
+from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RETRIEVAL_METRICS
+from graphrag_eval_async.records.outcomes import ERRORS_OF_RESULT, REASON, failures_of, failures_of_outputs
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import escape, plural
+from graphrag_eval_async.text import escape, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +41,11 @@ def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
         UsageError: `result` is not a result, results have no such key, or a comparison is invalid.
     """
     __tracebackhide__ = True  # pytest shows the line of the test.
-    if not isinstance(result, Mapping) or "question_id" not in result:
-        raise UsageError(f"result: expected one result, got {type(result).__name__}")
-    if told := what_else(result):
-        raise UsageError(f"result: {told}")
-    if not expected:
-        raise UsageError('assert_evaluation: give a condition, such as failure="none"')
+    if not isinstance(result, Mapping) or "template_id" not in result or not expected:
+        told = f"got {type(result).__name__} and {plural(len(expected), 'condition')}"
+        raise UsageError(
+            f'assert_evaluation: expected a result and conditions, such as failure="none"; {told}'
+        )
     if broken := [*filter(None, (_broken(result, *each) for each in expected.items()))]:
         raise AssertionError(escape("\n".join([*_told(result, broken)])))
 
@@ -55,11 +53,9 @@ def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
 def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
     """Say what is wrong with the value of a key; "" if it is as expected."""
     outputs = (result.get("judge") or {}).get("outputs", ())
-    known = [*result, *outputs, *sorted(RESULT_KEYS)]
+    known = [*result, *outputs, *sorted(RESULT_KEYS.difference(RETRIEVAL_METRICS))]
     if key not in known and not key.endswith(COST):
         raise UsageError(f"{key}: not a key of results; {did_you_mean(key, known)}")
-    if key in RETRIEVAL_METRICS:
-        raise UsageError(f"{key}: a metric of retrieval steps, not of results; they are in actual_steps")
     found = result.get(key)
     wanted, holds = f"expected {expected!r:.{CHARACTERS}}", found == expected
     if isinstance(expected, str) and (match := _COMPARISON.match(expected)):
@@ -67,54 +63,39 @@ def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
             bound = parse_bound(expected, match[2].strip(), key)
         except ValueError as error:
             raise UsageError(f"{key}: {str(error).removeprefix(f'{key} ')}") from None
-        wanted = f"expected {match[1]} {bound:.15g}"
+        wanted = f"expected {expected.strip()}"
         holds = isinstance(found, int | float) and _OPERATORS[match[1]](found, bound)
     elif isinstance(expected, str) and isinstance(found, int | float):
         raise UsageError(f'{key}: expected a comparison such as ">= 0.8", got {expected!r}')
     elif callable(expected):
         wanted = f"for which {getattr(expected, '__name__', expected)} is not true"
         holds = found is not None and bool(expected(found))
-    if holds:
-        return ""
-    if found is None:
-        return f"{key}: has no value ({_why(result, key, outputs)}), {wanted}"
-    reasons = [each.reason for each in values_of(result) if each.reason and key in dict(each.values)]
-    return "\n".join([f"{key}: {found!r:.{CHARACTERS}}, {wanted}", *_block("reason", reasons)])
-
-
-def _why(result: Mapping[str, Any], key: str, outputs: Sequence[str]) -> str:
-    """Why a key has no value."""
+    if holds or found is not None:
+        return "" if holds else f"{key}: {found!r:.{CHARACTERS}}, {wanted}"
     errors = [f"{key}_error", *(each for each, values in ERRORS_OF_RESULT.items() if key in values), "error"]
-    if key in outputs and key in result:  # The error of a custom evaluation follows its outputs.
-        after = [*result][[*result].index(key) :]
-        errors += [each for each in after if each.endswith("_error") and each not in RESULT_KEYS][:1]
-    if told := next((result[each] for each in errors if result.get(each)), None):
-        return str(told)
-    needs = {value: (metric.name, metric.needs) for metric in JUDGED for value in metric.values}
-    if kind := dict(failures_of(result, (), failed=False, counts=True)).get(key):
-        return kind.replace("_", " ")
-    if key in needs:
-        return "{} is not configured, or lacks {}".format(*needs[key])
-    has_steps = result.get("reference_steps") or key not in (*OF_STEPS, REASON)
-    return "not in this result" if has_steps else "the question has no reference steps"
+    kinds = [*failures_of(result, (), failed=False, counts=True), *failures_of_outputs(result, outputs)]
+    lacking = dict(kinds).get(key, "not configured, or nothing to compare or judge")
+    why = next((result[each] for each in errors if result.get(each)), lacking)
+    return f"{key}: has no value ({why}), {wanted}"
 
 
 def _told(result: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
     """The message: what does not hold, and what explains it."""
-    yield f"question {result['question_id']!r}: {_cut(result.get('question_text', ''))}"
+    yield f"question {result['question_id']!r}: {one_line(str(result.get('question_text', '')))}"
     yield from (f"  {each}" for each in broken)
     for key in (REASON, "failure_detail", "error", "pending", "reference_answer", "actual_answer"):
         if (value := result.get(key)) not in (None, NO_FAILURE):
-            yield f"{key}: {_cut(reason_in_words(str(value)) if key == REASON else value)}"
+            told = reason_in_words(str(value)) if key == REASON else str(value)
+            yield f"{key}: {one_line(told, limit=CHARACTERS)}"
     if result.get("status") == "error":  # Its steps are not compared.
         return
     groups = result.get("reference_steps") or ()
-    places = [f"reference_steps[{i}][{j}]" for i, group in enumerate(groups) for j in range(len(group))]
-    pairs = zip(places, pairs_of(result), strict=False)
+    steps = [(i, j, step["name"]) for i, group in enumerate(groups) for j, step in enumerate(group)]
+    pairs = zip((f"reference_steps[{i}][{j}] {name}" for i, j, name in steps), pairs_of(result), strict=False)
     differing = [(place, pair) for place, pair in pairs if pair.verdict not in ("matched", "earlier step")]
     for place, pair in differing[:1]:
         more = f" (the first of {len(differing)} steps that differ)" if differing[1:] else ""
-        yield f"{place} {pair.expected.name if pair.expected else ''}: {pair.verdict}{more}"
+        yield f"{place}: {pair.verdict}{more}"
         yield from _block("expected", _output(pair.expected))
         yield from _block("called with", pair.actual.args.splitlines() if pair.actual else ())
         yield from _block("actual", _output(pair.actual))
@@ -136,9 +117,4 @@ def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
     """The first lines, indented below a title; nothing if there are none."""
     more = [f"... {plural(len(lines) - LINES, 'more line')}"] if len(lines) > LINES else []
     yield from [f"  {title}:"] if lines else []
-    yield from (f"    {_cut(line)}" for line in (*lines[:LINES], *more))
-
-
-def _cut(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}..."
+    yield from (f"    {one_line(line, limit=CHARACTERS)}" for line in (*lines[:LINES], *more))

@@ -27,11 +27,11 @@ COMMANDS = {
     "init": Command(
         "init:run",
         "init films",
-        "folder",
+        "folder questions",
         """Write a folder to start from.
 
         It has a small reference set, responses, a configuration of judges, and a harness that runs an agent.
-        Overwrites nothing.""",
+        With --questions, the reference set has your own. Overwrites nothing.""",
     ),
     "evaluate": Command(
         "evaluate:run",

@@ -21,21 +21,31 @@ FILMS = ("reference.yaml", "responses.jsonl", "judges.yaml", "harness.py")
 
 
 def run(given: Given, _interrupts: Interrupts) -> Exit:
-    """Write the files of the folder `films` beside this module."""
+    """Write the files of the folder `films` beside this module, or the given questions instead of films."""
     folder, source = Path(given.folder), files(__package__) / "films"
-    if taken := [name for name in FILMS if os.path.lexists(folder / name)]:
+    paths = {name: source / (f"{name}.txt" if name.endswith(".py") else name) for name in FILMS}
+    texts = {name: path.read_bytes() for name, path in paths.items()}
+    if given.questions is not None:
+        from graphrag_eval_async.reference.authoring import to_yaml
+        from graphrag_eval_async.reference.importing import import_questions
+
+        del texts["responses.jsonl"]
+        questions = to_yaml(import_questions(given.questions))
+        texts["reference.yaml"] = (source / "questions.txt").read_bytes() + questions
+    if taken := [name for name in texts if os.path.lexists(folder / name)]:
         raise UsageError(f"{given.folder!r} has {', '.join(taken)} already; give another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in FILMS:
-            text = (source / (f"{name}.txt" if name.endswith(".py") else name)).read_bytes()
+        for name, text in texts.items():
             with open(folder / name, "xb") as file:
                 file.write(text)
     except OSError as error:
         raise UsageError(f"{given.folder!r} cannot be written: {error.strerror}") from error
     reference, responses = (shlex.quote(str(folder / name)) for name in FILMS[:2])
-    tell(sys.stdout, one_line(f"wrote {', '.join(FILMS)} to {given.folder}; next:"))
-    tell(sys.stdout, one_line(f"  graphrag-eval-async evaluate {reference} {responses} -o results.jsonl"))
+    tell(sys.stdout, one_line(f"wrote {', '.join(texts)} to {given.folder}; next:"))
+    evaluate = f"evaluate {reference} {responses} -o results.jsonl"
+    command = f"validate {reference}" if given.questions else evaluate
+    tell(sys.stdout, one_line(f"  graphrag-eval-async {command}"))
     return Exit.OK
 
 

@@ -98,7 +98,7 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
         Reference(reference)
         templates = orjson.loads(orjson.dumps(reference))
     is_json = target.suffix == ".json"
-    text = orjson.dumps(templates, option=orjson.OPT_INDENT_2) + b"\n" if is_json else _yaml(templates)
+    text = orjson.dumps(templates, option=orjson.OPT_INDENT_2) + b"\n" if is_json else to_yaml(templates)
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(text)
@@ -116,7 +116,7 @@ def _templates_of(reference: Reference) -> list[dict[str, Any]]:
     return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
 
 
-def _yaml(templates: Any) -> bytes:
+def to_yaml(templates: Any) -> bytes:
     """YAML with multi-line texts as blocks, and without aliases."""
     import yaml  # which takes long to import
 

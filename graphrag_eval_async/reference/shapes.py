@@ -68,6 +68,7 @@ QuestionShape = shape(
     key("id", str, "unique in the whole set", min_length=1),
     key("question_text", str, "the question as the agent gets it"),
     key("reference_answer", str | None, "the expected answer"),
+    key("reviewed", bool | None, "false while nobody has reviewed the reference answer, which warns"),
     key("reference_steps", list_of(_Steps | GroupShape) | None, "groups of steps, in order"),
     key("tags", TagsShape | None, "keys and values, or names, by which results are grouped"),
 )

@@ -4,7 +4,7 @@ import runpy
 import shlex
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async import load_config
+from graphrag_eval_async import load_config, load_reference
 from tests.cli.support import run
 
 if TYPE_CHECKING:
@@ -28,6 +28,42 @@ def test_written_folder_works(
     capfd.readouterr()
     runpy.run_path(str(folder / "harness.py"), run_name="__main__")
     assert capfd.readouterr() == ("films-of-varda success 0.0 no_steps\n", "")
+
+
+def test_own_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table, answers = tmp_path / "questions.csv", tmp_path / "answers.jsonl"
+    table.write_text('question;answer;query\nWhich films?;Cleo: "5 to 7" # 1;SELECT ?f { ?f a <urn:F> }\n')
+    assert run("init", "films", "--questions", str(table)) == 0
+    out, err = capfd.readouterr()
+    assert (err, sorted(path.name for path in (tmp_path / "films").iterdir())) == (
+        "",
+        ["harness.py", "judges.yaml", "reference.yaml"],
+    )
+    assert run(*shlex.split(out.splitlines()[-1])[1:]) == 0
+    [question] = load_reference("films/reference.yaml", strict=True)
+    assert question.as_dict() == {
+        "template_id": "all",
+        "id": "which-films",
+        "text": "Which films?",
+        "reference_answer": 'Cleo: "5 to 7" # 1',
+        "reference_steps": [
+            [{"name": "sparql_query", "reference_query": "SELECT ?f { ?f a <urn:F> }"}],
+        ],
+    }
+    assert "`execute: {graph: data.ttl}`" in (tmp_path / "films" / "reference.yaml").read_text()
+
+    answers.write_text('{"question_id": "q", "question": "Why?", "actual_answer": "So."}\n')
+    assert run("init", "films", "--questions", str(answers)) == 2
+    assert run("init", "why", "--questions", str(answers)) == 0
+    assert run("validate", "why/reference.yaml", str(answers)) == 0
+    assert "questions[0].reviewed: the reference answer is that of an agent" in capfd.readouterr().out
+    answers.write_text("{}\n")
+    assert run("init", "new", "--questions", str(answers)) == 2
+    told = f"Error: reference set: 1 problem in {answers}\n  no question in it\n"
+    assert (capfd.readouterr().err, (tmp_path / "new").exists()) == (told, False)
 
 
 def test_it_overwrites_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,125 @@
+"""Questions from tables and responses of other programs, as templates of a reference set."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.errors import MalformedStep, ReferenceDataError, warn_caller
+from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.steps import check_step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+COLUMNS = {
+    **dict.fromkeys(("question", "question_text"), "question_text"),
+    **dict.fromkeys(("answer", "reference_answer", "expected_answer"), "reference_answer"),
+    **dict.fromkeys(("query", "reference_query", "sparql", "sparql_query"), "reference_query"),
+    **dict.fromkeys(("id", "question_id"), "id") | dict.fromkeys(("template", "template_id"), "template_id"),
+    "actual_answer": "actual_answer",
+}
+
+
+def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Read questions from a file; return templates, as `save_reference` writes them.
+
+    A `query` becomes the `reference_query` of a step ``sparql_query``; an `actual_answer`, a reference answer
+    with ``reviewed: false``. Missing ids are made of the texts.
+
+    Args:
+        path: a table in UTF-8, separated by commas, semicolons or tabs, whose first line names its columns:
+            `question`, and `answer`, `query`, `id` and `template` if known. With the suffix ``.jsonl``:
+            responses or results, of which each different `question` or `question_text` becomes a question.
+
+    Raises:
+        ReferenceDataError: the file cannot be read, or is wrong; each problem has its line.
+    """
+    source, line, problems = os.fspath(path), 0, []
+    is_log = source.lower().endswith((".jsonl", ".ndjson"))
+    rows: dict[str, dict[str, Any]] = {}  # By question.
+    ids: dict[str, int] = {}
+    templates: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for line, cells in (_responses if is_log else _rows)(source):
+            texts = {name: text.strip() for name, text in cells.items() if isinstance(text, str)}
+            row = {COLUMNS[name]: text for name, text in texts.items() if text and name in COLUMNS}
+            if re.search("[\ud800-\udfff]", "".join(row.values())):
+                problems.append(f"line {line}: not UTF-8; in Excel, save it as CSV UTF-8")
+            elif (question := row.get("question_text")) is None:
+                problems += [f"line {line}: no question; add its text"] if row else []
+            elif question not in rows or is_log:
+                rows[question] = {"line": line, **row, **rows.get(question, {})}
+            else:
+                problems.append(f"line {line}: the question of line {rows[question]['line']}; remove one")
+    except csv.Error as error:
+        problems.append(f"line {line + 1} or later: {error}; is a double quote missing?")
+    except (OSError, ValueError) as error:
+        problems.append(getattr(error, "strerror", None) or str(error))
+    for row in rows.values():
+        try:
+            templates.setdefault(row.get("template_id", "all"), []).append(_question(row, ids))
+        except MalformedStep as error:
+            problems.append(f"line {row['line']}: {error}")
+    if problems or not rows:
+        raise ReferenceDataError(
+            problems[:20] + ["..."] * (len(problems) > 20) or ["no question in it"], source
+        )
+    return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
+
+
+def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
+    text = row["question_text"]
+    name = row.get("id") or re.sub(r"[\W_]+", "-", text.casefold())[:60].strip("-") or "question"
+    if name in ids and "id" in row:
+        raise MalformedStep(f"the id {name!r} is already that of line {ids[name]}; choose another")
+    name += f"-{sha256(text.encode()).hexdigest()[:8]}" if name in ids else ""
+    ids[name] = row["line"]
+    question = {"id": name, "question_text": text}
+    if "reference_answer" in row:
+        question["reference_answer"] = row["reference_answer"]
+    elif "actual_answer" in row:
+        question |= {"reference_answer": row["actual_answer"], "reviewed": False}
+    if "reference_query" in row:
+        step = {"name": "sparql_query", "reference_query": row["reference_query"]}
+        check_step(step)
+        question["reference_steps"] = [[step]]
+    return question
+
+
+def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows of a table, each with the line in which it ends."""
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        by = max(",;\t", key=file.readline().count)
+        file.seek(0)
+        reader = csv.DictReader(file, delimiter=by, strict=True)
+        names = [re.sub(r"[\s_-]+", "_", name.strip().lower()) for name in reader.fieldnames or ()]
+        known = [COLUMNS[name] for name in names if name in COLUMNS]
+        unknown = [
+            f"; {name[:64]!r}: {did_you_mean(name, COLUMNS)}"
+            for name in names
+            if name and name not in COLUMNS
+        ]
+        if "question_text" not in known or len({*known}) < len(known):
+            raise ValueError(f"line 1: expected a column question, and no two of a kind{''.join(unknown)}")
+        if unknown:
+            warn_caller(f"{path}: unknown columns, ignored{''.join(unknown)}")
+        reader.fieldnames = names
+        for row in reader:
+            if any(row.pop(None, ())):
+                raise ValueError(f"line {reader.line_num}: too many cells; put texts in double quotes")
+            yield reader.line_num, row
+
+
+def _responses(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    with open(path, "rb") as file:
+        for line, text in enumerate(file, 1):
+            try:  # The key `id` is that of the response.
+                yield line, orjson.loads(text.strip() or b"{}") | {"id": None}
+            except (TypeError, orjson.JSONDecodeError):
+                raise ValueError(f"line {line}: expected a JSON object") from None

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import (
+    GraphragEvalWarning,
+    ReferenceDataError,
+    import_questions,
+    load_reference,
+    run_evaluation_sync,
+)
+from tests.cli.support import to_jsonl
+from tests.support.cases import each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = [
+    ["Question", "Reference answer", "SPARQL", "id", "Template"],
+    ["Which lines, and how long?", "84.5 km; 31.2 km", "SELECT ?l\n{?l a <urn:L>}", "", "lines"],
+    ["Wie heißt\tes?", "", "", "name", ""],
+    ["", "", "", "", ""],
+    ["Wie heißt es!", "", "", "", "lines"],
+]
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "template_id": "lines",
+        "questions": [
+            {
+                "id": "which-lines-and-how-long",
+                "question_text": "Which lines, and how long?",
+                "reference_answer": "84.5 km; 31.2 km",
+                "reference_steps": [
+                    [{"name": "sparql_query", "reference_query": "SELECT ?l\n{?l a <urn:L>}"}]
+                ],
+            },
+            {"id": "wie-heisst-es", "question_text": "Wie heißt es!"},
+        ],
+    },
+    {"template_id": "all", "questions": [{"id": "name", "question_text": "Wie heißt\tes?"}]},
+]
+
+
+@each(("by", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), ("\t", "utf-8")])
+def test_tables(by: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "questions.csv"
+    text = "\r\n".join(by.join(f'"{cell}"' for cell in row) for row in ROWS)
+    path.write_bytes(text.replace("?l\n", "?l\r\n").encode(encoding))
+    assert import_questions(path) == TEMPLATES
+    assert len(load_reference(TEMPLATES, strict=True)) == 3
+
+
+def test_responses_and_results(tmp_path: Path) -> None:
+    path = tmp_path / "responses.jsonl"
+    responses = [
+        {"question": "Why?", "id": "r1", "error": "timeout"},
+        {"question": "Why?", "id": "r2", "actual_answer": "So.", "template": "t", "actual_steps": []},
+        {"question": "Why?", "id": "r3", "actual_answer": "Thus."},
+        {"question": "Who?", "question_id": "q2", "id": 7},
+        {"question": "Who?!"},
+        {"question": " Who "},
+    ]
+    path.write_bytes(to_jsonl(responses))
+    first, second = import_questions(path)
+    assert first["template_id"] == "t"
+    question = {"id": "why", "question_text": "Why?", "reference_answer": "So.", "reviewed": False}
+    assert first["questions"] == [question]
+    others = {each["id"]: each["question_text"] for each in second["questions"]}
+    assert [*others.values()] == ["Who?", "Who?!", "Who"]
+    assert [name[:4] for name in others] == ["q2", "who", "who-"]
+
+    del question["reviewed"]
+    reference = [{"template_id": "t", "questions": [question]}]
+    path.write_bytes(
+        to_jsonl(run_evaluation_sync(reference, [{"question_id": "why", "actual_answer": "No."}]))
+    )
+    assert import_questions(path) == reference
+
+
+def test_answers_that_nobody_reviewed() -> None:
+    question = {"id": "why", "question_text": "Why?", "reference_answer": "So.", "reviewed": False}
+    questions = [question, question | {"id": "who"}]
+    templates = [{"template_id": "t", "questions": questions}]
+    with pytest.warns(GraphragEvalWarning, match=r"questions\[0\].reviewed: .*; in 2 places"):
+        load_reference(templates)
+    with pytest.raises(ReferenceDataError, match="correct it and delete this key"):
+        load_reference(templates, strict=True)
+    for each_ in questions:
+        each_["reviewed"] = True
+    load_reference(templates, strict=True)
+
+
+@each(
+    ("text", "problems"),
+    [
+        (
+            "qestion,answer\nA?,1",
+            ["line 1: expected a column question, and no two of a kind; 'qestion': did you"],
+        ),
+        ("question,question_text\nA?,1", ["line 1: expected a column question, and no two of a kind"]),
+        ("", ["line 1: expected a column question"]),
+        ("question\n\n", ["no question in it"]),
+        (
+            "question,answer\nA?,1\nA?,2\n,3\nB?,1,2\n",
+            [
+                "line 3: the question of line 2",
+                "line 4: no question",
+                "line 5: too many cells; put texts in double",
+            ],
+        ),
+        ("question,id\nA?,x\nB?,x", ["line 3: the id 'x' is already that of line 2"]),
+        ("question,query\nA?,DELETE {}", ["line 2: reference_query: expected a SPARQL query"]),
+        ('question\nA?\n"B?\nC?', ["line 3 or later: unexpected end of data; is a double quote missing?"]),
+        (b"question\nA?\nGr\xf6sse?", ["line 3: not UTF-8; in Excel, save it as CSV UTF-8"]),
+        ("question,id\n" + "".join(f"{i},x\n" for i in range(30)), [*["line"] * 20, "..."]),
+        (
+            '{"question": "A?"}\n{"question_id": "q"}\n\n[]',
+            ["line 2: no question", "line 4: expected a JSON object"],
+        ),
+        ('{"question": "A?"', ["line 1: expected a JSON object"]),
+        (None, ["No such file"]),
+    ],
+)
+def test_problems(text: str | bytes | None, problems: list[str], tmp_path: Path) -> None:
+    is_log = isinstance(text, str) and text.startswith("{")
+    path = tmp_path / ("questions.jsonl" if is_log else "questions.csv")
+    path.unlink(missing_ok=True)
+    if text is not None:
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ReferenceDataError) as caught:
+        import_questions(path)
+    assert caught.value.source == str(path)
+    assert [
+        told[: len(start)] for told, start in zip(caught.value.problems, problems, strict=True)
+    ] == problems
+
+
+def test_unknown_columns(tmp_path: Path) -> None:
+    path = tmp_path / "questions.csv"
+    path.write_text("question,anwser,\nA?,1,\n")
+    with pytest.warns(
+        GraphragEvalWarning, match=re.escape("columns, ignored; 'anwser': did you mean answer?")
+    ):
+        [template] = import_questions(path)
+    assert template["questions"] == [{"id": "a", "question_text": "A?"}]
