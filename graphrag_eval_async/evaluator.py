@@ -37,6 +37,8 @@ from graphrag_eval_async.steps import (
     STEPS,
     Budget,
     Facts,
+    StepsScore,
+    broken_limit,
     check_step,
     compare_queries,
     failure_of,
@@ -338,23 +340,29 @@ class Evaluator:
             usable = usable_names(compared)
         evaluation.reference_steps = prepared.steps
         evaluation.has_query = prepared.has_query
-        if steps is None or evaluation.failed:
-            evaluation.facts = Facts("step_error" if steps else "no_steps")
+        broken = broken_limit(question, compared)
+        if evaluation.failed or (steps is None and prepared.groups):
+            evaluation.facts = broken or Facts("step_error" if steps else "no_steps")
             return
-        if evaluation.execution_error is not None:
+        if broken is not None:
+            evaluation.score, evaluation.facts = 0.0, broken
+        if steps is None or evaluation.execution_error is not None:
             return
         invalid = () if executed is None else executed.invalid
         scored = score_steps(
             prepared.groups, compared, budget, mode=self._mode, usable=usable, invalid=invalid
         )
-        evaluation.score, evaluation.facts, evaluation.errors = scored.score, scored.facts, scored.errors
-        evaluation.matches, evaluation.diffs = scored.matches, scored.diffs
+        if not prepared.groups:
+            scored = StepsScore(1.0)  # There are but limits.
+        if broken is None:
+            evaluation.score, evaluation.facts = scored.score, scored.facts
+        evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
         if prepared.has_query:
             queries = compare_queries(prepared.groups, compared, scored.matches, quick=budget.quick)
             evaluation.similarity, evaluation.similarities = queries.mean, queries.each
             if queries.error is not None:
                 evaluation.errors = (*scored.errors, queries.error)
-        if scored.facts.reason is None and not evaluation.is_answered:
+        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
             evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:

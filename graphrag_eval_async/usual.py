@@ -76,11 +76,11 @@ class UsualWay:
         known: Container[str],
         take_sample: Callable[[str], int | None],
     ) -> None:
-        """Leave steps to the careful way that are compared by a user's comparator, named in `own`.
+        """Leave questions with limits to the careful way, and steps with a user's comparator, named in `own`.
 
         `known` are the names of reference steps; `names` has them by their other spellings and aliases.
         """
-        self._questions = dict(questions)
+        self._questions = {each.id: each for each in questions.values() if not each.limits}
         self._own, self._names, self._known = own, names, known
         self._take_sample = take_sample
         self._keeps = sum(question.size for question in questions.values()) <= KEPT_BYTES

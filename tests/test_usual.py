@@ -46,6 +46,7 @@ SETS: dict[str, list[list[dict[str, Any]]] | None] = {
     "compared": [[{**QUERY, "reference_query": "SELECT ?n {?n ?p 1}"}]],
     "args": [[step("look_up", "Lindau", args_match="exact")]],
     "order": [[step("look_up", "Lindau", order="strict"), step("look_up", "Nordnett")]],
+    "limits": [[QUERY]],
     "none": None,
 }
 REFERENCE = [
@@ -57,6 +58,7 @@ REFERENCE = [
                 "question_text": f"{name}?",
                 **({} if groups is None else {"reference_steps": groups}),
                 **({"reference_answer": "Nordnett"} if answered else {}),
+                **({"forbidden_steps": ["look_up"]} if name == "limits" else {}),
             }
         ],
         **({"tags": {"hops": answered, "hard": True}} if answered % 2 else {}),

@@ -37,6 +37,8 @@ VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid howe
 
 FAILURES = {
     "error": "the response is an error",
+    "forbidden_step": "the agent took a step that the question forbids",
+    "too_many_steps": "the agent took more steps than the question allows",
     "no_answer": "right steps, but no answer",
     "no_steps": "the agent took no expected step",
     "missing_step": "the agent took other expected steps, but not this one",

@@ -35,6 +35,8 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         reference_answer: the correct answer; None if there is none.
         data: groups of reference steps, encoded as MessagePack; use `reference_steps`.
         tags: pairs of a key and its value as text, those of the template included, sorted by key.
+        forbidden_steps: names of steps that the agent must not execute.
+        max_steps: maximum number of steps that the agent may execute; None if there is none.
     """
 
     template_id: str
@@ -43,6 +45,8 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     reference_answer: str | None
     data: bytes | None
     tags: Tags = ()
+    forbidden_steps: tuple[str, ...] = ()
+    max_steps: int | None = None
 
     @property
     def size(self) -> int:
@@ -50,15 +54,23 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         return 0 if self.data is None else len(self.data)
 
     @property
+    def limits(self) -> dict[str, Any]:
+        """Those of `forbidden_steps` and `max_steps` that it has, by name."""
+        if not self.forbidden_steps and self.max_steps is None:
+            return {}
+        given = {"forbidden_steps": [*self.forbidden_steps] or None, "max_steps": self.max_steps}
+        return {name: limit for name, limit in given.items() if limit is not None}
+
+    @property
     def reference_steps(self) -> list[list[dict[str, Any]]] | None:
         """Groups of steps in order of execution, decoded on each access; None if there are none."""
         return None if self.data is None else decode_steps(self.data)
 
     def as_dict(self) -> dict[str, Any]:
-        """The question as a dict, with decoded reference steps; `tags` only if it has any."""
+        """The question as a dict, with decoded reference steps; tags and limits only if it has any."""
         names = ("template_id", "id", "text", "reference_answer", "reference_steps")
         tags = {"tags": dict(self.tags)} if self.tags else {}
-        return {name: getattr(self, name) for name in names} | tags
+        return {name: getattr(self, name) for name in names} | tags | self.limits
 
 
 encode_steps = msgspec.msgpack.Encoder().encode

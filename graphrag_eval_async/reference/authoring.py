@@ -112,6 +112,7 @@ def _templates_of(reference: Reference) -> list[dict[str, Any]]:
     for question in reference:
         keys = {"id": question.id, "question_text": question.text}
         more = {"reference_answer": question.reference_answer, "reference_steps": question.reference_steps}
+        more |= question.limits
         templates[question.template_id].append(keys | {k: v for k, v in more.items() if v is not None})
     return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
 

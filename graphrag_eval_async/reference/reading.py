@@ -18,12 +18,15 @@ import orjson
 from msgspec import Meta, Raw, Struct, ValidationError, convert
 
 from graphrag_eval_async.errors import MalformedStep, describe
+from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Question, encode_steps
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
 from graphrag_eval_async.records.tags import Tags, all_tags, read_tags
 from graphrag_eval_async.reference.shapes import (
+    CountShape,
     GroupShape,
+    NamesShape,
     QuestionShape,
     ReferenceStepShape,
     TagsShape,
@@ -167,6 +170,8 @@ class _Template(Struct):
     template_id: Annotated[str, Meta(min_length=1)]
     questions: list[Any]
     tags: TagsShape | None = None
+    forbidden_steps: NamesShape = None
+    max_steps: CountShape = None
 
 
 class _CarefulReader:
@@ -197,11 +202,13 @@ class _CarefulReader:
     def _read_template(self, template: Any, place: str) -> None:
         template_id, contents = "", self._contents
         tags: Tags = ()
+        limits: dict[str, Any] = {}
         questions = template.get("questions") if isinstance(template, dict) else None
         try:
             shape = _converted(template, _Template, place)
             template_id = _plain(shape.template_id, f"{place}.template_id")
             tags = read_tags(_plain(shape.tags, f"{place}.tags"))
+            limits = {"forbidden_steps": shape.forbidden_steps, "max_steps": shape.max_steps}
             self._claim("template_id", template_id, place)
             contents.templates.append(template_id)
             if not isinstance(questions, list | tuple):  # A set, which msgspec takes for a list.
@@ -213,7 +220,9 @@ class _CarefulReader:
         for index, question in enumerate(questions if isinstance(questions, list | tuple) else ()):
             where = f"{place}.questions[{index}]"
             try:
-                self._read_question(_plain(question, where), template_id, tags, where)
+                given = _plain(question, where)
+                given = limits | given if isinstance(given, dict) else given
+                self._read_question(given, template_id, tags, where)
             except _Problem as problem:
                 contents.problems.append(str(problem))
 
@@ -236,13 +245,15 @@ class _CarefulReader:
                     raise _Problem(f"{where}.{error.problems[0]}") from None
             if isinstance(group, dict) and group.get("order") is not None:
                 steps[0]["order"] = group["order"]
-        data = encode_steps(groups) if groups else None
+        forbidden, most = limits = _limits_of(shape, groups, place)
+        self._contents.step_names.update(forbidden)
+        data = encode_steps(groups) if groups or forbidden or most is not None else None
         try:
             tags = all_tags(of_template, read_tags(shape.tags), self._contents.tags)
         except ValueError as error:
             raise _Problem(f"{place}.{error}") from None
         self._contents.questions[shape.id] = Question(
-            template_id, shape.id, shape.question_text, shape.reference_answer, data, tags
+            template_id, shape.id, shape.question_text, shape.reference_answer, data, tags, *limits
         )
 
     def _claim(self, key: str, value: str, place: str) -> None:
@@ -289,6 +300,20 @@ def _objects(templates: Any) -> Iterator[tuple[str, Mapping[str, Any], tuple[str
                     yield where, group, _GROUP_KEYS
                 for inner, step in _steps_of(group, where):
                     yield inner, step, _STEP_KEYS
+
+
+def _limits_of(shape: Any, groups: Any, place: str) -> tuple[tuple[str, ...], int | None]:
+    """The limits of a question. Raises `_Problem` if its reference steps break one."""
+    forbidden, most = tuple(shape.forbidden_steps or ()), shape.max_steps
+    names = {plain_name(step["name"]) for group in groups for step in group}
+    for name in forbidden:
+        if plain_name(name) in names:
+            raise _Problem(f"{place}.forbidden_steps: {name[:64]!r} is also a reference step")
+    if most is not None and groups and most < len(groups[-1]):
+        raise _Problem(
+            f"{place}.max_steps: {most} is less than the steps of the last group: {len(groups[-1])}"
+        )
+    return forbidden, most
 
 
 def _steps_of(group: Any, place: str) -> list[tuple[str, dict[str, Any]]]:

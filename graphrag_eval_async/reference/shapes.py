@@ -62,6 +62,14 @@ GroupShape = shape(
     key("order", _Order, "whether the agent must take them in this order, or in any, as by default"),
 )
 
+NamesShape: Any = list[Annotated[str, Meta(min_length=1)]] | None
+CountShape: Any = Annotated[int, Meta(ge=0)] | None
+
+_Limits = (
+    key("forbidden_steps", NamesShape, "names of steps that the agent must not execute"),
+    key("max_steps", CountShape, "the maximum number of steps that the agent may execute"),
+)
+
 QuestionShape = shape(
     "QuestionShape",
     "A question, and the answer and steps that are expected.",
@@ -71,6 +79,7 @@ QuestionShape = shape(
     key("reviewed", bool | None, "false while nobody has reviewed the reference answer, which warns"),
     key("reference_steps", list_of(_Steps | GroupShape) | None, "groups of steps, in order"),
     key("tags", TagsShape | None, "keys and values, or names, by which results are grouped"),
+    *_Limits,
 )
 
 TemplateShape = shape(
@@ -79,6 +88,7 @@ TemplateShape = shape(
     key("template_id", str, "unique in the whole set", min_length=1),
     key("questions", list_of(QuestionShape), "may be empty"),
     key("tags", TagsShape | None, "tags of all its questions; a question's own values take precedence"),
+    *_Limits,
 )
 
 ReferenceShape: Any = Annotated[list_of(TemplateShape), Meta(min_length=1, description="a reference set")]

@@ -11,16 +11,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.shapes import GRAPHS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.records.question import Question
 
 RIGHT_ANSWER = 0.5  # Minimum F1 of a right answer: at least half of its claims and the reference's match.
 NO_FAILURE = "none"  # The class of results that are right.
 
+FORBIDDEN_STEP, TOO_MANY_STEPS = "forbidden_step", "too_many_steps"
+
 CLASSES = (
+    FORBIDDEN_STEP,
+    TOO_MANY_STEPS,
     "no_answer",
     NO_FAILURE,
     "right_steps_wrong_answer",
@@ -58,11 +65,24 @@ class Facts(NamedTuple):
 
 def failure_of(facts: Facts) -> str:
     """Return the class of a result."""
+    if facts.reason in (FORBIDDEN_STEP, TOO_MANY_STEPS):
+        return facts.reason
     if facts.reason is not None:
         return "wrong_steps_right_answer" if facts.right_answer else facts.reason
     if facts.unanswered:
         return "no_answer"
     return "right_steps_wrong_answer" if facts.right_answer is False else NO_FAILURE
+
+
+def broken_limit(question: Question, steps: Sequence[Mapping[str, Any]]) -> Facts | None:
+    """Return which limit of a question the steps break, if any; failed steps count. Any spelling counts."""
+    forbidden = {*map(plain_name, question.forbidden_steps)}
+    for index, step in enumerate(steps) if forbidden else ():
+        if (name := step.get("name")) is not None and plain_name(name) in forbidden:
+            return Facts(FORBIDDEN_STEP, detail=f"actual_steps[{index}] ({name[:200]})")
+    if question.max_steps is not None and len(steps) > question.max_steps:
+        return Facts(TOO_MANY_STEPS, detail=f"steps: {len(steps)}, allowed: {question.max_steps}")
+    return None
 
 
 def right_answer(result: Mapping[str, Any]) -> bool | None:

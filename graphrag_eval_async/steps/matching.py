@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from math import fsum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -146,34 +147,26 @@ class _Matcher:
     def _in_order(
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
     ) -> list[list[int]]:
-        """Return what each step of a strict group takes, if anything: the choice with the greatest sum.
-
-        The choice is that of a weighted longest common subsequence, found by dynamic programming.
-        """
-        scores = []
+        """Return what each step of a strict group takes, if anything, by dynamic programming."""
+        names = frozenset().union(*(step.names for step in group))
+        columns = [index for index in reversed(free) if self.actual_steps[index].get("name") in names]
+        # The best sum of the steps so far with the first columns, and the pairs in it, the last one first.
+        best: list[tuple[float, Any]] = [(0.0, None)] * (len(columns) + 1)
         for place, step in enumerate(group):
-            usable = self._names_for(step)
-            fitting = [index for index in free if usable[index] in step.names]
-            found = {index: self._compare(step, (group_index, place), index).score for index in fitting}
-            scores.append({index: score for index, score in found.items() if score > 0})
-        columns = sorted({index for own in scores for index in own})
-        sums = [[0.0] * (len(columns) + 1)]  # By number of steps, and of columns that they may take.
-        for own in scores:
-            above, row = sums[-1], [0.0]
+            row, usable = best[:1], self._names_for(step)
             for at, index in enumerate(columns):
-                row.append(max(row[at], above[at + 1], above[at] + own.get(index, 0.0)))
-            sums.append(row)
+                choices = [best[at + 1], row[at]]
+                if usable[index] in step.names and (
+                    score := self._compare(step, (group_index, place), index).score
+                ):
+                    choices.insert(0, (best[at][0] + score, (place, index, best[at][1])))
+                row.append(max(choices, key=itemgetter(0)))
+            best = row
         taken: list[list[int]] = [[] for _ in group]
-        step_count, at = len(group), len(columns)
-        while step_count and at:
-            total, score = sums[step_count][at], scores[step_count - 1].get(columns[at - 1], 0.0)
-            if score and total == sums[step_count - 1][at - 1] + score:
-                taken[step_count - 1] = [columns[at - 1]]
-                step_count, at = step_count - 1, at - 1
-            elif total == sums[step_count - 1][at]:
-                step_count -= 1
-            else:
-                at -= 1
+        pairs = best[-1][1]
+        while pairs is not None:
+            place, index, pairs = pairs
+            taken[place] = [index]
         return taken
 
     def _names_for(self, step: PreparedStep) -> Sequence[str | None]:

@@ -80,6 +80,7 @@ def test_saved_sets_load_back_equal(
 ) -> None:
     step = {"name": text, "args": args, "output": "x" if output is None else output}
     asked = question(step, question_id=f"q{text}", question_text=text, reference_answer=answer)
+    asked |= {"forbidden_steps": [f"x{text}y"], "max_steps": 5} if answer is None else {}
     raw = [*template(asked, template_id=f"t{name}"), *template(template_id="empty")]
     try:
         expected = Reference(raw)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import Evaluator, JudgeError, evaluate_stream
 from tests.metrics.support import Judge, claims
 from tests.steps.support import encode, groups, literal, query, result_of, texts
 from tests.support.cases import each
-from tests.support.data import HEAVY_BYTES
+from tests.support.data import HEAVY_BYTES, question, template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,6 +170,65 @@ async def test_steps_in_another_order() -> None:
     # Read again, they mean the same.
     assert result["reference_steps"][0][0]["order"] == "strict"
     assert await failure(result["reference_steps"], names[::-1]) == "wrong_step_order"
+
+
+LOOK, DELETE = ({"name": name, "output": name} for name in ("look_up", "delete_graph"))
+NEVER: dict[str, Any] = {"forbidden_steps": ["delete_graph"]}
+TWO: dict[str, Any] = {"max_steps": 2}
+
+
+@each(
+    ("question", "template", "response", "expected"),
+    [
+        (NEVER, {}, [LOOK], (1, "none", None)),
+        (NEVER, {}, [LOOK, DELETE], (0, "forbidden_step", "actual_steps[1] (delete_graph)")),
+        # It counts whatever it returned, in any spelling and by its aliases.
+        (NEVER, {}, [{"name": "Delete-Graph", "status": "error"}], (0, "forbidden_step", None)),
+        (NEVER, {}, [{"name": "drop", "output": None, "status": "success"}], (0, "forbidden_step", None)),
+        (NEVER, {}, {"actual_steps": [DELETE], "error": "timeout"}, (None, "forbidden_step", None)),
+        (TWO, {}, [LOOK, LOOK], (1, "none", None)),
+        (TWO, {}, [LOOK, LOOK, LOOK], (0, "too_many_steps", "steps: 3, allowed: 2")),
+        (TWO | NEVER, {}, [LOOK, LOOK, DELETE], (0, "forbidden_step", None)),
+        # A template's limits are those of its questions, unless these have their own.
+        ({}, NEVER, [LOOK, DELETE], (0, "forbidden_step", None)),
+        ({"forbidden_steps": ["drop_graph"]}, NEVER, [LOOK, DELETE], (1, "none", None)),
+        (TWO, {"max_steps": 1} | NEVER, [LOOK, LOOK], (1, "none", None)),
+    ],
+)
+async def test_limits(question: Any, template: Any, response: Any, expected: tuple[Any, ...]) -> None:
+    response = response if isinstance(response, dict) else {"actual_steps": response}
+    for steps in ({"reference_steps": [[LOOK]]}, {}):
+        asked = {"id": "q", "question_text": "?", **question, **steps}
+        reference = [{"template_id": "t", "questions": [asked], **template}]
+        aliases = {"delete_graph": ["drop"]}
+        again = pickle.loads(pickle.dumps(Evaluator(reference, step_aliases=aliases)))  # noqa: S301
+        result = await again.evaluate({"question_id": "q", **response})
+        given = [{"question_id": "q", **response}]
+        async with evaluate_stream(reference, given, step_aliases=aliases) as stream:
+            (streamed,) = [result async for result in stream]
+        assert streamed == result
+        assert (result["steps_score"], result["failure"]) == expected[:2]
+        assert expected[2] in (None, result.get("failure_detail"))
+
+
+async def test_questions_with_limits_alone() -> None:
+    reference = template(question(**NEVER))
+    for response, found in (
+        ({"actual_steps": []}, (1, "none")),
+        ({}, (None, None)),  # Nothing is known of its steps.
+        ({"error": "timeout"}, (None, "no_steps")),
+    ):
+        result = await Evaluator(reference).evaluate({"question_id": "q", **response})
+        assert (result["steps_score"], result["failure"]) == found
+    # A right answer does not excuse it.
+    judge = Judge(replies=claims(4, 4, 4))
+    assert await failure([[LOOK]], [LOOK, DELETE], judge=judge) == "none"
+    reference = template(question(LOOK, reference_answer="a", **NEVER))
+    async with Evaluator(reference, judge=judge) as evaluator:
+        result = await evaluator.evaluate(
+            {"question_id": "q", "actual_answer": "a", "actual_steps": [DELETE]}
+        )
+    assert (result["answer_f1"], result["failure"]) == (1, "forbidden_step")
 
 
 def iris(*values: str) -> str:
