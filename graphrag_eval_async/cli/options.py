@@ -124,7 +124,7 @@ Input
   -i, --input FILE! : cli.files:file_path
     Answers: TSV with the columns Question, Reference answer and Actual answer.
   --questions FILE : cli.files:file_path
-    Your questions: CSV or TSV with the columns question, answer and query; or responses, JSONL.
+    Your questions: CSV or TSV with the columns question, answer, query and tags; or responses, JSONL.
 Output
   -o, --output FILE : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import os
 import re
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from graphrag_eval_async.errors import MalformedStep, ReferenceDataError, warn_caller
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.records.tags import read_tags
 from graphrag_eval_async.steps import check_step
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ COLUMNS = {
     **dict.fromkeys(("question", "question_text"), "question_text"),
     **dict.fromkeys(("answer", "reference_answer", "expected_answer"), "reference_answer"),
     **dict.fromkeys(("query", "reference_query", "sparql", "sparql_query"), "reference_query"),
-    **dict.fromkeys(("id", "question_id"), "id") | dict.fromkeys(("template", "template_id"), "template_id"),
-    "actual_answer": "actual_answer",
+    **dict.fromkeys(("template", "template_id"), "template_id"),
+    **{name: name for name in ("id", "tags", "actual_answer")},
+    "question_id": "id",
 }
 
 
@@ -34,7 +36,7 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Args:
         path: a table in UTF-8, separated by commas, semicolons or tabs, whose first line names its columns:
-            `question`, and `answer`, `query`, `id` and `template` if known. With the suffix ``.jsonl``:
+            `question`, and if known `answer`, `query`, `tags`, `id`, `template`. With the suffix ``.jsonl``:
             responses or results, of which each different `question` or `question_text` becomes a question.
 
     Raises:
@@ -64,12 +66,11 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     for row in rows.values():
         try:
             templates.setdefault(row.get("template_id", "all"), []).append(_question(row, ids))
-        except MalformedStep as error:
+        except (MalformedStep, ValueError) as error:
             problems.append(f"line {row['line']}: {error}")
     if problems or not rows:
-        raise ReferenceDataError(
-            problems[:20] + ["..."] * (len(problems) > 20) or ["no question in it"], source
-        )
+        more = ["..."] if len(problems) > 20 else []
+        raise ReferenceDataError([*problems[:20], *more] or ["no question in it"], source)
     return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
 
 
@@ -77,14 +78,18 @@ def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
     text = row["question_text"]
     name = row.get("id") or re.sub(r"[\W_]+", "-", text.casefold())[:60].strip("-") or "question"
     if name in ids and "id" in row:
-        raise MalformedStep(f"the id {name!r} is already that of line {ids[name]}; choose another")
+        raise ValueError(f"the id {name!r} is already that of line {ids[name]}; choose another")
     name += f"-{sha256(text.encode()).hexdigest()[:8]}" if name in ids else ""
     ids[name] = row["line"]
-    question = {"id": name, "question_text": text}
+    question: dict[str, Any] = {"id": name, "question_text": text}
     if "reference_answer" in row:
         question["reference_answer"] = row["reference_answer"]
     elif "actual_answer" in row:
         question |= {"reference_answer": row["actual_answer"], "reviewed": False}
+    if "tags" in row:
+        tags = (part.partition("=") for part in re.split("[;,]", row["tags"]) if part.strip())
+        question["tags"] = {key.strip(): value.strip() if equals else True for key, equals, value in tags}
+        read_tags(question["tags"])
     if "reference_query" in row:
         step = {"name": "sparql_query", "reference_query": row["reference_query"]}
         check_step(step)
@@ -100,15 +105,14 @@ def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         reader = csv.DictReader(file, delimiter=by, strict=True)
         names = [re.sub(r"[\s_-]+", "_", name.strip().lower()) for name in reader.fieldnames or ()]
         known = [COLUMNS[name] for name in names if name in COLUMNS]
-        unknown = [
-            f"; {name[:64]!r}: {did_you_mean(name, COLUMNS)}"
-            for name in names
-            if name and name not in COLUMNS
-        ]
+        unknown = [name[:64] for name in names if name and name not in COLUMNS]
+        meant = [each for name in unknown for each in get_close_matches(name, COLUMNS, 1, 0.7)]
+        told = f"ignored columns: {', '.join(unknown) or 'none'}"
+        told += f"; did you mean {' and '.join(meant)}?" if meant else ""
         if "question_text" not in known or len({*known}) < len(known):
-            raise ValueError(f"line 1: expected a column question, and no two of a kind{''.join(unknown)}")
+            raise ValueError(f"line 1: expected one column question, and no two of a kind; {told}")
         if unknown:
-            warn_caller(f"{path}: unknown columns, ignored{''.join(unknown)}")
+            warn_caller(f"{path}: {told}")
         reader.fieldnames = names
         for row in reader:
             if any(row.pop(None, ())):

@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROWS = [
-    ["Question", "Reference answer", "SPARQL", "id", "Template"],
-    ["Which lines, and how long?", "84.5 km; 31.2 km", "SELECT ?l\n{?l a <urn:L>}", "", "lines"],
-    ["Wie heißt\tes?", "", "", "name", ""],
-    ["", "", "", "", ""],
-    ["Wie heißt es!", "", "", "", "lines"],
+    ["Question", "Reference answer", "SPARQL", "id", "Template", "tags"],
+    [
+        "Which lines, and how long?",
+        "84.5 km; 31.2 km",
+        "SELECT ?l\n{?l a <urn:L>}",
+        "",
+        "lines",
+        "hops=2; kind = count; hard",
+    ],
+    ["Wie heißt\tes?", "", "", "name", "", ""],
+    ["", "", "", "", "", ""],
+    ["Wie heißt es!", "", "", "", "lines", "hard, spatial,"],
 ]
 TEMPLATES: list[dict[str, Any]] = [
     {
@@ -33,11 +40,16 @@ TEMPLATES: list[dict[str, Any]] = [
                 "id": "which-lines-and-how-long",
                 "question_text": "Which lines, and how long?",
                 "reference_answer": "84.5 km; 31.2 km",
+                "tags": {"hops": "2", "kind": "count", "hard": True},
                 "reference_steps": [
                     [{"name": "sparql_query", "reference_query": "SELECT ?l\n{?l a <urn:L>}"}]
                 ],
             },
-            {"id": "wie-heisst-es", "question_text": "Wie heißt es!"},
+            {
+                "id": "wie-heisst-es",
+                "question_text": "Wie heißt es!",
+                "tags": {"hard": True, "spatial": True},
+            },
         ],
     },
     {"template_id": "all", "questions": [{"id": "name", "question_text": "Wie heißt\tes?"}]},
@@ -98,10 +110,10 @@ def test_answers_that_nobody_reviewed() -> None:
     [
         (
             "qestion,answer\nA?,1",
-            ["line 1: expected a column question, and no two of a kind; 'qestion': did you"],
+            ["line 1: expected one column question, and no two of a kind; ignored columns: qestion; did you"],
         ),
-        ("question,question_text\nA?,1", ["line 1: expected a column question, and no two of a kind"]),
-        ("", ["line 1: expected a column question"]),
+        ("question,question_text\nA?,1", ["line 1: expected one column question, and no two of a kind"]),
+        ("", ["line 1: expected one column question"]),
         ("question\n\n", ["no question in it"]),
         (
             "question,answer\nA?,1\nA?,2\n,3\nB?,1,2\n",
@@ -112,6 +124,7 @@ def test_answers_that_nobody_reviewed() -> None:
             ],
         ),
         ("question,id\nA?,x\nB?,x", ["line 3: the id 'x' is already that of line 2"]),
+        ("question,tags\nA?,a[=2", ["line 2: tags: expected a key without =, [ and ], got 'a['"]),
         ("question,query\nA?,DELETE {}", ["line 2: reference_query: expected a SPARQL query"]),
         ('question\nA?\n"B?\nC?', ["line 3 or later: unexpected end of data; is a double quote missing?"]),
         (b"question\nA?\nGr\xf6sse?", ["line 3: not UTF-8; in Excel, save it as CSV UTF-8"]),
@@ -140,9 +153,9 @@ def test_problems(text: str | bytes | None, problems: list[str], tmp_path: Path)
 
 def test_unknown_columns(tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
-    path.write_text("question,anwser,\nA?,1,\n")
+    path.write_text("question,notes,anwser,\nA?,x,1,\n")
     with pytest.warns(
-        GraphragEvalWarning, match=re.escape("columns, ignored; 'anwser': did you mean answer?")
+        GraphragEvalWarning, match=re.escape("ignored columns: notes, anwser; did you mean answer?")
     ):
         [template] = import_questions(path)
     assert template["questions"] == [{"id": "a", "question_text": "A?"}]
