@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import Judge, JudgeUsage
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Judging, OnFatal
+    from graphrag_eval_async.metrics.in_code import CodeMetrics
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.traces.format import TraceFormat
@@ -77,6 +78,7 @@ class EvaluatorOptions(TypedDict, total=False):
     step_aliases: Mapping[str, Sequence[str]] | None
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
     judge: Judge | Mapping[str, Judge] | None
+    metrics: Mapping[str, Callable[..., Any] | str] | None
     on_fatal: OnFatal
     format: str | TraceFormat | None
 
@@ -89,6 +91,7 @@ class Evaluator:
     Attributes:
         reference: the reference set.
         trace_format: format of the traces; None if responses are no traces.
+        in_code: the metrics in code; None if there are none.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Evaluator:
         step_aliases: Mapping[str, Sequence[str]] | None = None,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
         judge: Judge | Mapping[str, Judge] | None = None,
+        metrics: Mapping[str, Callable[..., Any] | str] | None = None,
         on_fatal: OnFatal = "raise",
         format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     ) -> None:
@@ -120,6 +124,9 @@ class Evaluator:
                 Default: only steps are scored.
             judge: your own judge, in place of the configured models; or a dict with one for each name in
                 `judges` of the metrics. Without a configuration, it judges answer correctness.
+            metrics: metrics of your own, by name, added to `custom_metrics` of the configuration: functions
+                ``(question, response, result) -> float | bool | dict[str, float] | None``, plain or async, or
+                paths such as ``mypackage.mymodule:brevity``. See "Metrics of your own" on the page Judges.
             on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise"
                 raises `JudgeUnavailable`, "continue" makes it the error of each metric.
             format: the responses are traces in this format, such as "openai" or "auto"; or a `TraceFormat`,
@@ -130,10 +137,10 @@ class Evaluator:
             ConfigError: the configuration is invalid, or needs a package that is not installed.
             UsageError: an argument has an invalid value.
         """
-        _check_arguments(comparators, steps_groups, on_fatal)
+        _check_arguments(comparators, steps_groups, metrics, on_fatal)
         has_reference = reference is not None and not isinstance(reference, NoReference)
         self._step_aliases: Any = {} if step_aliases is None else step_aliases
-        self._configure(config, judge, on_fatal, steps_groups, has_reference)
+        self._configure(config, judge, metrics or {}, on_fatal, steps_groups, has_reference)
         self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
@@ -165,6 +172,7 @@ class Evaluator:
         self,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
         judge: Judge | Mapping[str, Judge] | None,
+        metrics: Mapping[str, Any],
         on_fatal: OnFatal,
         steps_groups: StepsGroups | None,
         has_reference: bool,
@@ -172,11 +180,12 @@ class Evaluator:
         """Do what a configuration says, if there is one."""
         self._judging: Judging | None = None
         self._executing: Executing | None = None
+        self.in_code: CodeMetrics | None = None
         self._mode: StepsGroups = steps_groups or "last"
         self._strict_types = self._compares_queries = False
-        if config is None and judge is None:
+        if config is None and judge is None and not metrics:
             return
-        from graphrag_eval_async.config import load_config  # which streams without a judge do not need
+        from graphrag_eval_async.config import LimitsConfig, load_config  # which most streams do not need
         from graphrag_eval_async.metrics import Judging
 
         checked = load_config({} if config is None else config, judge=judge is not None)
@@ -184,6 +193,11 @@ class Evaluator:
             warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
         if checked.judged:
             self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
+        if metrics or checked.custom_metrics:
+            from graphrag_eval_async.metrics.in_code import CodeMetrics
+
+            limits = checked.llm.limits if checked.llm is not None else LimitsConfig()
+            self.in_code = CodeMetrics(checked, metrics, limits)
         steps = checked.steps
         if checked.execute is not None or steps.check_queries:
             from graphrag_eval_async.execution import Executing
@@ -206,6 +220,7 @@ class Evaluator:
             steps_groups=self._mode,
             step_aliases=self._step_aliases,
             config={"steps": steps} if any(steps.values()) else None,
+            metrics=None if self.in_code is None else self.in_code.paths("another process"),
             format=self.trace_format,
         )
         return make, (self.reference,)
@@ -236,12 +251,13 @@ class Evaluator:
         else:
             found = self.score_at_once(record, read, sample)
             evaluation = found or await self.score_in_thread(read, sample)
+        session = None
         if evaluation.plan is not None:
             session = self._own_sessions().judges
             assert session is not None  # noqa: S101  (plans come from a judge)
             session.usage.outcomes["skipped"] += evaluation.plan.skipped
-            if evaluation.plan.due:
-                await self.judge(evaluation, session)
+        if self.pending(evaluation):
+            await self.judge(evaluation, session)
         return evaluation.as_dict()  # type: ignore[no-any-return]
 
     def reader(self, max_line_bytes: int = MAX_LINE_BYTES) -> Callable[[Record], Response | Reject]:
@@ -255,7 +271,7 @@ class Evaluator:
 
     def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
         """Return what evaluates usual responses, see `usual`; None if none are usual."""
-        others = self._judging, self._executing, self.trace_format
+        others = self._judging, self._executing, self.in_code, self.trace_format
         if any(others) or self._mode == "all" or self._compares_queries:
             return None
         return UsualWay(self.reference.questions, self._comparators, self._names, self._known, take_sample)
@@ -313,7 +329,19 @@ class Evaluator:
                 groups = evaluation.reference_steps
                 fields = {**fields, "actual_steps": executed.judged_steps(steps)} if steps else fields
             evaluation.plan = self._judging.plan(question, fields, groups, evaluation.matches)
+        if self.in_code is not None and not failed:
+            if self._judging is not None:  # It names the outputs that a response without an answer lacks.
+                evaluation.provenance = self._judging.provenance()
+            if not self.pending(evaluation):
+                self.in_code.add(evaluation)
         return evaluation
+
+    def pending(self, evaluation: Evaluation) -> Sequence[str]:
+        """Names of the metrics that `judge` is still to add: judged ones, and then those in code."""
+        due: Sequence[str] = evaluation.plan.pending if evaluation.plan is not None else ()
+        if self.in_code is None or evaluation.failed or not (due or self.in_code.seconds):
+            return due
+        return [*due, *self.in_code.names]
 
     async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
         """Run the queries of a response and of its reference steps; None if there are none to run."""
@@ -389,7 +417,8 @@ class Evaluator:
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
         executing = self._executing and self._executing.fingerprint
-        more = [aliases, self._strict_types, self._compares_queries and "queries", executing]
+        in_code = self.in_code and self.in_code.fingerprint
+        more = [aliases, self._strict_types, self._compares_queries and "queries", executing, in_code]
         own = [sorted(self._comparators), *filter(None, more)]
         if self.trace_format is not None:
             own.append(repr(self.trace_format))
@@ -405,13 +434,14 @@ class Evaluator:
 
     @property
     def fractions(self) -> Sequence[str]:
-        """Outputs of custom evaluations that are from 0 to 1 by definition."""
-        return () if self._judging is None else self._judging.provenance().get("fractions", ())
+        """Outputs of custom evaluations and metrics in code that are from 0 to 1 by definition."""
+        judged = () if self._judging is None else self._judging.provenance().get("fractions", ())
+        return judged if self.in_code is None else [*judged, *self.in_code.fractions]
 
     @property
-    def executes(self) -> bool:
-        """Whether queries are run, or parsed, before steps are scored."""
-        return self._executing is not None
+    def waits(self) -> bool:
+        """Whether results wait for judges, queries or async metrics, which have limits in one process."""
+        return bool(self._judging or self._executing or (self.in_code and self.in_code.seconds))
 
     def execution_session(self) -> ExecutionSession | None:
         """A session that runs the queries of one stream; None if nothing is run or parsed."""
@@ -421,17 +451,20 @@ class Evaluator:
         """Return a session with the judge for one stream; None if only steps are scored."""
         return self._judging.session() if self._judging is not None else None
 
-    async def judge(self, evaluation: Evaluation, session: JudgeSession) -> bool:
-        """Judge an evaluation by its plan; if the session has dropped it, do nothing and return False."""
-        assert self._judging is not None  # noqa: S101  (plans come from it)
-        judged = await self._judging.run(evaluation.plan, session)
-        if judged is None:
-            return False
-        evaluation.judged, evaluation.judged_steps, evaluation.provenance = judged
-        if (facts := evaluation.facts) is not None:
-            evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
-        result = evaluation.as_dict()
-        count_metrics(evaluation, result, result.get("actual_steps") or [])
+    async def judge(self, evaluation: Evaluation, session: JudgeSession | None) -> bool:
+        """Add what is `pending`; if the session has dropped the evaluation, do nothing and return False."""
+        if evaluation.plan is not None and evaluation.plan.due:
+            assert self._judging is not None and session is not None  # noqa: PT018, S101  (plans come of them)
+            judged = await self._judging.run(evaluation.plan, session)
+            if judged is None:
+                return False
+            evaluation.judged, evaluation.judged_steps, evaluation.provenance = judged
+            if (facts := evaluation.facts) is not None:
+                evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
+            result = evaluation.as_dict()
+            count_metrics(evaluation, result, result.get("actual_steps") or [])
+        if self.in_code is not None:
+            await self.in_code.complete(evaluation)
         return True
 
     @property
@@ -459,7 +492,9 @@ class Evaluator:
         await self.aclose()
 
 
-def _check_arguments(comparators: Any, steps_groups: Any, on_fatal: Any) -> None:
+def _check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal: Any) -> None:
+    if not isinstance(metrics, Mapping | None) or not all(isinstance(name, str) for name in metrics or ()):
+        raise UsageError(f"metrics: expected a dict of functions by name, got {metrics!r}")
     if steps_groups not in (None, "last", "all"):
         raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
     if on_fatal not in ("raise", "continue"):

@@ -24,6 +24,7 @@ SCRIPTS = {
     "follow_log.py": 10,
     "live_harness.py": 7,
     "own_judge.py": 8,
+    "own_metric.py": 11,
     "pushing_harness.py": 6,
     "test_agent.py": 0,  # Its tests are collected with ours.
 }

@@ -21,7 +21,7 @@ def test_the_public_names() -> None:
         getattr(package, "absent")  # noqa: B009  (type checkers know that it is absent)
 
 
-OF_EVALUATOR = "comparators steps_groups step_aliases config judge on_fatal format"
+OF_EVALUATOR = "comparators steps_groups step_aliases config judge metrics on_fatal format"
 
 
 PASSED = {"Unpack[EvaluatorOptions]": OF_EVALUATOR, "Unpack[StreamKeywords]": "and streams"}

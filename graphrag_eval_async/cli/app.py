@@ -225,6 +225,8 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
         found = _read(sys.argv[1:] if arguments is None else arguments)
         if isinstance(found, int):
             sys.exit(found)
+        if getattr(found[1], "config", None) is not None:
+            sys.path.append(os.getcwd())  # Where its `custom_metrics` may be; last, so that it hides nothing.
         module, _, function = found[0].partition(":")
         command = getattr(import_module(f"graphrag_eval_async.cli.{module}"), function)
         sys.exit(command(found[1], interrupts))

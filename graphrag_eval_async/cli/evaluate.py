@@ -136,8 +136,9 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
         evaluator = Evaluator(
             reference, steps_groups=given.steps_groups, config=config, format=trace_format(given)
         )
-        is_judged = bool(evaluator.judged) or evaluator.executes
-        jobs = processes_for(given.jobs, [given.source], judged=is_judged, traces=evaluator.trace_format)
+        jobs = processes_for(
+            given.jobs, [given.source], judged=evaluator.waits, traces=evaluator.trace_format
+        )
         if jobs > 1:
             return _run_in_processes(given, evaluator, jobs, interrupts, counted)
         given = given.replace(ordered=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.config.load import code_metrics
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
 from graphrag_eval_async.records.conditions import OPERATORS, CheckedGate, check_bound, rounded
@@ -47,6 +48,9 @@ def _check_condition(
     option: str, condition: Condition | Alert, templates: Collection[str], config: Config | None
 ) -> None:
     check_names(option, condition.template, condition.metric, templates, config)
+    for own in code_metrics(config):
+        if own.range is not None and own.may_give(condition.metric):
+            check_bound(condition.metric, condition.bound, own.range)
     if config is not None and config.custom_evaluations:
         from graphrag_eval_async.metrics.custom import kinds_of_outputs
 
@@ -61,6 +65,8 @@ def check_names(
     evaluations = config.custom_evaluations if config is not None else ()
     outputs = {f"{evaluation.name}{COST}" for evaluation in evaluations}
     outputs.update(*(evaluation.outputs for evaluation in evaluations))
+    for own in code_metrics(config):
+        outputs.update(own.outputs, [metric] if metric is not None and own.may_give(metric) else [])
     check_known(option, template, metric, templates, outputs)
     section = None if metric is None else section_of(metric)
     if section is not None and (config is None or section not in config.metrics):

@@ -66,17 +66,18 @@ def without_keys(given: Any) -> None:
 
 
 def unlimited(config: Config | None) -> Config | None:
-    """Return the configuration without limits and cache, which would hold up calls."""
-    if config is None or config.llm is None:
+    """Return the configuration without limits and cache, which would hold up calls, and metrics in code."""
+    if config is None:
         return config
-    return structs.replace(config, llm=structs.replace(config.llm, limits=LimitsConfig(), cache=None))
+    llm = config.llm and structs.replace(config.llm, limits=LimitsConfig(), cache=None)
+    return structs.replace(config, llm=llm, custom_metrics={}, primary=None)
 
 
 def keep_answer_correctness(given: Any) -> None:
     """Turn answer correctness on, and every other metric off."""
     if not isinstance(given, dict):
         return
-    for name in (*METRICS, "custom_evaluations"):
+    for name in (*METRICS, "custom_evaluations", "custom_metrics"):
         if name != "answer_correctness":
             given.pop(name, None)
     if isinstance(llm := given.get("llm"), dict):

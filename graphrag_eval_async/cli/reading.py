@@ -115,7 +115,8 @@ def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tupl
 
 def primary_of(given: Given) -> tuple[str, ...] | None:
     """Return the primary metrics of the configuration, if there is one that names them."""
-    return None if given.config is None else load_part(given.config, "primary", "custom_evaluations").primary
+    names = "primary", "custom_evaluations", "custom_metrics"
+    return None if given.config is None else load_part(given.config, *names).primary
 
 
 def processes_for(
@@ -132,7 +133,7 @@ def processes_for(
 
     jobs = count_jobs(jobs)
     if jobs > 1:
-        reason = "judged metrics share one limit and one budget" if judged else None
+        reason = "judged and async metrics share one limit and one budget" if judged else None
         files = [file for path in paths for file in expand([path])]
         reason = reason or unsplittable(files, traces, results=results)
         if reason is not None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from graphrag_eval_async.config.in_code import CodeMetric, find_metric
 from graphrag_eval_async.config.llm import GENERATION, LLMConfig, ModelConfig
 from graphrag_eval_async.config.model import (
     CORRECTNESS_INPUTS,
@@ -142,7 +143,7 @@ def _effective(config: Config, *, judge: bool) -> Config:
     metrics = config.metrics
     if metrics or config.custom_evaluations:
         off = dict.fromkeys(name for name, section in metrics.items() if not section.enabled)
-        is_judged = config.custom_evaluations or len(off) < len(metrics)
+        is_judged = config.custom_evaluations or config.custom_metrics or len(off) < len(metrics)
         return replace(config, llm=config.llm if is_judged else None, **off)
     if not judge and (config.llm is None or config.llm.generation is None):
         return config
@@ -167,9 +168,18 @@ def _check_values(config: Config, problem: Problem) -> None:
         _check_placeholders("answer_correctness.prompt", prompt, CORRECTNESS_INPUTS, problem)
     _check_custom(config.custom_evaluations, problem)
     outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
-    known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs]
+    own = check_metrics(
+        config, config.custom_metrics, lambda name, what: problem(f"custom_metrics.{name}", what)
+    )
+    known = [
+        ERROR_RATE,
+        *RESULT_METRICS,
+        *RETRIEVAL_METRICS,
+        *outputs,
+        *(key for each in own for key in each.outputs),
+    ]
     for index, name in enumerate(config.primary or ()):
-        if name not in known and not is_metric(name):
+        if name not in known and not is_metric(name) and not any(metric.may_give(name) for metric in own):
             problem(f"primary[{index}]", f"{name!r} is no metric; {did_you_mean(name, known)}")
 
 
@@ -222,8 +232,8 @@ def _check_placeholders(key: str, prompt: str, inputs: Sequence[str], problem: P
             problem(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
 
 
-def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Problem) -> None:
-    """Report placeholders that name nothing, and names that would give a result the same key twice."""
+def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Problem) -> dict[str, str]:
+    """Report placeholders that name nothing, and keys that a result would have twice; return all keys."""
     owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
     for index, evaluation in enumerate(evaluations):
         section, name = f"custom_evaluations[{index}]", evaluation.name
@@ -247,6 +257,28 @@ def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Proble
             if key in owners:
                 problem(place, f"{key!r} is already {owners[key]}")
             owners[key] = f"a key of {section}"
+    return owners | dict.fromkeys(METRICS, "the name of a built-in metric")
+
+
+def check_metrics(config: Config, given: Mapping[Any, Any], problem: Problem) -> list[CodeMetric]:
+    """The metrics in code that are `given` as functions or paths by name; reports those that are invalid."""
+    owners, found = _check_custom(config.custom_evaluations, lambda *_: None), []
+    for name, function in given.items():
+        try:
+            found.append(own := find_metric(name, function))
+        except ValueError as error:
+            problem(name, str(error))
+            continue
+        for key in dict.fromkeys((name, *own.outputs, f"{name}_error")):
+            if key in owners:
+                problem(name, f"{key!r} is already {owners[key]}")
+            owners[key] = f"a key of the metric {name}"
+    return found
+
+
+def code_metrics(config: Config | None) -> list[CodeMetric]:
+    """The metrics in code of a checked configuration."""
+    return [find_metric(name, path) for name, path in (config.custom_metrics if config else {}).items()]
 
 
 def _check_needs(config: Config, problem: Problem) -> None:

@@ -254,6 +254,9 @@ class Config(Section, frozen=True, kw_only=True):
             the judged scores of answers (of answer correctness, ``answer_f1``), and outputs of custom
             evaluations that are from 0 to 1.
         custom_evaluations: a list of calls of your own.
+        custom_metrics: metrics in code, by name: each a path such as ``mypackage.mymodule:brevity``, of a
+            module that is installed or, on the command line, in the working directory. It names a function of
+            the question, the response and the result.
     """
 
     llm: LLMConfig | None = None
@@ -271,6 +274,7 @@ class Config(Section, frozen=True, kw_only=True):
     context_relevance: ContextRelevanceConfig | None = None
     sparql_groundedness: SparqlGroundednessConfig | None = None
     custom_evaluations: tuple[CustomEvaluationConfig, ...] = ()
+    custom_metrics: dict[Name, Text] = field(default_factory=dict)
 
     @property
     def metrics(self) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
     """Return the error for a metric not allowed in conditions; `outputs` are the custom outputs allowed."""
     known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
     return UsageError(
-        'until: takes scores from 0 to 1, and outputs of custom evaluations described as "fraction 0-1", '
-        f"not {metric!r}; {did_you_mean(metric, [*known, *outputs])}"
+        'until: takes scores from 0 to 1, outputs of custom evaluations described as "fraction 0-1", and '
+        f"metrics declared range=(0, 1), not {metric!r}; {did_you_mean(metric, [*known, *outputs])}"
     )
 
 

@@ -105,7 +105,7 @@ PRIMARY = (
 _OWN_KEYS = """
     template_id question_id question_text reference_steps reference_answer status error actual_answer
     actual_steps steps_score_error sample response_id metadata judge pending matches diff failure source
-    failure_detail execution execution_error trace_problems tags
+    failure_detail execution execution_error trace_problems tags custom_metrics
     steps number_of_error_samples number_of_success_samples error_rate
 """
 _SUFFIXES = ("_reason", "_error", COST, BY, DISAGREEMENT)

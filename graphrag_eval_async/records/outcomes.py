@@ -19,6 +19,9 @@ OUTPUTS = "judge"
 Such a result lacks this key.
 """
 
+CUSTOM_METRICS = "custom_metrics"
+"""Key of a result that names the values of metrics in code, as `judge` names the outputs."""
+
 REFERENCE_QUERY = "reference_query"
 """Key of a reference step: the query with which the agent's is compared."""
 

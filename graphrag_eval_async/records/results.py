@@ -15,8 +15,10 @@ from graphrag_eval_async.records.metrics import BY, COST, RESULT_KEYS, RESULT_ME
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.outcomes import (
     ANSWERED,
+    CUSTOM_METRICS,
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
+    OUTPUTS,
     answer_state,
     failures_of,
     failures_of_outputs,
@@ -80,15 +82,18 @@ def count_metrics(
     """Set the metrics of a result and its steps, and record which are missing and why."""
     layout = _layout((False, *result))
     failures = failures_of(result, layout.errors, failed=evaluation.failed, counts=True)
-    values = _values(result, layout.metrics, result)
-    judge = result.get("judge")
-    if isinstance(judge, (dict, Mapping)) and "outputs" in judge:
-        texts = _outputs(judge, "texts", result)
-        names = [name for name in _outputs(judge, "outputs", result) if name not in texts]
-        failures += failures_of_outputs(result, names)
-        numbers = [name for name in names if isinstance(result.get(name), Real)]
-        values += _values(result, numbers, result)
-        evaluation.fractions = tuple(_outputs(judge, "fractions", result))
+    values, evaluation.fractions = _values(result, layout.metrics, result), ()
+    if CUSTOM_METRICS in result and OUTPUTS not in result:  # Its outputs are known.
+        failures = [failure for failure in failures if failure[0] != OUTPUTS]
+    for place in (OUTPUTS, CUSTOM_METRICS):
+        listed = result.get(place)
+        if isinstance(listed, (dict, Mapping)) and "outputs" in listed:
+            texts = _outputs(listed, f"{place}.texts", result)
+            names = [name for name in _outputs(listed, f"{place}.outputs", result) if name not in texts]
+            failures += failures_of_outputs(result, names)
+            numbers = [name for name in names if isinstance(result.get(name), Real)]
+            values += _values(result, numbers, result)
+            evaluation.fractions += tuple(_outputs(listed, f"{place}.fractions", result))
     panels: list[tuple[Mapping[str, Any], str]] = [(result, key) for key in layout.panels]
     for step in steps:
         if step.get("name") == "retrieval":
@@ -145,11 +150,11 @@ def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str
                 yield metric, votes
 
 
-def _outputs(judge: Mapping[str, Any], key: str, result: Mapping[str, Any]) -> list[str]:
-    """The names of outputs of custom evaluations. Outputs that are numbers are metrics."""
-    names = judge.get(key, [])
+def _outputs(listed: Mapping[str, Any], place: str, result: Mapping[str, Any]) -> list[str]:
+    """The names of outputs of custom evaluations or metrics in code. Outputs that are numbers are metrics."""
+    names = listed.get(place.partition(".")[2], [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise _error(result, f"judge.{key}", "a list of names", names)
+        raise _error(result, place, "a list of names", names)
     return [name for name in names if name not in RESULT_KEYS and not name.endswith(COST)]
 
 

@@ -53,7 +53,7 @@ ResponseShape = shape(
 
 ResultShape = shape(
     "Result",
-    "A result: one line of a JSONL file. Outputs of custom evaluations are other keys.",
+    "A result: one line of a JSONL file. Outputs of custom evaluations and metrics in code are other keys.",
     ("template_id", str),
     ("question_id", Any, None),
     ("question_text", str | None, None),
@@ -68,6 +68,7 @@ ResultShape = shape(
     key("failure", str | None, "why it failed; null if steps were not compared", examples=[*CLASSES]),
     key("failure_detail", str | None, "which step is missing, or that IRIs differ in scheme or prefix"),
     key("execution_error", str | None, "why the steps have no score, as queries could not be run"),
+    key("custom_metrics", dict[str, list[str]] | None, "outputs and fractions of metrics in code"),
     *((name, Number | None, None) for name in RESULT_METRICS),
 )
 
@@ -96,7 +97,7 @@ Group = shape(
 
 AggregatesShape = shape(
     "AggregatesShape",
-    "Aggregates of results; with outputs of custom evaluations as other keys of each group.",
+    "Aggregates of results; outputs of custom evaluations and metrics in code are other keys of groups.",
     ("per_template", GenericAlias(dict, (str, Group))),
     key("per_tag", GenericAlias(dict, (str, GenericAlias(dict, (str, Group)))) | None, "by key and value"),
     key("tags_are_cut", bool | None, "whether per_tag lacks tags beyond the limits"),

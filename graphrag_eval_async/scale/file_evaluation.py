@@ -107,7 +107,7 @@ async def evaluate_file(
         max_line_bytes=max_line_bytes,
     )
     splits = not await anyio.to_thread.run_sync(unsplittable, files, evaluator.trace_format)
-    if jobs == 1 or evaluator.judged or evaluator.executes or not splits:
+    if jobs == 1 or evaluator.waits or not splits:
         stream = EvaluationStream(evaluator, read_jsonl(files, shard=shard), in_stream)
         return await _in_this_process(stream, results)
     require_posix("jobs other than 1")

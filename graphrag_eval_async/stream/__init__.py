@@ -70,8 +70,8 @@ def evaluate_stream(
             stream ends with the result that decides it, either way: reading stops and work in progress is
             cancelled. Results come in the order of the input, since quick ones are no fair sample, and
             regular files are read in random order. `decision` has the outcome.
-        evaluator: `steps_groups`, `step_aliases`, `comparators`, `config`, `judge`, `on_fatal` and `format`,
-            as in `Evaluator`.
+        evaluator: `steps_groups`, `step_aliases`, `comparators`, `config`, `judge`, `metrics`, `on_fatal` and
+            `format`, as in `Evaluator`.
 
     Returns:
         a stream of results, which are dicts. They are yours, except for the values inside reference steps,

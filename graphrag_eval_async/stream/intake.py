@@ -118,7 +118,7 @@ class Intake:
             sample = repeat
         if self.execution is None:
             evaluation = self.evaluator.score_at_once(record, response, sample)
-            if evaluation is not None and not self._needs_judge(evaluation, source):
+            if evaluation is not None and not self._is_pending(evaluation, source):
                 return evaluation
         return partial(self._finish, evaluation, response, sample, source)
 
@@ -134,20 +134,17 @@ class Intake:
         if evaluation is None:
             executed = await self.evaluator.execute(response, self.execution)
             evaluation = await self.evaluator.score_in_thread(response, sample, executed)
-            if not self._needs_judge(evaluation, source):
+            if not self._is_pending(evaluation, source):
                 return evaluation
-        assert self.session is not None  # noqa: S101
         if self.options.stages:
-            hand_out(part_of(evaluation, evaluation.plan.pending))
+            hand_out(part_of(evaluation, self.evaluator.pending(evaluation)))
         if await self.evaluator.judge(evaluation, self.session):
             return evaluation
         self.counts.give_back_sample(response.question_id)
         return None
 
-    def _needs_judge(self, evaluation: Evaluation, source: Source | None) -> bool:
+    def _is_pending(self, evaluation: Evaluation, source: Source | None) -> bool:
         evaluation.source = source
-        plan = evaluation.plan
-        if plan is None or self.session is None:
-            return False
-        self.session.usage.outcomes["skipped"] += plan.skipped
-        return bool(plan.due)
+        if evaluation.plan is not None and self.session is not None:
+            self.session.usage.outcomes["skipped"] += evaluation.plan.skipped
+        return bool(self.evaluator.pending(evaluation))

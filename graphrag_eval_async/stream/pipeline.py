@@ -71,7 +71,8 @@ class EvaluationStream:
                 evaluator,
                 options,
                 include_errors=self.aggregates._include_errors,
-                result_timeout_sec=0.0 if session is None else session.limits.result_timeout_sec,
+                result_timeout_sec=(0.0 if session is None else session.limits.result_timeout_sec)
+                + (0.0 if evaluator.in_code is None else evaluator.in_code.seconds),
             )
         if until is not None and isinstance(responses, str | os.PathLike):
             files = read_jsonl(responses)  # Which are often sorted by template.

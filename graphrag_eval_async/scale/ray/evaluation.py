@@ -129,7 +129,8 @@ def evaluate_dataset(
         max_in_flight: how many responses a worker judges at once.
         max_line_bytes: maximum length of a response.
         advance: called with the number of responses that are done, as batches end.
-        options: other keyword arguments of `Evaluator`. What is not a plain value must be picklable.
+        options: other keyword arguments of `Evaluator`. Functions in `metrics` must be importable by their
+            paths. What is not a plain value must be picklable.
 
     Raises:
         UsageError: an argument has an invalid value, `results` has results and `resume` is false, or Ray is
@@ -148,6 +149,8 @@ def evaluate_dataset(
     check_integer("concurrency", concurrency)
     check_integer("max_in_flight", max_in_flight)
     evaluator = Evaluator(reference, **options)
+    if evaluator.in_code is not None:
+        evaluator.in_code.paths("Ray")
     if evaluator.trace_format is not None and evaluator.trace_format.is_grouped:
         raise UsageError("format: spans of one trace stand in several rows; convert them first")
     size = batch_size if batch_size is not None else JUDGED_BATCH if evaluator.judged else BATCH

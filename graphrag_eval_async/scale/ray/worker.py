@@ -194,13 +194,12 @@ class EvaluateBatches:
             if record.file is not None:
                 evaluation.source = {"file": record.file.path, "offset": record.offset}
             found.append((id_, evaluation))
-        if self._session is not None:
-            async with asyncio.TaskGroup() as tasks:
-                for _, evaluation in found:
-                    if evaluation.plan is not None:
-                        self._session.usage.outcomes["skipped"] += evaluation.plan.skipped
-                        if evaluation.plan.due:
-                            tasks.create_task(self._judge(evaluation))
+        async with asyncio.TaskGroup() as tasks:
+            for _, evaluation in found:
+                if evaluation.plan is not None and self._session is not None:
+                    self._session.usage.outcomes["skipped"] += evaluation.plan.skipped
+                if self._evaluator.pending(evaluation):
+                    tasks.create_task(self._judge(evaluation))
         return found, rejected
 
     async def _execute(self, given: Sequence[Response]) -> Sequence[Executed | None]:
@@ -217,7 +216,6 @@ class EvaluateBatches:
         return [task.result() for task in running]
 
     async def _judge(self, evaluation: Evaluation) -> None:
-        assert self._session is not None  # noqa: S101
         async with self._in_flight:
             await self._evaluator.judge(evaluation, self._session)
 

@@ -41,6 +41,8 @@ class RedisStream:
     def begin(
         self, evaluator: Evaluator, options: StreamOptions, *, include_errors: bool, result_timeout_sec: float
     ) -> RedisWorker:
+        if evaluator.in_code is not None:
+            evaluator.in_code.paths("a Redis stream")
         return RedisWorker(self.settings, evaluator, options, include_errors, result_timeout_sec)
 
 

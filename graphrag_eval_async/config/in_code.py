@@ -1,0 +1,90 @@
+"""Metrics in code: how a function declares what it returns, and where it is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from inspect import iscoroutinefunction, signature
+from math import inf
+from pkgutil import resolve_name
+from typing import Any, NamedTuple, TypeVar
+
+from graphrag_eval_async.errors import UsageError, describe_exception
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+is_key = re.compile(r"[A-Za-z0-9_-]{1,128}(?<!_cost)(?<!_error)").fullmatch
+
+
+def metric(
+    *,
+    range: tuple[float, float] | None = None,  # noqa: A002  (the word that users look for)
+    keys: Sequence[str] = (),
+) -> Callable[[Function], Function]:
+    """Declare what a metric of your own returns; a function without this decorator is a metric, too.
+
+    Args:
+        range: the least and the greatest value; any other is an error of the metric. A metric from 0 to 1 has
+            confidence intervals, and `compare` and `until` can decide it.
+        keys: keys of the dict that the function returns. If it fails, each of them counts as failed; without
+            `keys`, the metric itself does.
+
+    Raises:
+        UsageError: an argument has an invalid value.
+    """
+    low, high = range or (0, 1)
+    if isinstance(keys, str) or not -inf < low < high < inf:
+        raise UsageError(f'metric: expected such as range=(0, 1), keys=["a", "b"]; got {range!r}, {keys!r}')
+
+    def declare(function: Function) -> Function:
+        function._graphrag_eval = range, tuple(keys)  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+class CodeMetric(NamedTuple):
+    """A function of the question, the response and the result."""
+
+    name: str
+    function: Callable[..., Any]
+    path: str | None  # ``module:function``; None if it cannot be imported.
+    is_async: bool
+    range: tuple[float, float] | None
+    outputs: tuple[str, ...]  # Keys of its values, as far as they are known before it is called.
+    is_open: bool  # Whether it may return a dict with any keys.
+
+    def may_give(self, key: str) -> bool:
+        """Whether a result may have its value at `key`."""
+        return key in self.outputs or (self.is_open and key.startswith(f"{self.name}_"))
+
+
+def find_metric(name: str, given: Any) -> CodeMetric:
+    """Return the metric that a function is, or a path such as ``mypackage.mymodule:brevity``.
+
+    Raises:
+        ValueError: the name is invalid, or it cannot be imported, or is no function of three arguments.
+    """
+    is_path = isinstance(given, str)
+    path = given if is_path else f"{getattr(given, '__module__', '')}:{getattr(given, '__qualname__', '')}"
+    try:
+        found = resolve_name(path)
+    except Exception as error:  # noqa: BLE001  (it runs the user's module)
+        found, where = None, "expected module:function, of a module installed or in the working directory"
+        if is_path:
+            raise ValueError(f"cannot import {path!r}: {describe_exception(error)}; {where}") from None
+    function = found if is_path else given
+    try:
+        signature(function).bind(None, None, None)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected a function of (question, response, result): {error}") from None
+    range_, keys = getattr(function, "_graphrag_eval", (None, ()))
+    outputs = tuple(f"{name}_{key}" for key in keys) or (name,)
+    if wrong := [key for key in (name, *outputs) if not is_key(key)]:
+        raise ValueError(
+            f"{wrong[0]!r}: expected letters, digits, _ and -, without _cost or _error at its end"
+        )
+    is_async = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
+    return CodeMetric(
+        name, function, path if found is function else None, is_async, range_, outputs, not keys
+    )

@@ -1,0 +1,158 @@
+"""Metrics in code: functions of the user's own, called with a complete result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from inspect import getsource, unwrap
+from math import inf
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+import orjson
+
+from graphrag_eval_async.config.in_code import CodeMetric, is_key
+from graphrag_eval_async.config.load import check_metrics
+from graphrag_eval_async.errors import JudgeError, UsageError, describe, describe_exception, in_utf8
+from graphrag_eval_async.records.metrics import RESULT_KEYS, fits
+from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
+from graphrag_eval_async.records.results import count_metrics
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.config import Config, LimitsConfig
+    from graphrag_eval_async.records.evaluation import Evaluation
+
+LOGGER = logging.getLogger("graphrag_eval_async.metrics")
+
+MAX_ERROR_CHARACTERS = 2000
+
+
+class CodeMetrics:
+    """The metrics in code of an evaluator: those of its configuration, and those `given` by name.
+
+    Attributes:
+        names: their names.
+        fractions: keys of their values that are from 0 to 1 by declaration.
+        seconds: time for one call of an async metric; 0 if there is none.
+    """
+
+    def __init__(self, config: Config, given: Mapping[str, Any], limits: LimitsConfig) -> None:
+        def problem(name: str, what: str) -> None:
+            raise UsageError(f"metrics[{name!r}]: {what}")
+
+        self._metrics = check_metrics(config, {**config.custom_metrics, **given}, problem)
+        self.names = [metric.name for metric in self._metrics]
+        self.fractions = [key for each in self._metrics if each.range == (0, 1) for key in each.outputs]
+        self.seconds = limits.result_timeout_sec if any(each.is_async for each in self._metrics) else 0.0
+        self._concurrency, self._failed = limits.max_concurrency, set[str]()
+        self._slots: WeakKeyDictionary[Any, asyncio.Semaphore] = WeakKeyDictionary()  # By event loop.
+
+    def paths(self, what: str) -> dict[str, str]:
+        """The path of each metric; raises a `UsageError` if one has none, as `what` needs it."""
+        for metric in self._metrics:
+            if metric.path is None:
+                why = f"{what} imports it by its path, and {metric.function!r} has none"
+                raise UsageError(f"metrics[{metric.name!r}]: {why}; define it at the top of a module")
+        return {metric.name: str(metric.path) for metric in self._metrics}
+
+    @property
+    def fingerprint(self) -> list[Any]:
+        """What differs if a metric may give other values."""
+        return [[each.name, each.path, each.range, each.outputs, _source(each)] for each in self._metrics]
+
+    async def complete(self, evaluation: Evaluation) -> None:
+        """Add the values of the metrics to a complete evaluation, awaiting the async ones together."""
+        seen, loop = _Seen(evaluation), asyncio.get_running_loop()
+        slots = self._slots.setdefault(loop, asyncio.Semaphore(self._concurrency))
+        asked = [metric for metric in self._metrics if metric.is_async]
+        calls = [self._call(metric, seen, slots) for metric in asked]
+        # A metric that cancels itself has failed; a cancellation from outside passes through.
+        returned = await asyncio.gather(*calls, return_exceptions=True)
+        self.add(evaluation, seen, {each.name: value for each, value in zip(asked, returned, strict=True)})
+
+    async def _call(self, metric: CodeMetric, seen: _Seen, slots: asyncio.Semaphore) -> Any:
+        async with slots:
+            try:
+                async with asyncio.timeout(self.seconds) as clock:
+                    return await metric.function(*seen.arguments())
+            except TimeoutError as error:
+                late = JudgeError("timeout", f"not finished within {self.seconds:g} s")
+                raise late if clock.expired() else error from None
+
+    def add(self, evaluation: Evaluation, seen: _Seen | None = None, returned: Any = None) -> None:
+        """Add the values of the metrics to a complete evaluation; `returned` has those of async ones."""
+        seen = seen or _Seen(evaluation)
+        keys, fractions = dict[str, Any](), dict[str, bool]()  # Whether each value is from 0 to 1.
+        for metric in self._metrics:
+            try:
+                is_there = returned is not None and metric.is_async
+                value = returned[metric.name] if is_there else metric.function(*seen.arguments())
+                if isinstance(value, BaseException):
+                    raise value
+                values = _values(metric, value, {**seen.result, **keys})
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (whatever a metric raises)
+                values = dict.fromkeys(metric.outputs)
+                keys |= values | {f"{metric.name}_error": self._told(metric.name, evaluation, error)}
+            keys |= values
+            fractions |= dict.fromkeys(values, metric.range == (0, 1))
+        listed = {"outputs": [*fractions], "fractions": [key for key in fractions if fractions[key]]}
+        keys[CUSTOM_METRICS] = listed
+        evaluation.judged, evaluation.result = {**evaluation.judged, **keys}, None
+        count_metrics(evaluation, seen.result | keys, seen.result.get("actual_steps") or [])
+
+    def _told(self, name: str, evaluation: Evaluation, error: BaseException) -> str:
+        """The text of an error; logs the first of each metric."""
+        told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
+        text = in_utf8(told)[:MAX_ERROR_CHARACTERS]
+        if name not in self._failed:
+            self._failed.add(name)
+            more = f"results have {name}_error; later ones are not logged"
+            LOGGER.warning("metric %s failed for %r: %s (%s)", name, evaluation.question_id, text, more)
+        return text
+
+
+class _Seen:
+    """What metrics see of an evaluation, in copies: not where and when it is made, which may differ."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.result = msgspec.structs.replace(evaluation, result=None, sample=None, source=None).as_dict()
+        assert evaluation.response is not None  # noqa: S101
+        self._question = evaluation.question
+        self._texts = orjson.dumps(evaluation.response.fields), orjson.dumps(self.result)
+
+    def arguments(self) -> list[Any]:
+        return [self._question, *map(orjson.loads, self._texts)]
+
+
+def _values(metric: CodeMetric, value: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a metric returned, by their keys in the result; raises an exception if one is wrong."""
+    given = value if isinstance(value, Mapping) else {None: value}
+    found = {metric.name if name is None else f"{metric.name}_{name}": each for name, each in given.items()}
+    for key in found if value is not None else ():
+        if not metric.is_open and key not in metric.outputs:
+            raise ValueError(f"expected {describe(value)} to be a dict of the declared keys")
+        if key in taken or key in RESULT_KEYS or not is_key(key):
+            raise ValueError(f"{key!r} cannot be a key of the result: choose another name")
+    return {
+        key: _number(each, *metric.range or (-inf, inf)) for key, each in found.items() if each is not None
+    }
+
+
+def _number(value: Any, low: float, high: float) -> float:
+    number: Any = value.item() if callable(getattr(value, "item", None)) else value  # Of NumPy or PyTorch.
+    is_number = isinstance(number, Real)
+    if is_number and -inf < number < inf and low <= number <= high:
+        return int(number) if isinstance(number, Integral) and fits(int(number)) else float(number)
+    raise ValueError(f"expected a finite number from {low:g} to {high:g}, not {describe(value)}")
+
+
+def _source(metric: CodeMetric) -> str:
+    """The source of a function, of what a partial calls, or of an object's class; else its byte code."""
+    function = unwrap(getattr(metric.function, "func", metric.function))
+    try:
+        return getsource(function if hasattr(function, "__code__") else type(function))
+    except (OSError, TypeError):
+        return repr(getattr(getattr(function, "__code__", None), "co_code", None))

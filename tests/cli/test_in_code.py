@@ -1,0 +1,84 @@
+"""Metrics in code on the command line."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from tests.cli.support import Folder, failed, response, run
+from tests.support.cases import each
+
+if TYPE_CHECKING:
+    import pytest
+
+MODULE = """
+from graphrag_eval_async import metric
+
+@metric(range=(0, 1))
+def brevity(question, response, result):
+    return 1 / len(response["actual_answer"].split())
+
+def sizes(question, response, result):
+    return {"steps": len(response["actual_steps"])}
+"""
+CONFIG = "custom_metrics: {brevity: my_metrics:brevity, sizes: my_metrics:sizes}\nprimary: [sizes_steps]\n"
+
+
+def evaluate(folder: Folder, *more: str, config: str = CONFIG) -> int:
+    folder.write("my_metrics.py", MODULE.encode())
+    responses = folder.lines(response("q1", actual_answer="red or blue"), response("q2"), failed("q3"))
+    written = folder.write("config.yaml", config.encode())
+    output = () if "--dry-run" in more else ("-o", folder.file("results.jsonl"))
+    return run("evaluate", folder.reference, responses, "--config", written, *output, *more)
+
+
+def test_a_configuration_names_them(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.path)
+    monkeypatch.setattr("sys.path", [*sys.path])  # As of a console script: without the working directory.
+    page = folder.file("page.html")
+    gates = ("--gate", "brevity >= 0.5", "--gate", "sizes_steps < 2", "--report", page)
+    assert evaluate(folder, *gates) == 1
+    out, err = capfd.readouterr()
+    assert "brevity >= 0.5: the mean is 0.333" in err
+    assert "sizes" in out
+    assert "KeyError: " in (folder.path / "page.html").read_text()
+    results = folder.file("results.jsonl")
+    assert run("aggregate", results, "--gate", "brevity >= 0.9") == 1
+    first = folder.read("results.jsonl")
+    assert evaluate(folder, "--jobs", "2") == 0
+    assert folder.read("results.jsonl") == first
+    config = ("--config", folder.file("config.yaml"))
+    assert run("compare", results, results, *config) == 0
+    assert "brevity" in capfd.readouterr().out
+    assert evaluate(folder, "--dry-run", "--gate", "brevity >= 0.5") == 0
+    assert "failed" not in capfd.readouterr().err
+
+
+@each(
+    ("options", "config", "told"),
+    [
+        ((), "custom_metrics: {a: my_metrics:no}", "config.yaml:\n  custom_metrics.a: cannot import"),
+        (
+            (),
+            "custom_metrics: {a: nowhere}",
+            "custom_metrics.a: cannot import 'nowhere': ModuleNotFoundError",
+        ),
+        ((), "custom_metrics: [a]", "custom_metrics: expected a mapping"),
+        ((), "custom_metric: {}", "custom_metric: unknown key; did you mean custom_metrics?"),
+        ((), "custom_metrics: {steps_score: my_metrics:sizes}", "'steps_score' is already a key of results"),
+        ((), f"{CONFIG[:-13]}brevty]", "primary[0]: 'brevty' is no metric; did you mean brevity?"),
+        (("--gate", "brevty > 0.5"), CONFIG, "no metric 'brevty'; did you mean brevity?"),
+        (("--gate", "brevity > 1.5"), CONFIG, "brevity is from 0 to 1"),
+        (("--until", "sizes >= 0.5"), CONFIG, "metrics declared range=(0, 1), not 'sizes'"),
+    ],
+)
+def test_mistakes(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...], config: str, told: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(folder.path)
+    monkeypatch.syspath_prepend(folder.path)
+    assert evaluate(folder, *options, config=config) == 2
+    assert told in capfd.readouterr().err
