@@ -31,13 +31,10 @@ COLUMNS = {
 def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Read questions from a file; return templates, as `save_reference` writes them.
 
-    A `query` becomes the `reference_query` of a step ``sparql_query``; an `actual_answer`, a reference answer
-    with ``reviewed: false``. Missing ids are made of the texts.
-
     Args:
-        path: a table in UTF-8, separated by commas, semicolons or tabs, whose first line names its columns:
-            `question`, and if known `answer`, `query`, `tags`, `id`, `template`. With the suffix ``.jsonl``:
-            responses or results, of which each different `question` or `question_text` becomes a question.
+        path: a table in UTF-8, separated by commas, semicolons or tabs, with a column `question`, and any of
+            `answer`, `query`, `tags`, `id` and `template`; or, if it ends in ``.jsonl``, responses or results:
+            each different text is a question, and its first answer the reference, with ``reviewed: false``.
 
     Raises:
         ReferenceDataError: the file cannot be read, or is wrong; each problem has its line.
@@ -110,7 +107,9 @@ def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         told = f"ignored columns: {', '.join(unknown) or 'none'}"
         told += f"; did you mean {' and '.join(meant)}?" if meant else ""
         if "question_text" not in known or len({*known}) < len(known):
-            raise ValueError(f"line 1: expected one column question, and no two of a kind; {told}")
+            raise ValueError(
+                f"line 1: expected a table with one column question, none twice; or .jsonl; {told}"
+            )
         if unknown:
             warn_caller(f"{path}: {told}")
         reader.fieldnames = names

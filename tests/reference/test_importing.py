@@ -110,10 +110,13 @@ def test_answers_that_nobody_reviewed() -> None:
     [
         (
             "qestion,answer\nA?,1",
-            ["line 1: expected one column question, and no two of a kind; ignored columns: qestion; did you"],
+            ["line 1: expected a table with one column question"],
         ),
-        ("question,question_text\nA?,1", ["line 1: expected one column question, and no two of a kind"]),
-        ("", ["line 1: expected one column question"]),
+        (
+            "question,question_text\nA?,1",
+            ["line 1: expected a table with one column question, none twice"],
+        ),
+        ("", ["line 1: expected a table with one column question"]),
         ("question\n\n", ["no question in it"]),
         (
             "question,answer\nA?,1\nA?,2\n,3\nB?,1,2\n",
