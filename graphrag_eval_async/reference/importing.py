@@ -33,7 +33,7 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Args:
         path: a table in UTF-8, separated by commas, semicolons or tabs, with a column `question`, and any of
-            `answer`, `query`, `tags`, `id` and `template`; or, if it ends in ``.jsonl``, responses or results:
+            `answer`, `query`, `tags`, `id` and `template`; or, with suffix ``.jsonl``, responses or results:
             each different text is a question, and its first answer the reference, with ``reviewed: false``.
 
     Raises:
