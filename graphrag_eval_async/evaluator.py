@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import Judging, OnFatal
     from graphrag_eval_async.metrics.in_code import CodeMetrics
+    from graphrag_eval_async.metrics.rejudge import Rejudge
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.traces.format import TraceFormat
@@ -450,6 +451,14 @@ class Evaluator:
     def session(self) -> JudgeSession | None:
         """Return a session with the judge for one stream; None if only steps are scored."""
         return self._judging.session() if self._judging is not None else None
+
+    def rejudge(self, count: int, session: JudgeSession | None) -> Rejudge:
+        """Return what judges some answers of a stream a second time."""
+        if self._judging is None or session is None:
+            raise UsageError("rejudge: nothing is judged; a configuration, --llm or judge= turns a judge on")
+        from graphrag_eval_async.metrics.rejudge import Rejudge
+
+        return Rejudge(count, self._judging, session)
 
     async def judge(self, evaluation: Evaluation, session: JudgeSession | None) -> bool:
         """Add what is `pending`; if the session has dropped the evaluation, do nothing and return False."""

@@ -42,7 +42,7 @@ COMMANDS = {
 
         Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no
         model is called: only steps are scored.""",
-        f"{EVALUATING} shuffle shard interval/run",
+        f"{EVALUATING} shuffle shard interval/run rejudge",
     ),
     "watch": Command(
         "watch.command:run",

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED = 0
 
-OF_SERVER = "dry_run jobs report resume shard shuffle stages until"
+OF_SERVER = "dry_run jobs rejudge report resume shard shuffle stages until"
 OF_ALL_RESPONSES = "until shuffle stages"
 OF_ONE_PROCESS = "resume until stages shuffle report otel otlp_metrics otlp_json dedupe"
 """Fields of options that cannot be combined with responses of a server, with --shard and with --jobs."""
@@ -128,6 +128,10 @@ def _check_parts(given: Given) -> None:
 def _run_here(given: Given, interrupts: Interrupts) -> Exit:
     """Evaluate files on this machine, in this process or in several."""
     config = config_of(given)
+    if given.rejudge and judge_of(config) is None:
+        raise UsageError(
+            "--rejudge: no metric is judged; --llm or a configuration (--config) turns a judge on"
+        )
     check_files(given, config, given.source, pages=[given.report])
     reference = reference_of(given)
     check_gates(given.gate, reference.templates, config)
@@ -192,7 +196,9 @@ def _evaluate(
         collected = ReportResults()
     add = [] if collected is None else [collected.add]
     with (
-        open_stream(given, reference, source, config, interrupts, on_restored=add, **more) as (stream, lines),
+        open_stream(
+            given, reference, source, config, interrupts, on_restored=add, rejudge=given.rejudge, **more
+        ) as (stream, lines),
         exporting(given, stream, lines, *add) as send,
     ):
         usage = stream.usage if judge_of(config) else None
@@ -247,6 +253,7 @@ def _write_page(
         missing=len(stream.missing),
         misnamed=misnamed_steps(stream.reference, stream.aggregates._step_names()),
         judge=judge_state(stream.usage, config),
+        noise=stream.judge_noise,
         late=stream.late.facts(),
     )
     write_page(given.report, page)
@@ -269,6 +276,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
         format=trace_format(given),
         max_in_flight=given.max_in_flight,
         max_line_bytes=given.max_line_bytes,
+        rejudge=given.rejudge,
     )
     rejects = stream.rejects
     with progress(source) as advance:

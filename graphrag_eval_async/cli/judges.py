@@ -13,10 +13,10 @@ from graphrag_eval_async.config.model import METRICS, judge_of
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.records.metrics import COST, JUDGED, counts_of, is_counted_cost
 from graphrag_eval_async.records.outcomes import OF_PENDING
-from graphrag_eval_async.text import counts, dollars, one_line
+from graphrag_eval_async.text import counts, dollars, one_line, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
@@ -157,6 +157,18 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
         f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
         *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),
     ]
+
+
+def noise(found: Mapping[str, Any]) -> list[str]:
+    """Return lines about how far the judge agreed with itself."""
+    failed = f", {plural(found['failed'], 'value')} failed" if found["failed"] else ""
+    lines = [f"judged twice: {plural(found['answers'], 'answer')}{failed}"]
+    for metric, row in found["metrics"].items():
+        told = f"  {metric}: {row['agreement']:.1%} of {plural(row['pairs'], 'pair')} with the same verdict"
+        if "spread" in row:
+            told += f", mean difference {row['difference']:.3g}, spread {row['spread']:.3g}"
+        lines.append(one_line(told))
+    return lines
 
 
 def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:

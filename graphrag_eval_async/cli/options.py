@@ -224,6 +224,9 @@ Judges
   --on-fatal <raise|continue> = raise
     What to do on a wrong key, an unknown model or a used-up quota: raise stops the run, continue records an
     error for each metric.
+  --rejudge N = 0 : cli.parsing:parse_natural
+    Judge N of the answers a second time at the end, without the cache, to see how far the judge agrees with
+    itself.
   --stages
     Write each result twice: when its steps are scored, with pending metrics, and complete.
   --dry-run

@@ -12,7 +12,14 @@ import orjson
 from graphrag_eval_async.cli import options
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import check_names
-from graphrag_eval_async.cli.judges import judge_config, judging, load_for, never_judged, nothing_judged
+from graphrag_eval_async.cli.judges import (
+    judge_config,
+    judging,
+    load_for,
+    never_judged,
+    noise,
+    nothing_judged,
+)
 from graphrag_eval_async.cli.report import end, report
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
@@ -236,6 +243,8 @@ def report_stream(
         if ending.error is None and metrics["number_of_success_samples"]:
             never = never_judged(config, stream.usage, metrics)
             about += [f"not judged: {name} {why}" for name, why in never.items()]
+    if (repeated := getattr(stream, "judge_noise", None)) is not None:
+        about += noise(repeated)
     about += _deciding(decision) if decision is not None else []
     return report(
         given,
@@ -245,6 +254,7 @@ def report_stream(
         kept=(given.rejects or f"{given.output}.rejects") if given.resume else None,
         notes=[*about, *notes],
         decision=decision,
+        noise=repeated,
         **more,
     )
 

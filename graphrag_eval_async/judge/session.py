@@ -153,6 +153,11 @@ class JudgeSession:
         client, scrub = self._clients[endpoint], Scrubber(secrets(llm))
         return Server(client, endpoint, key, model, scrub)
 
+    def forget_cache(self) -> None:
+        """Ask the judges also what the cache knows, and keep nothing more in it."""
+        for sender in (*self.senders.values(), self.embedder):
+            sender.open(sender.judge, None)
+
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""
         self.is_dropping = True

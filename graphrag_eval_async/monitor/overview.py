@@ -105,7 +105,7 @@ def overview(
         "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
         "run": run_facts(facts),
         "judge": judge_facts(facts["judge"], restored=restored),
-        "agreement": agreement_facts(facts.get("agreement")),
+        "agreement": agreement_facts(facts.get("agreement"), facts.get("noise")),
     }
 
 
@@ -290,10 +290,16 @@ def judge_facts(judge: Mapping[str, Any] | None, *, restored: bool = False) -> l
     return [each for each in told if each[1]]
 
 
-def agreement_facts(agreement: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """How far several judges agree, by metric."""
+def agreement_facts(
+    agreement: Mapping[str, Any] | None, noise: Mapping[str, Any] | None = None
+) -> list[tuple[str, str]]:
+    """How far several judges agree, and a judge with itself, by metric."""
     told = []
     for metric, each in (agreement or {}).items():
         alpha = each.get("krippendorff_alpha")
         told.append((metric, "no variation" if alpha is None else f"Krippendorff's alpha {alpha:.3f}"))
+    for metric, each in ({} if noise is None else noise["metrics"]).items():
+        spread = f", spread {each['spread']:.3g}" if "spread" in each else ""
+        same = f"same verdict in {each['agreement']:.1%} of {plural(each['pairs'], 'pair')}{spread}"
+        told.append((f"{metric}, judged twice", same))
     return told

@@ -78,7 +78,7 @@ class ReportResults:
 
 
 STATE: dict[str, Any] = {"comparison": None, "level": 0.95, "rejects": {}, "questions": 0, "missing": 0}
-STATE |= {"window": None, "judge": None, "misnamed": None, "late": None}
+STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "noise": None}
 """What a report shows of a run unless it is told more, in the layout of the state of a run."""
 
 

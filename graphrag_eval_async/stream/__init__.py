@@ -40,6 +40,7 @@ def evaluate_stream(
     journal: str | os.PathLike[str] | Journal | None = None,
     dedupe: Dedupe = "position",
     until: str | Until | None = None,
+    rejudge: int = 0,
     **evaluator: Unpack[EvaluatorOptions],
 ) -> EvaluationStream:
     """Evaluate responses as they arrive.
@@ -70,6 +71,8 @@ def evaluate_stream(
             stream ends with the result that decides it, either way: reading stops and work in progress is
             cancelled. Results come in the order of the input, since quick ones are no fair sample, and
             regular files are read in random order. `decision` has the outcome.
+        rejudge: how many of the judged answers to judge a second time once all are done, without the cache;
+            `judge_noise` compares both verdicts. No result changes.
         evaluator: `steps_groups`, `step_aliases`, `comparators`, `config`, `judge`, `metrics`, `on_fatal` and
             `format`, as in `Evaluator`.
 

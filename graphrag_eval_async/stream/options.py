@@ -42,10 +42,12 @@ class StreamOptions:
     journal: str | os.PathLike[str] | Journal | None = None
     dedupe: Dedupe = "position"
     until: str | Until | None = None
+    rejudge: int = 0
 
     def __post_init__(self) -> None:
         for name in ("max_in_flight", "max_line_bytes"):
             check_integer(name, getattr(self, name))
+        check_integer("rejudge", self.rejudge, 0)
         for name in ("ordered", "stages"):
             check_boolean(name, getattr(self, name))
         if not isinstance(self.aggregates, RunningAggregates | None):
@@ -69,6 +71,7 @@ class StreamKeywords(EvaluatorOptions, total=False):
     journal: str | os.PathLike[str] | Journal | None
     dedupe: Dedupe
     until: str | Until | None
+    rejudge: int
 
 
 @runtime_checkable

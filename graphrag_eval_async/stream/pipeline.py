@@ -91,9 +91,19 @@ class EvaluationStream:
                 retry_errors=questions is not None and questions.retry_errors,
             )
         store, execution = queue or self._journal, evaluator.execution_session()
+        self._rejudge = evaluator.rejudge(options.rejudge, session) if options.rejudge else None
         self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
         intake = Intake(
-            evaluator, session, execution, counts, self._done, questions, until, options, store is not None
+            evaluator,
+            session,
+            execution,
+            counts,
+            self._done,
+            questions,
+            until,
+            options,
+            store is not None,
+            self._rejudge,
         )
         if (shared := queue or questions) is not None:
             source = Source(shared.batches(), None)
@@ -109,6 +119,7 @@ class EvaluationStream:
             ordered=options.ordered or until is not None,
             until=until,
             commit=None if store is None else store.commit,
+            last=None if self._rejudge is None else partial(self._rejudge.run),
             finish=partial(_close, [store, session, execution]),
         )
 
@@ -158,6 +169,18 @@ class EvaluationStream:
         if self._until is None:
             return None
         return self._until.decision(None if self._source is None else self._source.lines)
+
+    @property
+    def judge_noise(self) -> dict[str, Any] | None:
+        """How far the judge agrees with itself; None without `rejudge`.
+
+        It has the number of `answers` that were judged twice, of values that `failed` the second time, and
+        `metrics`. By metric, these are the number of `pairs` of values; the `agreement`, the share of equal
+        verdicts, right (0.5 or more) or wrong; the mean absolute `difference`; and the `spread`, the standard
+        deviation of one verdict around the mean of many: the root of half the mean squared difference
+        (Dahlberg 1940, "Statistical Methods for Medical and Biological Students"). Texts have an `agreement`.
+        """
+        return None if self._rejudge is None else self._rejudge.snapshot()
 
     def stop(self) -> None:
         """Stop reading; results in progress are still delivered. Safe to call at any time."""
