@@ -45,6 +45,7 @@ def sections() -> Iterator[tuple[str, type[llm.Section]]]:
     yield "llm.pricing", llm.PricingConfig
     yield "steps", model.StepsConfig
     yield "execute", model.ExecuteConfig
+    yield "answer_match", model.AnswerMatchConfig
     yield from model.METRICS.items()
     yield "custom_evaluations[]", model.CustomEvaluationConfig
     yield "custom_evaluations[].outputs.NAME", model.OutputConfig

@@ -19,7 +19,7 @@ from graphrag_eval_async.records import Line, LongLine, Reject, read_record, wri
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
-from graphrag_eval_async.records.metrics import JUDGED
+from graphrag_eval_async.records.metrics import ANSWER_MATCH, JUDGED
 from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import (
@@ -28,6 +28,7 @@ from graphrag_eval_async.reference import (
     PreparedSteps,
     Reference,
     Templates,
+    check_matches,
     check_outputs,
     idle_comparators,
     load_reference,
@@ -47,6 +48,7 @@ from graphrag_eval_async.steps import (
     score_steps,
     usable_names,
 )
+from graphrag_eval_async.steps.answers import match_answer
 from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES, UsualWay
 
@@ -62,12 +64,13 @@ if TYPE_CHECKING:
     from graphrag_eval_async.metrics.in_code import CodeMetrics
     from graphrag_eval_async.metrics.rejudge import Rejudge
     from graphrag_eval_async.records import Question, Record, Response
+    from graphrag_eval_async.records.question import Matching
     from graphrag_eval_async.steps import Comparator
     from graphrag_eval_async.traces.format import TraceFormat
 
 StepsGroups = Literal["last", "all"]
 
-RESULTS_VERSION = "5"
+RESULTS_VERSION = "6"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
 
 
@@ -166,6 +169,8 @@ class Evaluator:
             self._prepared = PreparedSteps(
                 self.reference.questions, self._comparators, compares_queries=self._compares_queries
             )
+        if self._answer_match is not None:
+            check_matches(self.reference, *self._answer_match)
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)
 
@@ -184,6 +189,7 @@ class Evaluator:
         self.in_code: CodeMetrics | None = None
         self._mode: StepsGroups = steps_groups or "last"
         self._strict_types = self._compares_queries = False
+        self._answer_match: tuple[Matching, float | None] | None = None
         if config is None and judge is None and not metrics:
             return
         from graphrag_eval_async.config import LimitsConfig, load_config  # which most streams do not need
@@ -206,6 +212,8 @@ class Evaluator:
             self._executing = Executing(checked.execute, checks=steps.check_queries)
         self._mode = steps_groups or steps.groups
         self._strict_types, self._compares_queries = steps.strict_types, steps.query_similarity
+        if (own := checked.answer_match) is not None:
+            self._answer_match = (own, None) if isinstance(own, str) else (own.match, own.tolerance)
         if isinstance(self._step_aliases, Mapping):
             self._step_aliases = {**checked.aliases, **self._step_aliases}
 
@@ -215,12 +223,15 @@ class Evaluator:
         if self._executing is not None:
             raise TypeError("an evaluator that runs or parses queries cannot be pickled")
         steps = {"strict_types": self._strict_types, "query_similarity": self._compares_queries}
+        config: dict[str, Any] = {"steps": steps} if any(steps.values()) else {}
+        if self._answer_match is not None:
+            config["answer_match"] = dict(zip(("match", "tolerance"), self._answer_match, strict=True))
         make = partial(
             Evaluator,
             comparators=self._comparators,
             steps_groups=self._mode,
             step_aliases=self._step_aliases,
-            config={"steps": steps} if any(steps.values()) else None,
+            config=config or None,
             metrics=None if self.in_code is None else self.in_code.paths("another process"),
             format=self.trace_format,
         )
@@ -272,7 +283,7 @@ class Evaluator:
 
     def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
         """Return what evaluates usual responses, see `usual`; None if none are usual."""
-        others = self._judging, self._executing, self.in_code, self.trace_format
+        others = self._judging, self._executing, self.in_code, self.trace_format, self._answer_match
         if any(others) or self._mode == "all" or self._compares_queries:
             return None
         return UsualWay(self.reference.questions, self._comparators, self._names, self._known, take_sample)
@@ -319,8 +330,9 @@ class Evaluator:
         evaluation.is_answered = answer == ANSWERED
         if question.data is not None:
             self._score_steps(evaluation, budget or self._budget(), executed)
-            if evaluation.facts is not None:
-                evaluation.failure = failure_of(evaluation.facts)
+        self._match_answer(evaluation, question, response)
+        if evaluation.facts is not None:
+            evaluation.failure = failure_of(evaluation.facts)
         if steps:
             evaluation.steps = step_outcomes(steps if executed is None else executed.judged_steps(steps))
         _count(evaluation, question, response, answer)
@@ -343,6 +355,22 @@ class Evaluator:
         if self.in_code is None or evaluation.failed or not (due or self.in_code.seconds):
             return due
         return [*due, *self.in_code.names]
+
+    def _match_answer(self, evaluation: Evaluation, question: Question, response: Response) -> None:
+        """Match the answer with the reference answer, if the question or the configuration says how."""
+        match, tolerance = self._answer_match or (None, None)
+        match = question.match or match
+        if match is None or question.reference_answer is None:
+            return
+        evaluation.judged = {ANSWER_MATCH: None}
+        if not evaluation.failed and evaluation.is_answered:
+            tolerance = tolerance if question.tolerance is None else question.tolerance
+            answer = response.fields["actual_answer"]
+            score, why = match_answer(match, question.reference_answer, answer, tolerance)
+            evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": why}
+            if evaluation.facts is not None:
+                is_right = right_answer(evaluation.judged)
+                evaluation.facts = evaluation.facts._replace(right_answer=is_right)
 
     async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
         """Run the queries of a response and of its reference steps; None if there are none to run."""
@@ -418,8 +446,8 @@ class Evaluator:
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
         executing = self._executing and self._executing.fingerprint
-        in_code = self.in_code and self.in_code.fingerprint
-        more = [aliases, self._strict_types, self._compares_queries and "queries", executing, in_code]
+        in_code, match = self.in_code and self.in_code.fingerprint, self._answer_match
+        more = [aliases, self._strict_types, self._compares_queries and "queries", executing, in_code, match]
         own = [sorted(self._comparators), *filter(None, more)]
         if self.trace_format is not None:
             own.append(repr(self.trace_format))
@@ -467,7 +495,8 @@ class Evaluator:
             judged = await self._judging.run(evaluation.plan, session)
             if judged is None:
                 return False
-            evaluation.judged, evaluation.judged_steps, evaluation.provenance = judged
+            keys, evaluation.judged_steps, evaluation.provenance = judged
+            evaluation.judged = {**evaluation.judged, **keys}
             if (facts := evaluation.facts) is not None:
                 evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
             result = evaluation.as_dict()
@@ -526,15 +555,17 @@ class _Opened(NamedTuple):
 def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:
     """Set the metrics that need no judge, and record which are missing and why."""
     metrics, numbers = response.metrics, response.numbers
-    for name, value in (("query_similarity", evaluation.similarity), ("steps_score", evaluation.score)):
+    matched = evaluation.judged.get(ANSWER_MATCH)
+    own = (ANSWER_MATCH, matched), ("query_similarity", evaluation.similarity)
+    for name, value in (*own, ("steps_score", evaluation.score)):
         if value is not None:
             metrics, numbers = (name, *metrics), (value, *numbers)
     evaluation.numbers = numbers
     has_answer, has_steps = question.reference_answer is not None, question.data is not None
     of_steps = evaluation.has_query, bool(response.usable), evaluation.failure
-    not_run = evaluation.execution_error is not None
+    not_run, has_match = evaluation.execution_error is not None, ANSWER_MATCH in evaluation.judged
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
-        metrics, response.failed, answer, has_answer, has_steps, *of_steps, not_run
+        metrics, response.failed, answer, has_answer, has_steps, *of_steps, not_run, has_match
     )
 
 

@@ -76,11 +76,13 @@ class UsualWay:
         known: Container[str],
         take_sample: Callable[[str], int | None],
     ) -> None:
-        """Leave questions with limits to the careful way, and steps with a user's comparator, named in `own`.
+        """Leave to the careful way questions with limits or a `match`, and steps of the names in `own`.
 
-        `known` are the names of reference steps; `names` has them by their other spellings and aliases.
+        `own` are those with a user's comparator. `known` are the names of reference steps; `names` has them
+        by their other spellings and aliases.
         """
-        self._questions = {each.id: each for each in questions.values() if not each.limits}
+        usual = (each for each in questions.values() if not each.limits and each.match is None)
+        self._questions = {each.id: each for each in usual}
         self._own, self._names, self._known = own, names, known
         self._take_sample = take_sample
         self._keeps = sum(question.size for question in questions.values()) <= KEPT_BYTES

@@ -136,7 +136,7 @@ def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = tmp_path / "file.yaml"
     path.write_text(text)
     if isinstance(yaml.safe_load(text), list):
-        assert len(load_reference(path, strict=True)) == 1
+        assert len(load_reference(path, strict=True)) >= 1
     else:
         assert load_config(path) != load_config({})
 

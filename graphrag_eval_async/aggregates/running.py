@@ -25,6 +25,7 @@ from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sli
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.metrics import metric_position
+from graphrag_eval_async.records.outcomes import NO_ANSWER
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.tags import MOST_KEYS, MOST_VALUES, counted_tags, tag_position
 
@@ -113,6 +114,12 @@ class Aggregates:
             template: ([name for name in group.steps if name is not None], group.places)
             for template, group in self._groups.items()
         }
+
+    def _answers(self) -> int:
+        """Return how many successful results without a judge have an answer."""
+        self._flush()
+        groups = self._groups.values()
+        return sum(group.successes - group.outcomes["answer_relevance", NO_ANSWER] for group in groups)
 
     def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
         """Add one result: a dict with the keys of an evaluated result.

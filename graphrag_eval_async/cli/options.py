@@ -165,8 +165,8 @@ Output
   --pass-if CONDITION... : records.conditions:parse_condition
     A question passes if its mean meets CONDITION, such as 'answer_f1 >= 0.8' or 'lines:steps_score >= 0.5'.
     Repeatable.
-    [default: steps_score >= 1, answer_f1 >= 0.5 and ragas_answer_correctness >= 0.5, as far as the run has
-    them]
+    [default: steps_score >= 1, and answer_match, answer_f1 and ragas_answer_correctness >= 0.5, as far as the
+    run has them]
   --otel
     Send each score to an OpenTelemetry collector; the OTEL_* environment variables say where.
   --otlp-metrics

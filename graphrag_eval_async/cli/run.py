@@ -246,6 +246,8 @@ def report_stream(
     if (repeated := getattr(stream, "judge_noise", None)) is not None:
         about += noise(repeated)
     about += _deciding(decision) if decision is not None else []
+    if config is None or not (config.judged or config.answer_match):
+        about += _unmatched(stream, reference)
     return report(
         given,
         stream,
@@ -257,6 +259,14 @@ def report_stream(
         noise=repeated,
         **more,
     )
+
+
+def _unmatched(stream: Run, reference: Reference | None) -> list[str]:
+    """Return a line that says how to compare answers, if there are some and nothing compares them."""
+    questions = [each for each in reference or () if each.reference_answer is not None]
+    if not questions or any(each.match for each in questions) or not stream.aggregates._answers():
+        return []
+    return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
 
 
 def _journaling(stream: Run) -> list[str]:

@@ -16,6 +16,7 @@ from graphrag_eval_async.config.model import (
     CORRECTNESS_INPUTS,
     METRICS,
     AnswerCorrectnessConfig,
+    AnswerMatchConfig,
     AnswerRelevanceConfig,
     Config,
     CustomEvaluationConfig,
@@ -166,6 +167,8 @@ def _check_values(config: Config, problem: Problem) -> None:
     if config.answer_correctness is not None:
         prompt = config.answer_correctness.prompt or ""
         _check_placeholders("answer_correctness.prompt", prompt, CORRECTNESS_INPUTS, problem)
+    if isinstance(how := config.answer_match, AnswerMatchConfig) and how.tolerance and how.match != "number":
+        problem("answer_match.tolerance", "is for `match: number`")
     _check_custom(config.custom_evaluations, problem)
     outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
     own = check_metrics(

@@ -18,6 +18,7 @@ from graphrag_eval_async.config.llm import (
     Section,
     Text,
 )
+from graphrag_eval_async.records.question import Matching  # noqa: TC001  (its members are read)
 
 Texts = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list that is not empty")]
 Seed = Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")]
@@ -81,6 +82,18 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     max_bytes: Count = 16 << 20
     max_memory_bytes: Count = 1 << 30
     max_in_flight: Count = 4
+
+
+class AnswerMatchConfig(Section, frozen=True, kw_only=True):
+    """How answers are matched with reference answers, without a judge.
+
+    Attributes:
+        match: for questions that do not say it themselves.
+        tolerance: for "number": the maximum difference, as a share of the reference number. Default: 1e-6.
+    """
+
+    match: Matching
+    tolerance: Amount | None = None
 
 
 class MetricConfig(Section, frozen=True, kw_only=True):
@@ -251,8 +264,10 @@ class Config(Section, frozen=True, kw_only=True):
             that need no reference answer.
         primary: the metrics that `compare`, `report` and `watch` decide with a baseline, and that share the
             error budget; the others are shown without a verdict. Default: ``error_rate``, ``steps_score``,
-            the judged scores of answers (of answer correctness, ``answer_f1``), and outputs of custom
-            evaluations that are from 0 to 1.
+            ``answer_match``, the judged scores of answers (of answer correctness, ``answer_f1``), and outputs
+            of custom evaluations that are from 0 to 1.
+        answer_match: how all answers are matched with their reference answers: a section, or its `match`
+            alone. Without it, only answers to questions with a `match` are.
         custom_evaluations: a list of calls of your own.
         custom_metrics: metrics in code, by name: each a path such as ``mypackage.mymodule:brevity``, of a
             module that is installed or, on the command line, in the working directory. It names a function of
@@ -265,6 +280,7 @@ class Config(Section, frozen=True, kw_only=True):
     aliases: dict[Text, tuple[Text, ...]] = field(default_factory=dict)
     turned_on: Literal["all"] | None = field(default=None, name="metrics")
     primary: Texts | None = None
+    answer_match: Matching | AnswerMatchConfig | None = None
     answer_correctness: AnswerCorrectnessConfig | None = None
     answer_relevance: AnswerRelevanceConfig | None = None
     retrieval_answer: RetrievalAnswerConfig | None = None

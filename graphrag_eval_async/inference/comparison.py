@@ -48,7 +48,8 @@ JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding mo
 
 SHOWN_CHARACTERS = 60
 
-RIGHT = {"steps_score": 1.0, "answer_f1": RIGHT_ANSWER, "ragas_answer_correctness": RIGHT_ANSWER}
+_OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
+RIGHT = {"steps_score": 1.0} | dict.fromkeys(_OF_ANSWERS, RIGHT_ANSWER)
 """The least values of a response that is right, for those of these metrics that it has."""
 
 

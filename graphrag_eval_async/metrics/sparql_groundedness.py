@@ -13,6 +13,8 @@ from msgspec import Meta, Struct
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, has_text, lines_of
 from graphrag_eval_async.steps.actual import ActualStep
+from graphrag_eval_async.steps.answers import occurs
+from graphrag_eval_async.steps.numbers import Number, numbers_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +28,7 @@ MAX_SHOWN = 20_000  # Characters of rows that the judge sees.
 MAX_CELLS = 100_000  # Cells of a column that are compared with the answer.
 MIN_CHARACTERS = 3  # Shorter texts in rows may occur in an answer by chance.
 
-NUMBER = re.compile(r"(?<![\w.,-])-?\d{1,15}(?:,\d{3})*(?:\.\d{1,15})?(?![\w,]|[.-]\d)")
-WITH_UNIT = re.compile(rf"[\W_]*({NUMBER.pattern})\s*[^\s\d]*\s*")
+DATE = re.compile(r"(\d{4})-\d\d-\d\d(?!\d)")
 MARKER = re.compile(r"[ \t]*(\d{1,3})[.)](?=[ \t]+\S)")
 """The number of an item of a list, at the start of a line."""
 
@@ -95,11 +96,12 @@ def _verdicts(
     others: dict[str, JudgedValue] = {}
     for each in judged:
         key = each.value.strip().casefold()
-        number = WITH_UNIT.fullmatch(key)
-        is_known = key in known or (number is not None and number[1] in known)
+        is_known = key in known or any(
+            number.text in known and _is_with_unit(number.text, key) for number in numbers_in(key)
+        )
         if not is_known and (key not in others or not each.grounded):  # If in doubt, it is not supported.
             others[key] = each
-    told = {number for key in others for number in NUMBER.findall(key)}
+    told = {number.text for key in others for number in numbers_in(key)}
     return [
         *((True, value, "in the rows") for value in found),
         *((each.grounded, each.value, each.reason) for each in others.values()),
@@ -118,20 +120,23 @@ def _read(
     cells = [*{text: None for each in columns for text in islice(filter(None, each.texts), MAX_CELLS)}]
     rest, asked_text, names = _without_markers(answer).casefold(), question.casefold(), []
     for name in dict.fromkeys(map(_name, cells)):
-        is_value = len(name) >= MIN_CHARACTERS and not NUMBER.fullmatch(name)
-        if is_value and _occurs(name.casefold(), rest) and not _occurs(name.casefold(), asked_text):
+        is_value = len(name) >= MIN_CHARACTERS and occurs(name.casefold(), rest)
+        if is_value and not _is_number(name) and not occurs(name.casefold(), asked_text):
             names.append(name)
     for name in sorted(names, key=len, reverse=True):  # Numbers in names are no values of their own.
         rest = rest.replace(name.casefold(), " ")
-    asked = {*map(_value, NUMBER.findall(question))}
-    numbers = {_value(text): text for text in reversed(NUMBER.findall(rest))}
-    texts = [text for value, text in reversed(numbers.items()) if value not in asked]
-    known: list[float] = []
+    asked = {reading.value for number in numbers_in(question) for reading in number.readings}
+    numbers: dict[Any, Number] = {}
+    for number in sorted(numbers_in(rest), key=lambda number: not number.is_sure):
+        if asked.isdisjoint(reading.value for reading in number.readings):
+            numbers.setdefault(number.readings, number)
+    known = [float(table.row_count) for table in tables if table and table.columns and table.row_count != 1]
     for cell in cells:
         with suppress(ValueError):
-            known.append(float(cell))
-    found = [text for text in texts if _stands_in(text, known)]
-    missing = [text for text in texts if text not in found] if all(tables) else []
+            known.append(float(date[1] if (date := DATE.match(cell)) else cell))
+    found = [number.text for number in numbers.values() if _stands_in(number, known)]
+    others = [number.text for number in numbers.values() if number.is_sure and number.text not in found]
+    missing = others if all(tables) else []
     return *_shown([*map(_text, tables, steps)]), found + names, missing
 
 
@@ -158,26 +163,25 @@ def _name(cell: str) -> str:
     return cell.strip()
 
 
-def _occurs(name: str, text: str) -> bool:
-    """Whether a name stands in a text as whole words."""
-    return name in text and bool(re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", text))
+def _is_number(text: str) -> bool:
+    return [number.text for number in numbers_in(text)] == [text]
 
 
-def _value(text: str) -> float:
-    return float(text.replace(",", ""))
+def _is_with_unit(number: str, text: str) -> bool:
+    """Whether a text is a number that at most one word follows."""
+    before, _, after = text.partition(number)
+    return not re.search(r"[^\W_]", before) and len(after.split()) <= 1 and not re.search(r"\d", after)
 
 
-def _stands_in(text: str, numbers: Sequence[float]) -> bool:
+def _stands_in(number: Number, known: Sequence[float]) -> bool:
     """Whether a number equals one in the rows, or that one rounded to the decimals that it is written with.
 
     Rounding leaves at least two digits of a whole number: 3 is not 2.51, and 0 is not 0.4.
     """
-    value, decimals = _value(text), len(text.partition(".")[2])
-    least = 10.0 if not decimals else 0.0
-    half = 0.5 / 10**decimals * (1 + 1e-9)
     return any(
-        number == value or (value and least <= abs(number) < 1e15 and abs(number - value) <= half)
-        for number in numbers
+        other == value or (value and least <= abs(other) < 1e15 and abs(other - value) <= half)
+        for value, half, least in {*number.readings, *number.unscaled}
+        for other in known
     )
 
 

@@ -34,7 +34,7 @@ KEPT = 200  # how many of the latest results are kept, and how many of the worst
 LISTED = 100  # how many of them a terminal may list
 Show = Literal["last", "worst"]
 
-SCORES = ("steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness")
+SCORES = ("steps_score", "answer_match", "answer_f1", "answer_relevance", "ragas_answer_correctness")
 """The metrics whose mean ranks results."""
 
 ERROR_CHARACTERS, SHOWN_CHARACTERS, QUESTION_CHARACTERS = 500, 160, 300

@@ -11,6 +11,7 @@ import orjson
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.records.metrics import (
+    ANSWER_MATCH,
     BY,
     COST,
     DISAGREEMENT,
@@ -300,7 +301,7 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
                 yield value
     if of_steps:
         return
-    for name in OF_STEPS:
+    for name in (*OF_STEPS, ANSWER_MATCH):
         errors = [f"{name}_error", *([EXECUTION_ERROR] if name == "steps_score" else [])]
         value = _value(item, name, [name], errors, known)
         if value.values or value.error:

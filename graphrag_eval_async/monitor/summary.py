@@ -78,8 +78,8 @@ class Questions:
     """The questions of a run, each with its outcome, in the order in which they came.
 
     A question passes if its means over all samples meet the `conditions` that apply to its template. Without
-    conditions, it passes if `compare` calls it right: `steps_score` is 1, and `answer_f1` and
-    `ragas_answer_correctness` are at least 0.5, as far as the run has these metrics.
+    conditions, it passes if `compare` calls it right: `steps_score` is 1, and `answer_match`,
+    `answer_f1` and `ragas_answer_correctness` are at least 0.5, as far as the run has these metrics.
     """
 
     def __init__(self, conditions: Sequence[Condition] = ()) -> None:

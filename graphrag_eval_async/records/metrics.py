@@ -74,13 +74,16 @@ RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 OF_STEPS = ("steps_score", "query_similarity")
 """Metrics of the steps, which need no judge."""
 
+ANSWER_MATCH = "answer_match"
+"""The metric of answers that needs no judge. A result has this key if it applies, null without a value."""
+
 _OF_ANSWERS = [value for metric in JUDGED if not metric.of_step for value in metric.values]
-RESULT_METRICS = (*OF_STEPS, *RESOURCES, *_OF_ANSWERS)
+RESULT_METRICS = (*OF_STEPS, ANSWER_MATCH, *RESOURCES, *_OF_ANSWERS)
 RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value in metric.values)
 """Metrics of a single retrieval step."""
 
 BOUNDED_METRICS = frozenset(
-    {*OF_STEPS, *(v for metric in JUDGED if metric.is_bounded for v in metric.values)}
+    {*OF_STEPS, ANSWER_MATCH, *(v for metric in JUDGED if metric.is_bounded for v in metric.values)}
 )
 """Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from one."""
 
@@ -97,7 +100,7 @@ MISSING_RATE = "missing_rate"
 """Name of the share of questions without a response; not a key of a result."""
 
 PRIMARY = (
-    *(ERROR_RATE, "steps_score", "answer_f1", "answer_relevance", "ragas_answer_correctness"),
+    *(ERROR_RATE, "steps_score", ANSWER_MATCH, "answer_f1", "answer_relevance", "ragas_answer_correctness"),
     *("faithfulness", "sparql_groundedness"),
 )
 """The metrics that comparisons decide by default: one score for each way to judge an answer."""
@@ -105,7 +108,7 @@ PRIMARY = (
 _OWN_KEYS = """
     template_id question_id question_text reference_steps reference_answer status error actual_answer
     actual_steps steps_score_error sample response_id metadata judge pending matches diff failure source
-    failure_detail execution execution_error trace_problems tags custom_metrics
+    failure_detail execution execution_error trace_problems tags custom_metrics answer_match_reason
     steps number_of_error_samples number_of_success_samples error_rate
 """
 _SUFFIXES = ("_reason", "_error", COST, BY, DISAGREEMENT)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
-from graphrag_eval_async.records.metrics import JUDGED, RESOURCES, RESULT_KEYS
+from graphrag_eval_async.records.metrics import ANSWER_MATCH, JUDGED, RESOURCES, RESULT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,9 +103,12 @@ def outcomes_of(
     took_steps: bool,
     failure: str | None,
     not_run: bool,
+    has_match: bool = False,
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
     """The metrics before judging, the outcomes, and those if the values of failed responses do not count."""
     kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps)
+    if has_match:
+        kinds = kinds | {ANSWER_MATCH: RESPONSE_ERROR if failed else NO_ANSWER}
     if not_run:
         kinds = kinds | {"steps_score": NOT_RUN}
     reason = () if failure is None else ((REASON, failure),)
@@ -135,6 +138,8 @@ def failures_of(
     kinds = _expected(
         failed, answer, has_answer, groups is not None, has_reference_query(groups), bool(steps)
     )
+    if ANSWER_MATCH in result:
+        kinds = kinds | {ANSWER_MATCH: RESPONSE_ERROR if failed else NO_ANSWER}
     for key in errors:
         if result[key] is not None:
             kind = NOT_RUN if key == EXECUTION_ERROR else _kind(result[key])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphrag_eval_async.records.tags import Tags
+
+Matching: TypeAlias = Literal["exact", "contains", "number", "regex", "list"]
+"""The ways to match an answer with the reference answer, without a judge."""
 
 NAMES_OF_QUESTION = {
     "question": ("question", "question_text"),
@@ -32,11 +35,13 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         template_id: id of its template.
         id: its own id; `question_id` in responses.
         text: the question; `question_text` in the reference set.
-        reference_answer: the correct answer; None if there is none.
+        reference_answer: the correct answer, its texts on lines if it is a list; None if there is none.
         data: groups of reference steps, encoded as MessagePack; use `reference_steps`.
         tags: pairs of a key and its value as text, those of the template included, sorted by key.
         forbidden_steps: names of steps that the agent must not execute.
         max_steps: maximum number of steps that the agent may execute; None if there is none.
+        match: how answers are matched with the reference answer; None leaves that to the configuration.
+        tolerance: for `match` "number", as a share of the reference number; None means the default.
     """
 
     template_id: str
@@ -47,6 +52,8 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     tags: Tags = ()
     forbidden_steps: tuple[str, ...] = ()
     max_steps: int | None = None
+    match: Matching | None = None
+    tolerance: float | None = None
 
     @property
     def size(self) -> int:
@@ -70,7 +77,8 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         """The question as a dict, with decoded reference steps; tags and limits only if it has any."""
         names = ("template_id", "id", "text", "reference_answer", "reference_steps")
         tags = {"tags": dict(self.tags)} if self.tags else {}
-        return {name: getattr(self, name) for name in names} | tags | self.limits
+        more = {name: own for name in ("match", "tolerance") if (own := getattr(self, name)) is not None}
+        return {name: getattr(self, name) for name in names} | tags | self.limits | more
 
 
 encode_steps = msgspec.msgpack.Encoder().encode

@@ -20,9 +20,11 @@ from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.records.tags import uncounted_tags
 from graphrag_eval_async.reference.reading import Contents, read_templates
 from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step, sparql_of
+from graphrag_eval_async.steps.answers import check_match
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
+    from graphrag_eval_async.records.question import Matching
     from graphrag_eval_async.steps import Comparator
 
 Templates = Sequence[Mapping[str, Any]]
@@ -220,6 +222,20 @@ def check_outputs(reference: Reference) -> None:
         for index, step in enumerate(steps)
         if needs_execution(step)
     ]
+    if problems:
+        raise ReferenceDataError(problems)
+
+
+def check_matches(reference: Reference, match: Matching, tolerance: float | None) -> None:
+    """Raise a `ReferenceDataError` if reference answers cannot be matched as a configuration says."""
+    problems = []
+    for question in reference:
+        if question.match is None and question.reference_answer is not None:
+            try:
+                check_match(match, question.reference_answer, tolerance)
+            except ValueError as error:
+                cure = "a `match` of its own would come before that of the configuration"
+                problems.append(f"question {question.id!r}: {error}; {cure}")
     if problems:
         raise ReferenceDataError(problems)
 

@@ -111,8 +111,9 @@ def _templates_of(reference: Reference) -> list[dict[str, Any]]:
     templates: dict[str, list[dict[str, Any]]] = {name: [] for name in reference.templates}
     for question in reference:
         keys = {"id": question.id, "question_text": question.text}
-        more = {"reference_answer": question.reference_answer, "reference_steps": question.reference_steps}
-        more |= question.limits
+        names = ("reference_answer", "match", "tolerance", "reference_steps")
+        more = {name: getattr(question, name) for name in names} | question.limits
+        more["tags"] = dict(question.tags) or None
         templates[question.template_id].append(keys | {k: v for k, v in more.items() if v is not None})
     return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
 

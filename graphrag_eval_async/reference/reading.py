@@ -20,7 +20,7 @@ from msgspec import Meta, Raw, Struct, ValidationError, convert
 from graphrag_eval_async.errors import MalformedStep, describe
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
-from graphrag_eval_async.records.question import Question, encode_steps
+from graphrag_eval_async.records.question import Matching, Question, encode_steps
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
 from graphrag_eval_async.records.tags import Tags, all_tags, read_tags
 from graphrag_eval_async.reference.shapes import (
@@ -33,6 +33,7 @@ from graphrag_eval_async.reference.shapes import (
     TemplateShape,
 )
 from graphrag_eval_async.steps import check_step, needs_execution
+from graphrag_eval_async.steps.answers import check_match
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps import Comparator
@@ -86,6 +87,7 @@ class _Problem(Exception):  # noqa: N818
     """The first problem of a template or question. The message begins with its place."""
 
 
+_Limits: TypeAlias = tuple[tuple[str, ...], int | None]
 _Value: TypeAlias = str | int | float | bool | None
 _NoGraph: Any = Literal[tuple(each for each in MEDIA_TYPES if each not in GRAPHS)]
 
@@ -107,7 +109,9 @@ class _UsualStep(Struct, forbid_unknown_fields=True, gc=False):
 class _UsualQuestion(Struct, forbid_unknown_fields=True, gc=False):
     id: Annotated[str, Meta(min_length=1)]
     question_text: str
-    reference_answer: str | None = None
+    reference_answer: str | list[str] | None = None
+    match: Matching | None = None
+    tolerance: Annotated[float, Meta(ge=0)] | None = None
     reference_steps: SimpleNamespace | None = None  # The encoded steps.
     tags: TagsShape | None = None
 
@@ -147,14 +151,27 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
             for each in template.questions:
                 data = each.reference_steps.data if each.reference_steps else None
                 tags = all_tags(of_template, read_tags(each.tags), contents.tags)
-                questions[each.id] = Question(
-                    template_id, each.id, each.question_text, each.reference_answer, data, tags
-                )
+                questions[each.id] = _question(template_id, each, data, tags)
     except ValueError:
         return None
     count = sum(len(template.questions) for template in templates)
     is_unique = len(questions) == count and len({*contents.templates}) == len(templates)
     return contents if is_unique and templates else None
+
+
+def _question(
+    template_id: str, shape: Any, data: bytes | None, tags: Tags, limits: _Limits = ((), None)
+) -> Question:
+    """The question of a shape. Raises a `ValueError` that names the key if answers cannot be matched so."""
+    answer, match, tolerance = shape.reference_answer, shape.match, shape.tolerance
+    if type(answer) is list:
+        if match not in ("contains", "list"):
+            raise ValueError("reference_answer: a list needs `match: contains` or `match: list`")
+        answer = "\n".join(answer)
+    if match is not None or tolerance is not None:
+        check_match(match, answer, tolerance)
+    text = shape.question_text
+    return Question(template_id, shape.id, text, answer, data, tags, *limits, match, tolerance)
 
 
 _TEMPLATE_KEYS, _QUESTION_KEYS, _GROUP_KEYS, _STEP_KEYS = (
@@ -163,6 +180,7 @@ _TEMPLATE_KEYS, _QUESTION_KEYS, _GROUP_KEYS, _STEP_KEYS = (
 )
 _OF_TABLES: Mapping[str, Any] = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
 _CHOICES = {"score": "exact or f1", "args_match": "exact, subset or none", "order": "strict or any"}
+_CHOICES |= {"match": "exact, contains, number, regex or list"}
 _FLAT = "; the steps of a group are a list of their own: [[{name: ...}]], or under steps"
 
 
@@ -250,11 +268,9 @@ class _CarefulReader:
         data = encode_steps(groups) if groups or forbidden or most is not None else None
         try:
             tags = all_tags(of_template, read_tags(shape.tags), self._contents.tags)
+            self._contents.questions[shape.id] = _question(template_id, shape, data, tags, limits)
         except ValueError as error:
             raise _Problem(f"{place}.{error}") from None
-        self._contents.questions[shape.id] = Question(
-            template_id, shape.id, shape.question_text, shape.reference_answer, data, tags, *limits
-        )
 
     def _claim(self, key: str, value: str, place: str) -> None:
         """Refuse an identifier that is used already."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, defstruct
 
+from graphrag_eval_async.records.question import Matching
 from graphrag_eval_async.records.shapes import MEDIA_TYPES, OF_EVALUATIONS
 
 
@@ -69,13 +70,16 @@ _Limits = (
     key("forbidden_steps", NamesShape, "names of steps that the agent must not execute"),
     key("max_steps", CountShape, "the maximum number of steps that the agent may execute"),
 )
+_Amount: Any = Annotated[float, Meta(ge=0)]
 
 QuestionShape = shape(
     "QuestionShape",
     "A question, and the answer and steps that are expected.",
     key("id", str, "unique in the whole set", min_length=1),
     key("question_text", str, "the question as the agent gets it"),
-    key("reference_answer", str | None, "the expected answer"),
+    key("reference_answer", str | list[str] | None, "the expected answer, or the texts that it must have"),
+    key("match", Matching | None, "how answers are matched with it, without a judge"),
+    key("tolerance", _Amount | None, "maximum difference of a number, as a share of it; 1e-6 by default"),
     key("reviewed", bool | None, "false while nobody has reviewed the reference answer, which warns"),
     key("reference_steps", list_of(_Steps | GroupShape) | None, "groups of steps, in order"),
     key("tags", TagsShape | None, "keys and values, or names, by which results are grouped"),

@@ -2,8 +2,8 @@
 
 If the steps are wrong, the earliest reference step that is not fully matched gives the reason, with the
 actual step that it took. If it took none, the latest of its name that no other took is to blame, preferably
-one that returned something. An answer counts only if it was judged. If answer correctness failed, nothing
-replaces it, so that all answers of a run are measured alike.
+one that returned something. An answer counts only if it was matched or judged; `answer_match` comes first. If
+answer correctness failed, nothing replaces it, so that all answers of a run are measured alike.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.records.aliases import plain_name
+from graphrag_eval_async.records.metrics import ANSWER_MATCH
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.shapes import GRAPHS
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.question import Question
 
-RIGHT_ANSWER = 0.5  # Minimum F1 of a right answer: at least half of its claims and the reference's match.
+RIGHT_ANSWER = 0.5  # Minimum F1 of a right answer: at least half of its claims or items match.
 NO_FAILURE = "none"  # The class of results that are right.
 
 FORBIDDEN_STEP, TOO_MANY_STEPS = "forbidden_step", "too_many_steps"
@@ -51,7 +52,7 @@ CLASSES = (
 )
 """All values of `failure`, including `NO_FAILURE`. The first that holds counts."""
 
-_ANSWER_METRICS = ("answer_f1", "ragas_answer_correctness")
+_ANSWER_METRICS = (ANSWER_MATCH, "answer_f1", "ragas_answer_correctness")
 
 
 class Facts(NamedTuple):
@@ -59,7 +60,7 @@ class Facts(NamedTuple):
 
     reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
     unanswered: bool = False  # The answer is missing or blank, although there is a reference answer.
-    right_answer: bool | None = None  # Whether the judged metrics say so; None if there are none.
+    right_answer: bool | None = None  # Whether the metrics of answers say so; None if there are none.
     detail: str | None = None  # Such as which step is missing, or which argument is wrong.
 
 
@@ -86,8 +87,8 @@ def broken_limit(question: Question, steps: Sequence[Mapping[str, Any]]) -> Fact
 
 
 def right_answer(result: Mapping[str, Any]) -> bool | None:
-    """Whether the answer is right by its judged metrics; None without a metric that decides."""
-    if "answer_eval_error" in result:
+    """Whether the answer is right by its metrics; None without a metric that decides."""
+    if "answer_eval_error" in result and result.get(ANSWER_MATCH) is None:
         return None
     scores = [result[metric] for metric in _ANSWER_METRICS if result.get(metric) is not None]
     return scores[0] >= RIGHT_ANSWER if scores else None

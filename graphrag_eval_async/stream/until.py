@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Sample, Until, unknown_metric
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, OF_STEPS
+from graphrag_eval_async.records.metrics import ANSWER_MATCH, BOUNDED_METRICS, OF_STEPS
 from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.sinks.done import sha256_of
 from graphrag_eval_async.sinks.rejects import Rejected
@@ -76,7 +76,7 @@ class UntilDecided:
         if metric not in BOUNDED_METRICS and metric not in fractions:
             raise unknown_metric(metric, fractions)
         judged = {each for name in evaluator.judged for each in OF_PENDING.get(name, ())}
-        if metric not in {*OF_STEPS, *judged, *fractions}:
+        if metric not in {*OF_STEPS, ANSWER_MATCH, *judged, *fractions}:
             raise UsageError(f"until: {metric} is not judged; the configuration says which metrics are")
 
     @property

@@ -75,7 +75,9 @@ def test_reference_sets() -> None:
     question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
     raw: Any = [{"template_id": "t", "questions": [question]}]
     agree("reference", load_reference, raw, raw[0], ["template_id", "questions"])
-    agree("reference", load_reference, raw, question, [*question, "reference_answer"])
+    agree("reference", load_reference, raw, question, [*question])
+    texts = [value for value in VALUES if not isinstance(value, list)]  # Lists need a `match`.
+    agree("reference", load_reference, raw, question, ["reference_answer"], texts)
     keys = ["name", "args", "ordered", "ignore_duplicates", "output_media_type", "score"]
     agree("reference", load_reference, raw, step, keys)
     assert not accepts("reference", [])

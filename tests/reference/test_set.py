@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SPARQL, JSON = "application/sparql-results+json", "application/json"
+OTHER = "templates[1].questions[0]"
 QUESTION = "templates[0].questions[0]"
 STEP = f"{QUESTION}.reference_steps[0][0]"
 QUOTES = "put it in quotes"
@@ -187,7 +188,7 @@ def test_the_first_problem_of_each_question_is_listed(tmp_path: Path) -> None:
         f"templates[0].template_id: Expected `str`, got `int`; {QUOTES} (line 1)",
         f"{QUESTION}: Object missing required field `question_text` (line 3)",
         f"templates[0].questions[2].reference_steps[0]: Expected `array`, got `object`; {FLAT} (line 8)",
-        f"templates[1].questions[0].reference_answer: Expected `str | null`, got `int`; {QUOTES} (line 12)",
+        f"{OTHER}.reference_answer: Expected `str | array | null`, got `int`; {QUOTES} (line 12)",
         "templates[1].questions[1].id: 'r' is already the id of templates[0].questions[1] (line 13)",
     ]
     assert caught.value.problems == expected

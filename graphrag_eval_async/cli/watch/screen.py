@@ -35,6 +35,7 @@ HEADINGS = {
     "samples": "samples",
     "errors": "errors",
     "steps_score": "steps",
+    "answer_match": "match",
     "answer_f1": "F1",
     "answer_relevance": "relev.",
     "total_tokens": "tokens",

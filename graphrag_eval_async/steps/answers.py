@@ -1,0 +1,102 @@
+"""Matching of answers with reference answers by rules, without a judge: the metric `answer_match`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+from graphrag_eval_async.steps.numbers import numbers_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.records.question import Matching
+
+TOLERANCE = 1e-6  # Default maximum difference of a number, as a share of the reference number.
+NAMED = 200  # Characters of the items that a reason names.
+
+_split = re.compile(r"[;\n]|,(?!\d{3}(?!\d))|(?<!\d),|\s(?:and|&)\s", re.IGNORECASE).split
+_MARKER = re.compile(r"\s*(?:[-*•]\s+)?(?:\d{1,3}[.)]\s+)?")
+"""What stands before an item of a list: a bullet or a number."""
+
+
+def check_match(match: Matching | None, reference: str | None, tolerance: float | None) -> None:
+    """Raise a `ValueError` that names the key if no answer can be matched so with a reference answer."""
+    if tolerance is not None and match != "number":
+        raise ValueError("tolerance: needs `match: number`")
+    if reference is None:
+        raise ValueError("match: needs a reference_answer")
+    if not reference.strip() or (match == "list" and not _items(reference)):
+        raise ValueError("reference_answer: is blank, so no answer can match it")
+    if match == "number" and (count := len(numbers_in(reference))) != 1:
+        raise ValueError(f"reference_answer: must have one number for `match: number`, has {count}")
+    if match == "regex":
+        try:
+            _finds(reference, "")
+        except ImportError:
+            raise ValueError("match: regex needs pyarrow: pip install 'graphrag-eval-async[table]'") from None
+        except ValueError as error:
+            raise ValueError(f"reference_answer: {error}; the syntax is that of RE2") from None
+
+
+def match_answer(match: Matching, reference: str, answer: str, tolerance: float | None) -> tuple[float, str]:
+    """The score of an answer, from 0 to 1, and why. The reference answer must have passed `check_match`."""
+    score, why = 0.0, ""
+    if match == "list":
+        score, why = _match_list({*_items(reference)}, answer)
+    elif match == "contains":
+        text = _plain(answer)
+        lines = filter(str.strip, reference.split("\n"))
+        lacking = [line for line in lines if not occurs(_plain(line), text)]
+        score, why = float(not lacking), _named("lacks", lacking)
+    elif match == "number":
+        given, [known] = numbers_in(answer), numbers_in(reference)
+        share = (TOLERANCE if tolerance is None else tolerance) * (1 + 1e-9)
+        pairs = ((a.value, b.value) for each in given for a in each.readings for b in known.readings)
+        score = float(any(abs(a - b) <= share * abs(b) for a, b in pairs))
+        why = "" if score else _named("has", [number.text for number in given]) or "has no number"
+    else:
+        score = float(_finds(reference, answer) if match == "regex" else _plain(answer) == _plain(reference))
+    return score, f"{match}: {why or ('matches' if score else 'does not match')}"
+
+
+def occurs(part: str, text: str) -> bool:
+    """Whether a part stands in a text as whole words."""
+    return part in text and bool(re.search(rf"(?<![^\W_]){re.escape(part)}(?![^\W_])", text))
+
+
+def _plain(text: str) -> str:
+    """The text in one Unicode form, case and white space."""
+    return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+
+
+def _finds(pattern: str, text: str) -> bool:
+    """Whether a pattern is found. Raises `ImportError`, or a `ValueError` if it is invalid."""
+    import pyarrow  # It has RE2, which takes linear time.
+    from pyarrow import compute
+
+    scalar = pyarrow.scalar(text.encode(errors="replace").decode())
+    return bool(compute.match_substring_regex(scalar, pattern=pattern).as_py())
+
+
+def _items(text: str) -> list[str]:
+    """The items of a list as people write them, without bullets and numbers."""
+    items = (_plain(_MARKER.sub("", part, count=1)).strip(" .\"'`*_") for part in _split(text))
+    return [*filter(None, items)]
+
+
+def _match_list(expected: set[str], answer: str) -> tuple[float, str]:
+    """F1 of the items of an answer, and what it lacks and adds."""
+    lead, _, rest = answer.partition(":")
+    if rest[:1].isspace() and not any(":" in item for item in expected) and expected.isdisjoint(_items(lead)):
+        answer = rest  # What leads in is no item.
+    given = {*_items(answer)}
+    named = _named("lacks", sorted(expected - given)), _named("adds", sorted(given - expected))
+    return 2 * len(expected & given) / (len(expected) + len(given)), "; ".join(filter(None, named))
+
+
+def _named(what: str, items: Sequence[str]) -> str:
+    """What there is of items, in words; "" if there are none."""
+    listed = ", ".join(items)
+    return f"{what} {listed if len(listed) <= NAMED else listed[:NAMED] + '...'}" if items else ""

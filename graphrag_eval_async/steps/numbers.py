@@ -1,0 +1,81 @@
+"""Reading of numbers in prose: 1,234.5 and 1.234,5, 2.5e-3, 1.5 million, 45 %, three."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import NamedTuple
+
+_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_SCALES = {
+    **dict.fromkeys(("thousand", "tausend"), 3),
+    **dict.fromkeys(("million", "millions", "millionen", "mio"), 6),
+    **dict.fromkeys(("billion", "billions", "bn", "milliarde", "milliarden", "mrd"), 9),
+    **dict.fromkeys(("trillion", "trillions", "billionen"), 12),
+    **dict.fromkeys(("%", "percent", "prozent"), -2),
+}
+"""Powers of ten by the word after a number. Billions are those of English."""
+
+# Minus signs as hyphens; thousands separators as apostrophes, if they keep a line together.
+_SIGNS = str.maketrans("\u2212\u2019\u00a0\u2009\u202f", "-''''")
+_SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_POWER = re.compile(r"[ ']?[x*\u00d7·][ ']?10(?:\^(-?\d{1,3})|([⁻⁰¹²³⁴-⁹]{1,4}))")
+_NUMBER = re.compile(
+    r"(?<![\w.,-])(?:(?P<digits>(?>-?\d+(?:[.,]\d+|'\d{3}(?!\d))*)(?!-\d))(?P<power>e[+-]?\d{1,3}(?!\w)|)"
+    rf"|(?P<word>{'|'.join(_WORDS)})(?![\w-]))(?P<unit>(?>[ ']?(?:%|[^\W\d_]{{1,12}}(?!\w))|))",
+    re.IGNORECASE,
+)
+_STYLES = [  # English, German.
+    (re.compile(rf"[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+(?:[{point}]\d+)?|\d+(?:[{point}]\d+)?"), group, point)
+    for group, point in (",.", ".,")
+]
+
+
+class Reading(NamedTuple):
+    """A value that a number may have, and what rounds to it."""
+
+    value: float  # Finite.
+    half: float  # Half a unit of its last digit.
+    least: float  # The minimum of what rounds to it: a whole number has two digits for that.
+
+
+class Number(NamedTuple):
+    """A number in a text."""
+
+    text: str  # Its digits as they are written, or its word.
+    readings: tuple[Reading, ...]  # 12.345 and 12,345 may be German; 45 % is both 45 and 0.45.
+    unscaled: tuple[Reading, ...]  # Without the word after it: 1.5 of 1.5 million.
+    is_sure: bool  # Whether it is not written as a word, and no letters follow at once, as in 3D.
+
+
+def numbers_in(text: str) -> list[Number]:
+    """The numbers in a text in order, without those of dates, versions, ranges with a hyphen, and names."""
+    text = _POWER.sub(
+        lambda found: "e" + (found[1] or found[2].translate(_SUPERSCRIPTS)), text.translate(_SIGNS)
+    )
+    return [number for match in _NUMBER.finditer(text) if (number := _number(match)).readings]
+
+
+def _number(match: re.Match[str]) -> Number:
+    digits, power, word, unit = match.group("digits", "power", "word", "unit")
+    scale = _SCALES.get(unit.strip(" '").lower(), 0)
+    exponent, text = (int(power[1:]) if power else 0), word or digits + power
+    digits = digits if word is None else str(_WORDS.index(word.lower()) + 2)
+    unscaled = _readings(digits, exponent)
+    scaled = _readings(digits, exponent + scale) if scale else unscaled
+    is_sure = word is None and (scale != 0 or not match.string[match.start() + len(text) :][:1].isalnum())
+    return Number(text, scaled + unscaled if scale < 0 else scaled, unscaled, is_sure)
+
+
+def _readings(digits: str, exponent: int) -> tuple[Reading, ...]:
+    """What digits may say in English and in German; nothing if they are a version, say."""
+    unsigned, readings = digits.lstrip("-").replace("'", ""), {}
+    for style, group, point in _STYLES:
+        if style.fullmatch(unsigned) and not (point == "," and unsigned.endswith(",000")):
+            plain = unsigned.replace(group, "").replace(point, ".")
+            decimals = len(plain.partition(".")[2])
+            value = float(f"{'-' * digits.startswith('-')}{plain}e{exponent}")  # A product would round twice.
+            unit = float(f"1e{exponent - decimals}")
+            if isfinite(value):
+                readings[value] = Reading(value, unit / 2 * (1 + 1e-9), 0.0 if decimals else 10 * unit)
+    return tuple(readings.values())
