@@ -293,7 +293,7 @@ async def test_a_condition_decides_on_a_metric() -> None:
         assert len([result async for result in stream]) < 100
     assert stream.decision is not None
     assert stream.decision.holds
-    with pytest.raises(UsageError, match=r"metrics declared range=\(0, 1\), not 'other'; known: .* brevity"):
+    with pytest.raises(UsageError, match=r"metrics declared range=\(0, 1\), not 'other'; known: "):
         evaluate_stream(REFERENCE, many, metrics={"brevity": brevity}, until="other >= 0.8")
 
 
