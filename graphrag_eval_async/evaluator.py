@@ -38,7 +38,6 @@ from graphrag_eval_async.steps import (
     STEPS,
     Budget,
     Facts,
-    StepsScore,
     broken_limit,
     check_step,
     compare_queries,
@@ -46,6 +45,7 @@ from graphrag_eval_async.steps import (
     prepare_step,
     right_answer,
     score_steps,
+    tool_calls,
     usable_names,
 )
 from graphrag_eval_async.steps.answers import match_answer
@@ -188,7 +188,7 @@ class Evaluator:
         self._executing: Executing | None = None
         self.in_code: CodeMetrics | None = None
         self._mode: StepsGroups = steps_groups or "last"
-        self._strict_types = self._compares_queries = False
+        self._strict_types = self._compares_queries = self._counts_calls = False
         self._answer_match: tuple[Matching, float | None] | None = None
         if config is None and judge is None and not metrics:
             return
@@ -212,6 +212,7 @@ class Evaluator:
             self._executing = Executing(checked.execute, checks=steps.check_queries)
         self._mode = steps_groups or steps.groups
         self._strict_types, self._compares_queries = steps.strict_types, steps.query_similarity
+        self._counts_calls = steps.tool_calls
         if (own := checked.answer_match) is not None:
             self._answer_match = (own, None) if isinstance(own, str) else (own.match, own.tolerance)
         if isinstance(self._step_aliases, Mapping):
@@ -222,7 +223,11 @@ class Evaluator:
             raise TypeError("an evaluator that judges cannot be pickled")
         if self._executing is not None:
             raise TypeError("an evaluator that runs or parses queries cannot be pickled")
-        steps = {"strict_types": self._strict_types, "query_similarity": self._compares_queries}
+        steps = {
+            "strict_types": self._strict_types,
+            "query_similarity": self._compares_queries,
+            "tool_calls": self._counts_calls,
+        }
         config: dict[str, Any] = {"steps": steps} if any(steps.values()) else {}
         if self._answer_match is not None:
             config["answer_match"] = dict(zip(("match", "tolerance"), self._answer_match, strict=True))
@@ -284,7 +289,7 @@ class Evaluator:
     def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
         """Return what evaluates usual responses, see `usual`; None if none are usual."""
         others = self._judging, self._executing, self.in_code, self.trace_format, self._answer_match
-        if any(others) or self._mode == "all" or self._compares_queries:
+        if any(others) or self._mode == "all" or self._compares_queries or self._counts_calls:
             return None
         return UsualWay(self.reference.questions, self._comparators, self._names, self._known, take_sample)
 
@@ -397,6 +402,9 @@ class Evaluator:
             usable = usable_names(compared)
         evaluation.reference_steps = prepared.steps
         evaluation.has_query = prepared.has_query
+        if self._counts_calls and prepared.groups:
+            called = None if evaluation.failed else steps
+            evaluation.calls = tool_calls(prepared.groups, called, mode=self._mode)
         broken = broken_limit(question, compared)
         if evaluation.failed or (steps is None and prepared.groups):
             evaluation.facts = broken or Facts("step_error" if steps else "no_steps")
@@ -409,8 +417,6 @@ class Evaluator:
         scored = score_steps(
             prepared.groups, compared, budget, mode=self._mode, usable=usable, invalid=invalid
         )
-        if not prepared.groups:
-            scored = StepsScore(1.0)  # There are but limits.
         if broken is None:
             evaluation.score, evaluation.facts = scored.score, scored.facts
         evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
@@ -447,7 +453,8 @@ class Evaluator:
         judging, aliases = self._judging, sorted(self._aliases.items())
         executing = self._executing and self._executing.fingerprint
         in_code, match = self.in_code and self.in_code.fingerprint, self._answer_match
-        more = [aliases, self._strict_types, self._compares_queries and "queries", executing, in_code, match]
+        flags = self._strict_types, self._compares_queries and "queries", self._counts_calls and "calls"
+        more = [aliases, *flags, executing, in_code, match]
         own = [sorted(self._comparators), *filter(None, more)]
         if self.trace_format is not None:
             own.append(repr(self.trace_format))
@@ -555,17 +562,23 @@ class _Opened(NamedTuple):
 def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:
     """Set the metrics that need no judge, and record which are missing and why."""
     metrics, numbers = response.metrics, response.numbers
-    matched = evaluation.judged.get(ANSWER_MATCH)
-    own = (ANSWER_MATCH, matched), ("query_similarity", evaluation.similarity)
-    for name, value in (*own, ("steps_score", evaluation.score)):
+    own = {
+        "steps_score": evaluation.score,
+        "query_similarity": evaluation.similarity,
+        **evaluation.calls,
+        ANSWER_MATCH: evaluation.judged.get(ANSWER_MATCH),
+    }
+    for name, value in reversed(own.items()):
         if value is not None:
             metrics, numbers = (name, *metrics), (value, *numbers)
     evaluation.numbers = numbers
     has_answer, has_steps = question.reference_answer is not None, question.data is not None
-    of_steps = evaluation.has_query, bool(response.usable), evaluation.failure
+    facts = evaluation.has_query, bool(response.usable), evaluation.failure
     not_run, has_match = evaluation.execution_error is not None, ANSWER_MATCH in evaluation.judged
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
-        metrics, response.failed, answer, has_answer, has_steps, *of_steps, not_run, has_match
+        *(metrics, response.failed, answer, has_answer, has_steps, *facts, not_run),
+        has_match=has_match,
+        has_calls=bool(evaluation.calls),
     )
 
 
@@ -576,7 +589,7 @@ def _of_reference(config: Config) -> list[str]:
         *(metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics),
         *(each.name for each in own if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)),
         *(["execute"] if config.execute is not None else []),
-        *(["steps.check_queries"] if config.steps.check_queries else []),
+        *(f"steps.{name}" for name in ("check_queries", "tool_calls") if getattr(config.steps, name)),
     ]
 
 

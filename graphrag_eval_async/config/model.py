@@ -40,12 +40,15 @@ class StepsConfig(Section, frozen=True, kw_only=True):
             `query_facts`, and `failure` may be `query_invalid`. Needs the extra `rdf`.
         query_similarity: whether reference steps without a `reference_query` are compared with the query in
             their `args`.
+        tool_calls: whether the names of the agent's steps are compared with those of the reference steps:
+            results then have `tool_calls_precision`, `tool_calls_recall` and `tool_calls_f1`.
     """
 
     groups: Literal["last", "all"] = "last"
     strict_types: bool = False
     check_queries: bool = False
     query_similarity: bool = False
+    tool_calls: bool = False
 
 
 class ExecuteConfig(Section, frozen=True, kw_only=True):

@@ -71,7 +71,10 @@ OF_SOME = {value for metric in JUDGED if not metric.counts_unanswered for value 
 RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 """Metrics that responses contain: what answers consume, besides costs; less is better."""
 
-OF_STEPS = ("steps_score", "query_similarity")
+TOOL_CALLS = ("tool_calls_precision", "tool_calls_recall", "tool_calls_f1")
+"""Metrics of the names of the steps, which are off by default."""
+
+OF_STEPS = ("steps_score", "query_similarity", *TOOL_CALLS)
 """Metrics of the steps, which need no judge."""
 
 ANSWER_MATCH = "answer_match"

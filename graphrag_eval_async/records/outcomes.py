@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
-from graphrag_eval_async.records.metrics import ANSWER_MATCH, JUDGED, RESOURCES, RESULT_KEYS
+from graphrag_eval_async.records.metrics import ANSWER_MATCH, JUDGED, RESOURCES, RESULT_KEYS, TOOL_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,12 +66,18 @@ def answer_state(answer: Any) -> int:
 
 @lru_cache(maxsize=256)
 def _expected(
-    failed: bool, answer: int, has_answer: bool, has_steps: bool, has_query: bool, took_steps: bool
+    failed: bool,
+    answer: int,
+    has_answer: bool,
+    has_steps: bool,
+    has_query: bool,
+    took_steps: bool,
+    has_calls: bool,
 ) -> dict[str, str]:
     """The metrics that a result should have, judged or not, with the kind of failure if one has no value.
 
-    `has_answer`, `has_steps` and `has_query` are about the reference. A blank answer has correctness: it
-    makes no claims.
+    `has_answer`, `has_steps` and `has_query` are about the reference; `has_calls`: `TOOL_CALLS` are on. A
+    blank answer has correctness: it makes no claims.
     """
     state = ABSENT if failed else answer
     kinds: dict[str, str] = {}
@@ -86,6 +92,8 @@ def _expected(
         kinds["steps_score"] = of_steps
     if has_query:
         kinds["query_similarity"] = of_steps
+    if has_calls:
+        kinds |= dict.fromkeys(TOOL_CALLS, of_steps)
     return dict.fromkeys(kinds, RESPONSE_ERROR) if failed else kinds
 
 
@@ -104,9 +112,10 @@ def outcomes_of(
     failure: str | None,
     not_run: bool,
     has_match: bool = False,
+    has_calls: bool = False,
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
     """The metrics before judging, the outcomes, and those if the values of failed responses do not count."""
-    kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps)
+    kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps, has_calls)
     if has_match:
         kinds = kinds | {ANSWER_MATCH: RESPONSE_ERROR if failed else NO_ANSWER}
     if not_run:
@@ -136,7 +145,13 @@ def failures_of(
     groups, steps = result.get("reference_steps"), result.get("actual_steps")
     answer, has_answer = answer_state(result.get("actual_answer")), result.get("reference_answer") is not None
     kinds = _expected(
-        failed, answer, has_answer, groups is not None, has_reference_query(groups), bool(steps)
+        failed,
+        answer,
+        has_answer,
+        groups is not None,
+        has_reference_query(groups),
+        bool(steps),
+        TOOL_CALLS[0] in result,
     )
     if ANSWER_MATCH in result:
         kinds = kinds | {ANSWER_MATCH: RESPONSE_ERROR if failed else NO_ANSWER}

@@ -21,3 +21,4 @@ from graphrag_eval_async.steps.retrieval import average_precision as average_pre
 from graphrag_eval_async.steps.retrieval import recall_at_k as recall_at_k
 from graphrag_eval_async.steps.similarity import compare_queries as compare_queries
 from graphrag_eval_async.steps.similarity import sparql_of as sparql_of
+from graphrag_eval_async.steps.tool_calls import tool_calls as tool_calls

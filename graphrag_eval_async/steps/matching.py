@@ -60,7 +60,7 @@ def score_steps(
     reference steps, so that the sum of scores is the greatest. ``"last"`` looks at the last group only: its
     score is the sum of match scores over its number of steps. ``"all"`` walks the groups backwards: one fully
     matched hands the actual steps before its earliest match to the group before it, another ends the walk;
-    the score is the mean over all groups, those not reached being 0. Without reference steps the score is 0.
+    the score is the mean over all groups, those not reached being 0. Without groups, the score is 1.
 
     Comparisons beyond the `budget` score 0, and `errors` says so; if it is quick, they raise
     `ComparisonBudgetExceeded`. `usable` are the `usable_names`, if known, and `invalid` the indices of actual
@@ -76,7 +76,7 @@ def score_steps(
         shares.append(_sum(scores) / (len(groups[index]) or 1))
         if mode == "last" or not is_whole:
             break
-    score = _sum(shares) / (len(groups) if mode == "all" and groups else 1)
+    score = _sum(shares) / (len(groups) if mode == "all" else 1) if groups else 1.0
     facts = Facts() if score == 1 else matcher.facts(groups, invalid)
     matches, errors = tuple(sorted(matcher.matches)), tuple(matcher.errors)
     return StepsScore(score, matches, errors, facts, tuple(matcher.diffs))
