@@ -60,7 +60,7 @@ def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
     known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
     return UsageError(
         'until: takes scores from 0 to 1, outputs of custom evaluations described as "fraction 0-1", and '
-        f"metrics declared range=(0, 1), not {metric!r}; {did_you_mean(metric, [*known, *outputs])}"
+        f"metrics declared range=(0, 1), not {metric!r}; {did_you_mean(metric, [*outputs, *known])}"
     )
 
 
