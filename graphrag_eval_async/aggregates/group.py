@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import OutcomeCounts, bounds, count, coverage, reasons
@@ -15,10 +17,15 @@ from graphrag_eval_async.aggregates.questions import (
     Clusters,
     QuestionScore,
     QuestionValues,
+    Rights,
     clusters,
     mean_of,
     name_of,
+    pass_rates,
+    plus,
+    right_of,
     rows_of,
+    variances,
 )
 from graphrag_eval_async.aggregates.series import Column, Series
 from graphrag_eval_async.aggregates.steps import (
@@ -29,14 +36,16 @@ from graphrag_eval_async.aggregates.steps import (
     counts_of,
     trimmed,
 )
+from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, metric_position
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.outcomes import OF_AGENT, REASON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.histogram import Weights
-    from graphrag_eval_async.aggregates.window import Row
+    from graphrag_eval_async.aggregates.window import Alike, Row
+    from graphrag_eval_async.records.conditions import Condition
     from graphrag_eval_async.records.evaluation import StepKinds
     from graphrag_eval_async.records.outcomes import Outcome
 
@@ -67,15 +76,19 @@ class Group:
     """Counts, step counts and metrics of results.
 
     `outcomes` counts failed metrics and reasons of failure. `errors_by_question` has a value of each result:
-    1 for an error, otherwise 0. `expected` are the step names that are always counted by name. Only if
-    `ordered`, there are order statistics.
+    1 for an error, otherwise 0. Results are right if they meet the conditions `right`. `expected` are the
+    step names that are always counted by name. Only if `ordered`, there are order statistics.
     """
 
-    def __init__(self, expected: Collection[str] = (), *, ordered: bool = True) -> None:
+    def __init__(
+        self, expected: Collection[str] = (), right: Collection[Condition] = OF_RIGHT, *, ordered: bool = True
+    ) -> None:
         self._expected = expected
+        self._right = right
         self.ordered = ordered
         self.errors = 0
         self.errors_by_question = QuestionValues()
+        self.right_by_question: Rights = {}
         self.successes = 0
         self.steps: StepCounts = {}
         self.outcomes: OutcomeCounts = Counter()
@@ -83,6 +96,7 @@ class Group:
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
         self._sums: dict[str, tuple[int, int] | None] = {}
+        self._samples: tuple[set[str], Counter[tuple[int, int]]] | None = None
         self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
     def count(self, failed: bool, steps: StepKinds, outcomes: Sequence[Outcome], times: int) -> None:
@@ -97,10 +111,9 @@ class Group:
         if outcomes:
             count(self.outcomes, outcomes, times)
 
-    def add(
-        self, failed: bool, metrics: Sequence[str], rows: Sequence[Row], micro: dict[str, Series] | None
-    ) -> None:
-        """Add the values of results with these metrics, also to `micro`, if it is given."""
+    def add(self, alike: Alike, rows: Sequence[Row], micro: dict[str, Series] | None) -> None:
+        """Add values of results with other properties in common, also to `micro`, if it is given."""
+        _, failed, metrics, _, outcomes, _ = alike
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
         first = len(known)
@@ -116,12 +129,12 @@ class Group:
                 each.add(column)
             if own.questions is not None:
                 moved.append((own.questions, column.values))
+        named = [(name, column.values) for name, column in zip(metrics, columns, strict=True)]
+        moved += right_of(self.right_by_question, self._right, failed, outcomes, named, len(rows))
         for of_questions, values in moved:
             if by_place or type(values) is not array or not of_questions.append(first, values):
                 of_questions.add(by_place or rows_of(places), values)
-        counted: Iterable[tuple[str, Sequence[float]]] = (
-            (name, column.values) for name, column in zip(metrics, columns, strict=True)
-        )
+        counted: Iterable[tuple[str, Sequence[float]]] = named
         if sum(map(samples.count, FIRST)) < len(rows) or len({*metrics}) < len(metrics):
             firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
             counted = first_values(metrics, firsts)
@@ -150,6 +163,8 @@ class Group:
             if own.questions is not None and series.questions is not None:
                 own.questions.merge(series.questions, places, fresh=fresh)
         self.errors_by_question.merge(other.errors_by_question, places, fresh=fresh)
+        for key, right in other.right_by_question.items():
+            self.right_by_question.setdefault(key, QuestionValues()).merge(right, places, fresh=fresh)
 
     def metric(self, name: str) -> Series:
         """Return the series of a metric; create it if needed."""
@@ -171,6 +186,25 @@ class Group:
                 own, units = series.questions, series.units
             self._sums[metric] = None if self.places.get(UNKNOWN) in own else (units + own.shift, len(own))
         return self._sums[metric]
+
+    @property
+    def scored(self) -> set[str]:
+        """The metrics that decide whether results are right, if any has a value, or its judge failed."""
+        asked = self.series.keys() | {metric for metric, kind in self.outcomes if kind not in OF_AGENT}
+        return asked & {condition.metric for condition in self._right}
+
+    def samples_of_questions(self, scored: set[str]) -> Counter[tuple[int, int]]:
+        """Return how many questions have n samples, c of them right, by (n, c); n is 0 for unknown ones."""
+        if self._samples is None or self._samples[0] != scored:
+            found: dict[int, tuple[int, int]] = {}
+            for lacking, own in self.right_by_question.items():
+                lacks = not scored.isdisjoint(lacking)
+                for place, values in own.by_place() if lacks or "" not in lacking else ():
+                    (units, n), (samples, right) = plus(values, (0, 0)), found.get(place, (0, 0))
+                    found[place] = samples + n, right + (0 if lacks else units // ONE)
+            unknown = self.places.get(UNKNOWN, -1) in found
+            self._samples = scored, Counter({(0, 0): 1} if unknown else found.values())
+        return self._samples[1]
 
     def means_of_questions(self, metric: str) -> Iterator[tuple[str, float, int]]:
         """Yield the questions with a value of a score, their means, and their numbers of values."""
@@ -199,7 +233,7 @@ class Group:
 
     def touch(self) -> None:
         """Invalidate cached snapshots."""
-        self._shown = self._detailed = None
+        self._shown = self._detailed = self._samples = None
         self._sums.clear()
 
     def trim_steps(self) -> None:
@@ -234,6 +268,8 @@ class Group:
             shown[ERROR_RATE] = _of_questions(groups, ERROR_RATE, rate, samples).get(
                 "mean_of_questions", rate
             )
+        if repeats := _repeats(groups):
+            shown["repeats"] = repeats
         steps = self.trimmed_steps
         names = sorted(name for name in steps if name is not None)
         tables = {
@@ -273,6 +309,8 @@ class Group:
                     elif is_score(metric):
                         grouped = clusters_of(groups, metric, shown[metric].get("mean_of_questions"))
                         whole[metric] |= detail.intervals(weights, grouped, bounded)
+                        if own.ordered and grouped is not None and grouped.questions < values:
+                            whole[metric] |= _variance(own, groups, metric)
                 if bounded and values + failed:
                     whole[metric]["bounds"] = bounds(own, failed)
                 whole[metric]["coverage"] = covered
@@ -327,6 +365,24 @@ def _of_questions(
         units, questions = units + sums[0], questions + sums[1]
     own = mean_of_values if questions == values else mean(units, questions, integral=False)
     return {"mean_of_questions": own}
+
+
+def _repeats(groups: Collection[Group]) -> dict[str, float]:
+    """Return `pass_rates` over all questions, unless some are not known."""
+    if all(group.errors + group.successes <= len(group.places) for group in groups):
+        return {}
+    scored = set[str]().union(*(group.scored for group in groups))
+    samples = sum((group.samples_of_questions(scored) for group in groups), Counter[tuple[int, int]]())
+    return {} if samples[0, 0] else pass_rates(samples)
+
+
+def _variance(own: Series, groups: Iterable[Group], metric: str) -> dict[str, Any]:
+    """Return the variances of a score, whose values are in `own`."""
+    known = [group.series[metric].questions for group in groups if metric in group.series]
+    questions = [values for each in known if each is not None for _, values in each.by_place()]
+    with suppress(OverflowError):  # Of an output near the largest double.
+        return {"variance": variances(chain.from_iterable(own.values.chunks), questions)}
+    return {}
 
 
 def clusters_of(groups: Iterable[Group], metric: str, mean: float | None) -> Clusters | None:

@@ -23,6 +23,7 @@ from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.metrics import metric_position
 from graphrag_eval_async.records.outcomes import NO_ANSWER
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.aggregates.series import Series
+    from graphrag_eval_async.records.conditions import Condition
     from graphrag_eval_async.records.tags import Tag, Tags
 
 # Maximum results to count in one batch, which takes about two milliseconds.
@@ -79,6 +81,7 @@ class Aggregates:
         self._order: dict[str, int] = {}
         self._pending = Pending()
         self._fractions: set[str] = set()
+        self._right: tuple[Condition, ...] = OF_RIGHT
         self._agreement: defaultdict[str, Agreement] = defaultdict(Agreement)
         self._tags: dict[Tag, Group] = {}
         self._tags_are_cut = False
@@ -106,6 +109,10 @@ class Aggregates:
         self._expected.update(checked_names(names, "steps"))
         for group in self._groups.values():
             group.touch()
+
+    def _decide_by(self, conditions: Iterable[Condition]) -> None:
+        """Set the conditions of right results, before adding any; such aggregates are not to be merged."""
+        self._right = (*conditions,)
 
     def _step_names(self) -> dict[str, tuple[list[str], Collection[str]]]:
         """Return the names of actual steps that are counted by name, and the questions, by template."""
@@ -379,20 +386,22 @@ class Aggregates:
             for alike, row in results:
                 self._waiting.setdefault(alike, []).append(row)
         waiting, self._waiting = self._waiting, {}
-        for (template, failed, metrics, steps, outcomes, tags), rows in waiting.items():
+        for alike, rows in waiting.items():
+            template, failed, _, steps, outcomes, tags = alike
             group = self._group(template)
             group.count(failed, steps, outcomes, len(rows))
             group.trim_steps()
-            group.add(failed, metrics, rows, self._micro)
+            group.add(alike, rows, self._micro)
             for tag in tags:
                 group = self._tag(tag)
                 group.count(failed, (), outcomes, len(rows))
-                group.add(failed, metrics, rows, None)
+                group.add(alike, rows, None)
         self._limit_tags()
 
     def _tag(self, tag: Tag) -> Group:
         if (group := self._tags.get(tag)) is None:
-            group = self._tags[tag] = Group(ordered=False)
+            right = [each for each in self._right if each.template is None]
+            group = self._tags[tag] = Group((), right, ordered=False)
         return group
 
     def _limit_tags(self) -> None:
@@ -403,7 +412,8 @@ class Aggregates:
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = Group(self._expected)
+            right = [each for each in self._right if each.template in (None, name)]
+            group = self._groups[name] = Group(self._expected, right)
         return group
 
     def _in_order(self, templates: Iterable[str]) -> list[str]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
-_VERSION = 7
+_VERSION = 9
 
 
 class Contents(NamedTuple):
@@ -122,9 +122,11 @@ def _dump_group(group: Group) -> tuple[Any, ...]:
     other = steps.pop(None, None)
     questions = sorted(group.places)
     places = [group.places[question] for question in questions]
+    right = [(key, group.right_by_question[key]) for key in sorted(group.right_by_question)]
     return (
         group.errors,
         _dump_questions(group.errors_by_question, places),
+        [(_encode_all(key), *_dump_questions(own, places)) for key, own in right],
         group.successes,
         {_encode(name): counts for name, counts in sorted(steps.items()) if name is not None},
         other,
@@ -138,9 +140,12 @@ def _load_group(
     state: Sequence[Any], micro: dict[str, Series], expected: Collection[str], *, ordered: bool = True
 ) -> Group:
     group = Group(expected, ordered=ordered)
-    group.errors, errors, group.successes, steps, other, outcomes, questions, metrics = state
+    group.errors, errors, right, group.successes, steps, other, outcomes, questions, metrics = state
     group.places = {name: place for place, name in enumerate(_decode_all(questions))}
     _load_questions(group.errors_by_question, *errors)
+    for lacking, *values in right:
+        own_right = group.right_by_question[_decode_all(lacking)] = QuestionValues()
+        _load_questions(own_right, *values)
     group.steps = {_decode(name): counts for name, counts in steps.items()}
     if other is not None:
         group.steps[None] = other

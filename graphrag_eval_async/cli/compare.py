@@ -12,7 +12,7 @@ from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
 from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
-from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
+from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.margins import INFERIOR, NON_INFERIOR, check_margins
 from graphrag_eval_async.inference.planning import POWERS, Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
@@ -30,7 +30,7 @@ from graphrag_eval_async.monitor.wording import (
     signed,
     validity,
 )
-from graphrag_eval_async.records.conditions import CheckedGate, check_bound, to_float
+from graphrag_eval_async.records.conditions import RIGHT, CheckedGate, check_bound, to_float
 from graphrag_eval_async.records.metrics import ERROR_RATE, range_of
 from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from rich.cells import cell_len
 
-from graphrag_eval_async.monitor.wording import RESOURCE_HEADINGS, VALIDITY, mean_cell, not_run_in_words
+from graphrag_eval_async.monitor.wording import (
+    RESOURCE_HEADINGS,
+    VALIDITY,
+    mean_cell,
+    not_run_in_words,
+    repeats_rows,
+    variances,
+)
 from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_questions, own_interval
 from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
 from graphrag_eval_async.steps.failure import failure_counts
@@ -55,6 +62,9 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
         headings, *rows = zip(["template", *map(name_cell, groups)], *part, strict=True)
         tables.append(table_of(headings, rows, _width(stream), apart=1))
     lines = [draw(tables, stream), *_captions({metric: snapshot["micro"][metric] for metric in shown})]
+    if repeats := repeats_rows(snapshot["micro"]):
+        table = table_of(["samples", "pass@k", "pass^k", "questions"], repeats, _width(stream))
+        lines += ["", draw([table], stream), *folded(variances(snapshot["micro"]))]
     if "agreement" in snapshot:
         lines += ["", draw([table_of(*_agreement(snapshot["agreement"]), _width(stream))], stream)]
     return "\n".join(lines)

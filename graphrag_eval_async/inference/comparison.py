@@ -29,11 +29,11 @@ from graphrag_eval_async.inference.verdicts import (
     lower_is_better,
     position,
 )
+from graphrag_eval_async.records.conditions import RIGHT
 from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_primary, is_score, range_of
 from graphrag_eval_async.records.outcomes import OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.steps.failure import RIGHT_ANSWER
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding mo
 """The keys that identify a result's judge, and their plurals."""
 
 SHOWN_CHARACTERS = 60
-
-_OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
-RIGHT = {"steps_score": 1.0} | dict.fromkeys(_OF_ANSWERS, RIGHT_ANSWER)
-"""The least values of a response that is right, for those of these metrics that it has."""
 
 
 class _Run:

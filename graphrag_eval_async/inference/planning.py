@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from math import fsum, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.aggregates.exact import sum_units
+from graphrag_eval_async.aggregates.questions import variances
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.power import questions_needed
@@ -73,27 +76,20 @@ class Spread:
             self.missing += 1
 
     def variances(self) -> Variances:
-        """Estimate the variances by analysis of variance.
-
-        Source: Searle, Casella and McCulloch (1992), "Variance Components", section 3.6.
+        """Return the estimates of `variances`, at least 0.
 
         Raises:
             UsageError: there are fewer than two questions with a value.
         """
         groups = [*self.values.values()]
-        k, n = len(groups), sum(map(len, groups))
-        if k < 2:
+        if (k := len(groups)) < 2:
             known = f"; {did_you_mean(self._metric, sorted(self.metrics))}" if self.metrics and not k else ""
             raise UsageError(
                 f"{self._metric}: needs results of two questions or more with a value, got {k}{known}"
             )
-        mean = fsum(value for values in groups for value in values) / n
-        among = fsum(len(values) * (fmean(values) - mean) ** 2 for values in groups) / (k - 1)
-        if n == k:
-            return Variances(among, None)
-        within = fsum((value - fmean(values)) ** 2 for values in groups for value in values) / (n - k)
-        size = (n - sum(len(values) ** 2 for values in groups) / n) / (k - 1)
-        return Variances(max(0.0, (among - within) / size), within)
+        sums = [(sum_units(values), len(values)) for values in groups]
+        found = variances(chain.from_iterable(groups), sums)
+        return Variances(max(0.0, found["between"]), found.get("within"))
 
 
 def plan(

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeUnavailable
-from graphrag_eval_async.steps.failure import RIGHT_ANSWER
+from graphrag_eval_async.records.conditions import RIGHT_ANSWER
 
 if TYPE_CHECKING:
     from graphrag_eval_async.judge.session import JudgeSession

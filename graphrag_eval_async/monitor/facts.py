@@ -183,6 +183,7 @@ def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = Non
             "mean_of_questions": total.get(ERROR_RATE),
             "window": recent.get(ERROR_RATE),
         },
+        "repeats": total.get("repeats"),
         "metrics": {metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()},
     }
     if (cost := _cost(total)) is not None:

@@ -16,9 +16,11 @@ from graphrag_eval_async.monitor.wording import (
     mean_cell,
     not_run_in_words,
     one_sided,
+    repeats_rows,
     short_p,
     unscored,
     validity,
+    variances,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
 from graphrag_eval_async.steps.failure import failure_counts
@@ -101,6 +103,8 @@ def _sections(summary: Summary) -> Iterator[Section]:
     """The verdict, then tables."""
     yield _verdict(summary)
     yield from _scores(summary)
+    repeats, micro = ["k", ">pass@k", ">pass^k", ">questions"], summary.snapshot["micro"]
+    yield from _table("Repeats: k samples of a question", repeats, repeats_rows(micro), *variances(micro))
     yield from _templates(summary)
     yield from _questions(summary)
     failures = failure_counts(summary.snapshot["micro"]).items()

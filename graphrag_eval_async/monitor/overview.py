@@ -16,6 +16,7 @@ from graphrag_eval_async.monitor.wording import (
     headline,
     not_run_in_words,
     reason_in_words,
+    repeats_rows,
 )
 from graphrag_eval_async.records.metrics import (
     COST,
@@ -105,6 +106,10 @@ def overview(
         "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
         "run": run_facts(facts),
         "judge": judge_facts(facts["judge"], restored=restored),
+        "repeats": [
+            (f"{plural(int(k), 'sample')}", f"pass@{k} {one}, pass^{k} {every}, {of} questions")
+            for k, one, every, of in repeats_rows(overall)
+        ],
         "agreement": agreement_facts(facts.get("agreement"), facts.get("noise")),
     }
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from graphrag_eval_async.inference.comparison import RIGHT, RunningComparison
+from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
-from graphrag_eval_async.records.conditions import OPERATORS, Condition, rounded
+from graphrag_eval_async.records.conditions import OF_RIGHT, OPERATORS, Condition, rounded
 from graphrag_eval_async.records.conditions import CheckedGate as CheckedGate
 from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference
 
 Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped"]
-
-OF_RIGHT_QUESTIONS = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT.items())
-"""The conditions of a question that `compare` calls right."""
 
 NO_RESPONSE = "no_response"  # The kind of a question without any result.
 
@@ -83,7 +80,7 @@ class Questions:
     """
 
     def __init__(self, conditions: Sequence[Condition] = ()) -> None:
-        self._conditions = conditions or OF_RIGHT_QUESTIONS
+        self._conditions = conditions or OF_RIGHT
         self._metrics = {condition.metric for condition in self._conditions}
         # Those that the run was asked for; a condition that was given always applies.
         self._scored = {*self._metrics} if conditions else set[str]()
@@ -243,6 +240,8 @@ class Reading:
             if compares
             else None
         )
+        if conditions:
+            self._aggregates._decide_by(conditions)
         self._questions = Questions(conditions)
         self._not_run: str | None = None
         if reference is not None:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 OPERATORS: Mapping[str, Callable[[float, float], bool]]
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
+RIGHT_ANSWER = 0.5
+"""Least F1 of a right answer: at least half of its claims or items match."""
+
+_OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
+RIGHT = {"steps_score": 1.0} | dict.fromkeys(_OF_ANSWERS, RIGHT_ANSWER)
+"""The least values of a response that is right, for those of these metrics that it has."""
+
 CONDITION = re.compile(r"(?:(.*):)?\s*([^\s:<>=!]+)\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL)
 """Template, metric, operator and bound. A template's name may hold colons, spaces and operators."""
 
@@ -38,6 +45,10 @@ class Condition(NamedTuple):
     def over(self) -> bool:
         """Whether the mean should be above the bound; otherwise below it."""
         return self.operator.startswith(">")
+
+
+OF_RIGHT = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT.items())
+"""The conditions of `RIGHT`."""
 
 
 class CheckedGate(NamedTuple):

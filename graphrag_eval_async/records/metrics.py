@@ -112,7 +112,7 @@ _OWN_KEYS = """
     template_id question_id question_text reference_steps reference_answer status error actual_answer
     actual_steps steps_score_error sample response_id metadata judge pending matches diff failure source
     failure_detail execution execution_error trace_problems tags custom_metrics answer_match_reason
-    steps number_of_error_samples number_of_success_samples error_rate
+    steps number_of_error_samples number_of_success_samples error_rate repeats
 """
 _SUFFIXES = ("_reason", "_error", COST, BY, DISAGREEMENT)
 RESULT_KEYS = frozenset({*_OWN_KEYS.split(), *RESULT_METRICS, *RETRIEVAL_METRICS}).union(

@@ -92,6 +92,7 @@ Group = shape(
     ("number_of_success_samples", int),
     key("error_rate", float | None, "share of errors, over questions, each the mean of its samples"),
     ("steps", dict[str, dict[str, int]], {}),
+    key("repeats", dict[str, float] | None, "pass@k, pass^k and their questions@k, for k samples"),
     *_METRICS,
 )
 

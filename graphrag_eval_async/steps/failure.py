@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.records.aliases import plain_name
+from graphrag_eval_async.records.conditions import RIGHT_ANSWER
 from graphrag_eval_async.records.metrics import ANSWER_MATCH
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.shapes import GRAPHS
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.question import Question
 
-RIGHT_ANSWER = 0.5  # Minimum F1 of a right answer: at least half of its claims or items match.
 NO_FAILURE = "none"  # The class of results that are right.
 
 FORBIDDEN_STEP, TOO_MANY_STEPS = "forbidden_step", "too_many_steps"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
+from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 RESULT_METRICS = [
     *("steps_score", "input_tokens", "output_tokens", "total_tokens", "elapsed_sec"),
@@ -32,7 +34,7 @@ def batch_aggregates(
     micro = _aggregate(results, include_errors)
     macro = {}
     for metric in micro:
-        if isinstance(micro[metric], dict) and metric != "steps":
+        if isinstance(micro[metric], dict) and metric not in {"steps", "repeats"}:
             macro[metric] = {
                 key: _mean(means)
                 for key in ("mean", "mean_of_questions")
@@ -52,7 +54,7 @@ def _slim(group: dict[str, Any]) -> dict[str, Any]:
     group.pop("steps", None)
     for stats in group.values():
         for name in ("median", "min", "max") if isinstance(stats, dict) else ():
-            del stats[name]
+            stats.pop(name, None)
     return group
 
 
@@ -65,6 +67,8 @@ def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> di
     if results:
         errors_of = [(_question(result), float(result["status"] == "error")) for result in results]
         shown["error_rate"] = _of_questions(errors_of).get("mean_of_questions", errors / len(results))
+    if repeats := _repeats(results, include_errors):
+        shown["repeats"] = repeats
     counted = [result for result in results if include_errors or result["status"] != "error"]
     steps = _steps([result.get("actual_steps") or [] for result in counted])
     if steps:
@@ -76,6 +80,41 @@ def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> di
         if own:
             shown[metric] = statistics_of([value for _, value in own]) | _of_questions(own)
     return shown
+
+
+RIGHT = {"steps_score": 1, "answer_f1": 0.5}
+
+
+def _repeats(results: Sequence[Mapping[str, Any]], include_errors: bool) -> dict[str, float]:
+    """pass@k and pass^k over all ways to take k samples of a question."""
+    counted = [result for result in results if include_errors or result["status"] != "error"]
+    scored = any(result.get(metric) is not None for result in counted for metric in RIGHT)
+    questions = defaultdict(list)
+    for result in results:
+        checks = [
+            result[metric] >= least for metric, least in RIGHT.items() if result.get(metric) is not None
+        ]
+        failed = result["status"] == "error"
+        if scored and (failed or checks):
+            questions[_question(result)].append(not failed and all(checks))
+    most = min(max(map(len, questions.values()), default=0), 100)
+    if most < 2 or {question for _, question in questions} & {None, ""}:
+        return {}
+    shown: dict[str, Any] = {}
+    for k in range(1, most + 1):
+        for name, holds in {"pass@": any, "pass^": all}.items():
+            rates = [float(_share(own, k, holds)) for own in questions.values() if len(own) >= k]
+            shown[f"{name}{k}"] = float(sum(map(Fraction, rates)) / len(rates))
+        shown[f"questions@{k}"] = len(rates)
+    return shown
+
+
+def _share(samples: Sequence[bool], k: int, holds: Callable[[Sequence[bool]], bool]) -> Fraction:
+    n, right = len(samples), sum(samples)
+    if n < 9:
+        return Fraction(sum(map(holds, combinations(samples, k))), comb(n, k))
+    none, every = Fraction(comb(n - right, k), comb(n, k)), Fraction(comb(right, k), comb(n, k))
+    return 1 - none if holds is any else every
 
 
 def _question(result: Mapping[str, Any]) -> tuple[str, Any]:

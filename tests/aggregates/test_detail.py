@@ -72,6 +72,16 @@ def check_questions(results: list[Any], extra: dict[str, Any], shown: dict[str, 
     if len(means) > 1:
         se = extra.pop("se")
         assert se == pytest.approx(np.std(means, ddof=1) / np.sqrt(len(means)), abs=1e-12)
+    groups = [np.array(values) for values in by_question.values()]
+    n, k, every = len(results), len(groups), np.concatenate(groups)
+    if n > k and "median" in shown:  # Not that of a tag.
+        within = sum(np.sum((own - own.mean()) ** 2) for own in groups) / (n - k)
+        expected = {"within": pytest.approx(within, abs=1e-12)}
+        if k > 1:
+            among = sum(len(own) * (own.mean() - every.mean()) ** 2 for own in groups) / (k - 1)
+            size = (n - sum(len(own) ** 2 for own in groups) / n) / (k - 1)
+            expected["between"] = pytest.approx((among - within) / size, abs=1e-12)
+        assert extra.pop("variance") == expected
 
 
 def check_confidence(results: list[Any], extra: dict[str, Any], level: float) -> None:

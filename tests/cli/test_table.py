@@ -51,6 +51,13 @@ def test_rows_and_columns() -> None:
         "all results           5       1  0.458 [0.04, 0.95]  123456     1.25",
         "[low, high]: 95 % interval, for one look at a finished run (3 questions).",
         "Means are over questions, each the mean of its samples.",
+        "",
+        "samples  pass@k  pass^k  questions",
+        "───────────────────────────────────",
+        "1         0.125   0.125          4",
+        "2         1.000   0.000          1",
+        "steps_score: variance 0.181 between questions, 0.0312 between samples of a",
+        "  question.",
     ]
 
 
