@@ -7,20 +7,17 @@ from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction, signature
 from math import inf
 from pkgutil import resolve_name
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from graphrag_eval_async.errors import UsageError, describe_exception
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., Any])
+Range: TypeAlias = tuple[float, float] | None
 
 is_key = re.compile(r"[A-Za-z0-9_-]{1,128}(?<!_cost)(?<!_error)").fullmatch
 
 
-def metric(
-    *,
-    range: tuple[float, float] | None = None,  # noqa: A002  (the word that users look for)
-    keys: Sequence[str] = (),
-) -> Callable[[Function], Function]:
+def metric(*, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]:  # noqa: A002
     """Declare what a metric of your own returns; a function without this decorator is a metric, too.
 
     Args:
@@ -36,8 +33,8 @@ def metric(
     if isinstance(keys, str) or not -inf < low < high < inf:
         raise UsageError(f'metric: expected such as range=(0, 1), keys=["a", "b"]; got {range!r}, {keys!r}')
 
-    def declare(function: Function) -> Function:
-        function._graphrag_eval = range, tuple(keys)  # type: ignore[attr-defined]
+    def declare(function: F) -> F:
+        function._graphrag_eval = (low, high) if range else None, tuple(keys)  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -50,7 +47,7 @@ class CodeMetric(NamedTuple):
     function: Callable[..., Any]
     path: str | None  # ``module:function``; None if it cannot be imported.
     is_async: bool
-    range: tuple[float, float] | None
+    range: Range
     outputs: tuple[str, ...]  # Keys of its values, as far as they are known before it is called.
     is_open: bool  # Whether it may return a dict with any keys.
 
@@ -73,7 +70,7 @@ def find_metric(name: str, given: Any) -> CodeMetric:
         found, where = None, "expected module:function, of a module installed or in the working directory"
         if is_path:
             raise ValueError(f"cannot import {path!r}: {describe_exception(error)}; {where}") from None
-    function = found if is_path else given
+    function, path = (found, path) if is_path else (given, path if found is given else None)
     try:
         signature(function).bind(None, None, None)
     except (TypeError, ValueError) as error:
@@ -81,10 +78,6 @@ def find_metric(name: str, given: Any) -> CodeMetric:
     range_, keys = getattr(function, "_graphrag_eval", (None, ()))
     outputs = tuple(f"{name}_{key}" for key in keys) or (name,)
     if wrong := [key for key in (name, *outputs) if not is_key(key)]:
-        raise ValueError(
-            f"{wrong[0]!r}: expected letters, digits, _ and -, without _cost or _error at its end"
-        )
+        raise ValueError(f"{wrong[0]!r}: expected letters, digits, _ and -, and no end in _cost or _error")
     is_async = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
-    return CodeMetric(
-        name, function, path if found is function else None, is_async, range_, outputs, not keys
-    )
+    return CodeMetric(name, function, path, is_async, range_, outputs, not keys)

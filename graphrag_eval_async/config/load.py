@@ -269,13 +269,12 @@ def check_metrics(config: Config, given: Mapping[Any, Any], problem: Problem) ->
     for name, function in given.items():
         try:
             found.append(own := find_metric(name, function))
+            for key in dict.fromkeys((name, *own.outputs, f"{name}_error")):
+                if key in owners:
+                    raise ValueError(f"{key!r} is already {owners[key]}")
+                owners[key] = f"a key of the metric {name}"
         except ValueError as error:
             problem(name, str(error))
-            continue
-        for key in dict.fromkeys((name, *own.outputs, f"{name}_error")):
-            if key in owners:
-                problem(name, f"{key!r} is already {owners[key]}")
-            owners[key] = f"a key of the metric {name}"
     return found
 
 

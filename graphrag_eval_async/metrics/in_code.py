@@ -22,12 +22,13 @@ from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.records.results import count_metrics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphrag_eval_async.config import Config, LimitsConfig
+    from graphrag_eval_async.config.in_code import Range
     from graphrag_eval_async.records.evaluation import Evaluation
 
 LOGGER = logging.getLogger("graphrag_eval_async.metrics")
-
-MAX_ERROR_CHARACTERS = 2000
 
 
 class CodeMetrics:
@@ -61,52 +62,56 @@ class CodeMetrics:
     @property
     def fingerprint(self) -> list[Any]:
         """What differs if a metric may give other values."""
-        return [[each.name, each.path, each.range, each.outputs, _source(each)] for each in self._metrics]
+        return [
+            [each.name, each.path, each.range, each.outputs, _source(unwrap(each.function))]
+            for each in self._metrics
+        ]
 
     async def complete(self, evaluation: Evaluation) -> None:
         """Add the values of the metrics to a complete evaluation, awaiting the async ones together."""
-        seen, loop = _Seen(evaluation), asyncio.get_running_loop()
-        slots = self._slots.setdefault(loop, asyncio.Semaphore(self._concurrency))
+        seen = _seen(evaluation)
         asked = [metric for metric in self._metrics if metric.is_async]
-        calls = [self._call(metric, seen, slots) for metric in asked]
+        calls = [self._call(metric, seen[1]) for metric in asked]
         # A metric that cancels itself has failed; a cancellation from outside passes through.
         returned = await asyncio.gather(*calls, return_exceptions=True)
         self.add(evaluation, seen, {each.name: value for each, value in zip(asked, returned, strict=True)})
 
-    async def _call(self, metric: CodeMetric, seen: _Seen, slots: asyncio.Semaphore) -> Any:
-        async with slots:
+    async def _call(self, metric: CodeMetric, arguments: Callable[[], list[Any]]) -> Any:
+        loop = asyncio.get_running_loop()
+        async with self._slots.setdefault(loop, asyncio.Semaphore(self._concurrency)):
             try:
                 async with asyncio.timeout(self.seconds) as clock:
-                    return await metric.function(*seen.arguments())
+                    return await metric.function(*arguments())
             except TimeoutError as error:
                 late = JudgeError("timeout", f"not finished within {self.seconds:g} s")
                 raise late if clock.expired() else error from None
 
-    def add(self, evaluation: Evaluation, seen: _Seen | None = None, returned: Any = None) -> None:
+    def add(self, evaluation: Evaluation, seen: Any = None, returned: Any = None) -> None:
         """Add the values of the metrics to a complete evaluation; `returned` has those of async ones."""
-        seen = seen or _Seen(evaluation)
-        keys, fractions = dict[str, Any](), dict[str, bool]()  # Whether each value is from 0 to 1.
+        result, arguments = seen or _seen(evaluation)
+        listed: dict[str, list[str]] = {"outputs": [], "fractions": []}
+        keys = dict[str, Any]()
         for metric in self._metrics:
             try:
                 is_there = returned is not None and metric.is_async
-                value = returned[metric.name] if is_there else metric.function(*seen.arguments())
+                value = returned[metric.name] if is_there else metric.function(*arguments())
                 if isinstance(value, BaseException):
                     raise value
-                values = _values(metric, value, {**seen.result, **keys})
+                values = _values(metric, value, {**result, **keys})
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (whatever a metric raises)
                 values = dict.fromkeys(metric.outputs)
                 keys |= values | {f"{metric.name}_error": self._told(metric.name, evaluation, error)}
             keys |= values
-            fractions |= dict.fromkeys(values, metric.range == (0, 1))
-        listed = {"outputs": [*fractions], "fractions": [key for key in fractions if fractions[key]]}
+            listed["outputs"] += values
+            listed["fractions"] += values if metric.range == (0, 1) else ()
         keys[CUSTOM_METRICS] = listed
         evaluation.judged, evaluation.result = {**evaluation.judged, **keys}, None
-        count_metrics(evaluation, seen.result | keys, seen.result.get("actual_steps") or [])
+        count_metrics(evaluation, result | keys, result.get("actual_steps") or [])
 
     def _told(self, name: str, evaluation: Evaluation, error: BaseException) -> str:
-        """The text of an error; logs the first of each metric."""
+        """The text of an error, of at most 2,000 characters; logs the first of each metric."""
         told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
-        text = in_utf8(told)[:MAX_ERROR_CHARACTERS]
+        text = in_utf8(told)[:2000]
         if name not in self._failed:
             self._failed.add(name)
             more = f"results have {name}_error; later ones are not logged"
@@ -114,17 +119,12 @@ class CodeMetrics:
         return text
 
 
-class _Seen:
-    """What metrics see of an evaluation, in copies: not where and when it is made, which may differ."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        self.result = msgspec.structs.replace(evaluation, result=None, sample=None, source=None).as_dict()
-        assert evaluation.response is not None  # noqa: S101
-        self._question = evaluation.question
-        self._texts = orjson.dumps(evaluation.response.fields), orjson.dumps(self.result)
-
-    def arguments(self) -> list[Any]:
-        return [self._question, *map(orjson.loads, self._texts)]
+def _seen(evaluation: Evaluation) -> tuple[dict[str, Any], Callable[[], list[Any]]]:
+    """The result without what depends on where and when it is made; what returns arguments, as copies."""
+    result = msgspec.structs.replace(evaluation, result=None, sample=None, source=None).as_dict()
+    assert evaluation.response is not None  # noqa: S101
+    texts = orjson.dumps(evaluation.response.fields), orjson.dumps(result)
+    return result, lambda: [evaluation.question, *map(orjson.loads, texts)]
 
 
 def _values(metric: CodeMetric, value: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,23 +136,23 @@ def _values(metric: CodeMetric, value: Any, taken: Mapping[str, Any]) -> dict[st
             raise ValueError(f"expected {describe(value)} to be a dict of the declared keys")
         if key in taken or key in RESULT_KEYS or not is_key(key):
             raise ValueError(f"{key!r} cannot be a key of the result: choose another name")
-    return {
-        key: _number(each, *metric.range or (-inf, inf)) for key, each in found.items() if each is not None
-    }
+    return {key: _number(each, metric.range) for key, each in found.items() if each is not None}
 
 
-def _number(value: Any, low: float, high: float) -> float:
+def _number(value: Any, range_: Range) -> float:
+    low, high = range_ or (-inf, inf)
     number: Any = value.item() if callable(getattr(value, "item", None)) else value  # Of NumPy or PyTorch.
     is_number = isinstance(number, Real)
     if is_number and -inf < number < inf and low <= number <= high:
         return int(number) if isinstance(number, Integral) and fits(int(number)) else float(number)
-    raise ValueError(f"expected a finite number from {low:g} to {high:g}, not {describe(value)}")
+    limits = "" if range_ is None else f" from {low:g} to {high:g}"
+    raise ValueError(f"expected a finite number{limits}, not {describe(value)}")
 
 
-def _source(metric: CodeMetric) -> str:
-    """The source of a function, of what a partial calls, or of an object's class; else its byte code."""
-    function = unwrap(getattr(metric.function, "func", metric.function))
+def _source(function: Any) -> str:
+    """The source of a function, or else its byte code; of an object or a partial, that of its class."""
     try:
         return getsource(function if hasattr(function, "__code__") else type(function))
     except (OSError, TypeError):
-        return repr(getattr(getattr(function, "__code__", None), "co_code", None))
+        code = getattr(function, "__code__", None)
+        return repr(code and (code.co_code, [x for x in code.co_consts if isinstance(x, str | int | float)]))

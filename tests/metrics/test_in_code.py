@@ -125,7 +125,7 @@ async def test_values_take_the_path_of_outputs(judged: bool) -> None:
         (True, None),
         (1e30, None),
         (2**64 - 1, None),
-        (math.nan, "ValueError: expected a finite number from -inf to inf, not nan"),
+        (math.nan, "ValueError: expected a finite number, not nan"),
         (math.inf, "not inf"),
         (10**400, "OverflowError: "),
         ("0.5", "not '0.5'"),
@@ -227,7 +227,7 @@ async def test_async_metrics_have_the_limits_of_judges() -> None:
         ("missing_rate", brevity, "is already the name of a gate"),
         ("tone", brevity, r"'tone' is already a key of custom_evaluations\[0\]"),
         ("answer", metric(keys=["f1"])(given({})), "'answer_f1' is already"),
-        ("my_cost", brevity, "'my_cost': expected letters, digits, _ and -, without _cost or _error"),
+        ("my_cost", brevity, "'my_cost': expected letters, digits, _ and -, and no end in _cost"),
         ("a b", brevity, "'a b': expected"),
         ("x", 5, "expected a function"),
         ("x", lambda _: 1, r"function of \(question, response, result\): too many positional"),
@@ -278,7 +278,7 @@ async def test_a_journal_knows_the_source_of_metrics(tmp_path: Path) -> None:
         return results
 
     compiled: dict[str, Any] = {}
-    exec("def one(*_): return 1\ndef two(*_): return 1 + 0 * len(_)", compiled)  # noqa: S102
+    exec("def one(*_): return 1\ndef two(*_): return 2", compiled)  # noqa: S102
     assert len(await run(compiled["one"])) == 3
     assert await run(compiled["one"]) == []
     for other in (compiled["two"], lambda *_: 1, metric(range=(0, 1))(compiled["one"])):
