@@ -176,7 +176,7 @@ def compare(
         level: confidence level of intervals and verdicts, between 0 and 1.
         include_errors: whether the metrics of error responses count.
         primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged scores of
-            answers, and outputs of custom evaluations that are from 0 to 1.
+            answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
 
     Returns:

@@ -268,7 +268,7 @@ class Config(Section, frozen=True, kw_only=True):
         primary: the metrics that `compare`, `report` and `watch` decide with a baseline, and that share the
             error budget; the others are shown without a verdict. Default: ``error_rate``, ``steps_score``,
             ``answer_match``, the judged scores of answers (of answer correctness, ``answer_f1``), and outputs
-            of custom evaluations that are from 0 to 1.
+            of custom evaluations and metrics in code that are from 0 to 1.
         answer_match: how all answers are matched with their reference answers: a section, or its `match`
             alone. Without it, only answers to questions with a `match` are.
         custom_evaluations: a list of calls of your own.

@@ -37,8 +37,8 @@ class Until:
 
     Attributes:
         condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, over all results or those of one template, whose
-            name may contain colons. The metric is from 0 to 1 by definition, or an output of a custom
-            evaluation described as such a fraction. ``>`` and ``>=`` are equivalent, and so are ``<`` and
+            name may contain colons. The metric is from 0 to 1 by definition, or by declaration, as an output
+            of a custom evaluation or a metric in code. ``>`` and ``>=`` are equivalent, and so are ``<`` and
             ``<=``: no sample can tell them apart.
         level: confidence level of the decision, between 0 and 1. At 0.95, at most one of 20 streams is
             decided wrongly.
