@@ -164,6 +164,8 @@ def compare(
     include_errors: bool = False,
     primary: Sequence[str] | None = None,
     non_inferior: Mapping[str, float] | None = None,
+    labels: Results | None = None,
+    chosen_at_random: bool = False,
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
@@ -178,6 +180,9 @@ def compare(
         primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged scores of
             answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
+        labels: labels of results of both runs, as for `calibrate`, each with `sha256`: then `corrected` has
+            both means as people would give them, and their difference.
+        chosen_at_random: as for `calibrate`.
 
     Returns:
         a dict, which a notebook shows as a table. The page Statistics explains its keys.
@@ -189,10 +194,14 @@ def compare(
     """
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison
+    from graphrag_eval_async.inference.labelled import LabelledRuns
 
     _check_primary(primary)
     comparison = RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
     comparison.live_rows(level=level)  # Checks the level before anything is read.
+    if labels is not None:
+        comparison.labelled = labelled = LabelledRuns(level=level, chosen_at_random=chosen_at_random)
+        add_results(labels, labelled.add_label, what="labels")
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
     return Comparison(comparison.snapshot(level=level))

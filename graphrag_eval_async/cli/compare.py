@@ -35,7 +35,7 @@ from graphrag_eval_async.records.metrics import ERROR_RATE, range_of
 from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
@@ -46,13 +46,19 @@ HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
-    check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
+    check_distinct([given.baseline, given.candidate, given.labels], [given.rejects, given.output])
     comparison = RunningComparison(
         include_errors=given.include_errors,
         primary=primary_of(given),
         non_inferior=dict(given.non_inferior),
     )
+    sources: list[tuple[str, Callable[[dict[str, Any]], object]]]
     sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
+    if given.labels is not None:
+        from graphrag_eval_async.inference.labelled import LabelledRuns
+
+        comparison.labelled = LabelledRuns(level=given.level, chosen_at_random=given.chosen_at_random)
+        sources.insert(0, (given.labels, comparison.labelled.add_label))
     rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(given, rejects)
     failures: list[str] = []
@@ -76,6 +82,7 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
         folded([f"compared: {shared} that both sides have; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
+        folded(_corrected(snapshot.get("corrected", {}))),
         _templates(snapshot["per_template"]),
         worst_table(snapshot["worse"], worst, candidate),
         folded(one_sided(snapshot)),
@@ -95,6 +102,24 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     )
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
     return lines + folded([f"Lower is better: {', '.join(lower)}. {validity(rows, level)}"])
+
+
+def _corrected(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each metric with labels."""
+    for metric, row in rows.items():
+        name, change = name_cell(metric), row.get("difference", row)
+        if "mean" in change:
+            means = {side: row[side]["mean"] for side in ("baseline", "candidate")}
+            told = change_of({**means, "difference": change["mean"]})
+            ending = (
+                f"{percent(change['interval']['level'])} interval {ends(change['interval'])}"
+                if ("interval" in change)
+                else change["reason"]
+            )
+            labels = " and ".join(map(str, row["labels"].values()))
+            yield f"{name}, as people would see it by {labels} labels: {told}; {ending}."
+        else:
+            yield f"{name} is not corrected; {row['reason']}."
 
 
 def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:

@@ -107,6 +107,8 @@ Input
     Configuration whose key `aliases` has other names of steps.
   --baseline FILE : cli.files:input_path
     Results of an earlier run, to compare with.
+  --labels FILE /of_both : cli.files:input_path
+    Labels of results of both runs, which sample-for-labels drew: their judge's scores are corrected.
   --metric METRIC = steps_score
     The metric.
   --metric METRIC /sampled = answer_correctness

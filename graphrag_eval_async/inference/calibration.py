@@ -24,7 +24,7 @@ from graphrag_eval_async.inference.one_look import student_quantile, upper
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MIN_LABELS = 100
 """Labels from which on the mean is corrected: with fewer, the intervals are too short."""
@@ -106,11 +106,10 @@ class Calibration:
         if not labels:
             told = ", ".join(f"{count} {UNUSED[why]}" for why, count in unused.items())
             raise UsageError(f"labels: none matches a result: {told}")
-        values = {score: [label.value or 0.0 for label in own] for score, own in labels.items()}
-        pairs = [Pair(score, fmean(own)) for score, own in values.items()]
+        values = [[label.value or 0.0 for label in own] for own in labels.values()]
+        pairs = [Pair(score, fmean(own)) for score, own in zip(labels, values, strict=True)]
         scores = [score for own in self._scores.values() for score in own]
-        drawn = all(label.mark is not None for own in labels.values() for label in own)
-        reason = None if self._declared or drawn else NOT_RANDOM
+        reason = self._not_random(labels)
         by_template: defaultdict[str, tuple[list[Pair], list[Score]]] = defaultdict(lambda: ([], []))
         for pair in pairs:
             by_template[pair.score.template_id][0].append(pair)
@@ -124,11 +123,27 @@ class Calibration:
                 template: _row(*by_template[template], self._level, reason)
                 for template in sorted(by_template)
             },
-            "people": _people([own for own in values.values() if len(own) > 1]),
+            "people": _people([own for own in values if len(own) > 1]),
             "unused_labels": dict(unused),
             "warnings": _warnings(labels, len(scores)),
             "notes": NOTES,
         }
+
+    @property
+    def scored(self) -> Iterable[str]:
+        """The questions with a score."""
+        return self._scores.keys()
+
+    def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], str | None]:
+        """Return labelled and all results of some questions, and why the mean cannot be corrected, if so."""
+        labels = {score: own for score, own in self._matched()[0].items() if score.question_id in questions}
+        pairs = [Pair(score, fmean(each.value or 0.0 for each in own)) for score, own in labels.items()]
+        scores = [score for question in sorted(questions) for score in self._scores[question]]
+        return pairs, scores, _too_few(pairs, self._not_random(labels))
+
+    def _not_random(self, labels: Mapping[Score, Iterable[Label]]) -> str | None:
+        drawn = all(label.mark is not None for own in labels.values() for label in own)
+        return None if self._declared or drawn else NOT_RANDOM
 
     def _matched(self) -> tuple[dict[Score, list[Label]], Counter[str]]:
         """Return the labels of each score, and how many are for no score or for several, by reason."""
@@ -169,10 +184,15 @@ def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str
     return told
 
 
+def _too_few(pairs: Sequence[Pair], reason: str | None) -> str | None:
+    if reason is None and len(pairs) < MIN_LABELS:
+        return f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
+    return reason
+
+
 def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: str | None) -> dict[str, Any]:
     """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
-    if reason is None and len(pairs) < MIN_LABELS:
-        reason = f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
+    reason = _too_few(pairs, reason)
     verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
     counts, agreement = Counter(verdicts), Agreement()
     for score, label in verdicts:
@@ -197,8 +217,37 @@ def _share(count: int, of: int) -> float | None:
     return count / of if of else None
 
 
+class Estimate(NamedTuple):
+    """A corrected mean, how much the judge's scores count, and each question's part of its error."""
+
+    mean: float
+    weight: float
+    deviations: Mapping[str, float]
+    labelled: int  # Questions with a label.
+
+
 def corrected_mean(pairs: Sequence[Pair], scores: Sequence[Score], level: float) -> dict[str, Any]:
-    """Return the mean that people would give all results, by PPI++, with Student's t interval.
+    """Return the mean that people would give all results, with Student's t interval; see `estimate`."""
+    found = estimate(pairs, scores)
+    ends = interval_of(found.mean, found.deviations.values(), found.labelled, level, (0.0, 1.0))
+    return {"mean": min(1.0, max(0.0, found.mean)), "weight": found.weight, **ends}
+
+
+def interval_of(
+    mean: float, deviations: Iterable[float], labelled: int, level: float, limits: tuple[float, float]
+) -> dict[str, Any]:
+    """Return the standard error and the interval of a corrected mean or change, or why there is none."""
+    squares = fsum(each**2 for each in deviations)
+    if labelled < 2 or squares <= 1e-24:
+        return {"reason": "no interval, since the labels do not vary"}
+    se = sqrt(labelled / (labelled - 1) * squares)
+    margin, (low, high) = student_quantile(upper(level), labelled - 1) * se, limits
+    interval = {"level": level, "low": max(low, mean - margin), "high": min(high, mean + margin)}
+    return {"se": se, "interval": {**interval, "kind": "one_look"}}
+
+
+def estimate(pairs: Sequence[Pair], scores: Sequence[Score]) -> Estimate:
+    """Return the mean that people would give all results, by PPI++.
 
     With f the scores and Y the labels, it is λ * (mean of f where there is no label) + (mean of Y - λ * f
     where there is one), with λ = Cov(Y, f) / ((1 + n / N) * Var(f)) from 0 to 1, n labels, and N results
@@ -209,7 +258,6 @@ def corrected_mean(pairs: Sequence[Pair], scores: Sequence[Score], level: float)
     Args:
         pairs: labelled results, chosen at random from `scores`; at least two.
         scores: all results.
-        level: confidence level, between 0 and 1.
     """
     labelled = {pair.score for pair in pairs}
     rest = [score for score in scores if score not in labelled]
@@ -224,15 +272,8 @@ def corrected_mean(pairs: Sequence[Pair], scores: Sequence[Score], level: float)
     for score in rest:
         deviations[score.question_id].append(weight * (score.value - mean_rest) / others)
     questions = len({pair.score.question_id for pair in pairs})
-    mean = weight * mean_rest + mean_rectifier
-    found: dict[str, Any] = {"mean": min(1.0, max(0.0, mean)), "weight": weight}
-    squares = fsum(fsum(values) ** 2 for values in deviations.values())
-    if questions < 2 or squares <= 1e-24:
-        return {**found, "reason": "no interval, since the labels do not vary"}
-    se = sqrt(questions / (questions - 1) * squares)
-    margin = student_quantile(upper(level), questions - 1) * se
-    interval = {"level": level, "low": max(0.0, mean - margin), "high": min(1.0, mean + margin)}
-    return {**found, "se": se, "interval": {**interval, "kind": "one_look"}}
+    sums = {question: fsum(values) for question, values in deviations.items()}
+    return Estimate(weight * mean_rest + mean_rectifier, weight, sums, questions)
 
 
 def _weight(pairs: Sequence[Pair], scores: Sequence[Score]) -> float:
