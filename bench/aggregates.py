@@ -83,6 +83,22 @@ def growth(templates: int) -> list[Row]:
     ]
 
 
+def tagged() -> Row:
+    """What a result costs whose question has two tags, against one without tags."""
+    plain, tags, times, bases = RunningAggregates(), RunningAggregates(), [], []
+    for seed in range(ROUNDS):
+        some = results(FEW, TEMPLATES, seed)
+        for result in some:
+            result["question_id"] += f" of {seed}"
+        bases.append(add_seconds(plain, some))
+        for i, result in enumerate(some):
+            result["tags"] = {"hops": str(i % 3), "kind": "abcd"[i % 4]}
+        times.append(add_seconds(tags, some))
+    each = (median(times) - median(bases)) / FEW / 2 * 1e6
+    what = f"add, two tags against none, templates: {TEMPLATES}"
+    return Row(what, f"{median(times) / median(bases):.2f}x ({each:.1f} us a tag)", "at most 4x")
+
+
 def windowed() -> Row:
     """What a result costs over a window that is full, where another leaves, against one without a window."""
     plain, over, times, bases = RunningAggregates(), RunningAggregates(window=Last(WINDOW)), [], []
@@ -181,7 +197,7 @@ def memory() -> Row:
 
 
 def rows() -> list[Row]:
-    return [*growth(1), *growth(TEMPLATES), windowed(), *beyond_means(), interval(), memory()]
+    return [*growth(1), *growth(TEMPLATES), tagged(), windowed(), *beyond_means(), interval(), memory()]
 
 
 if __name__ == "__main__":

@@ -166,6 +166,7 @@ def compare(
     non_inferior: Mapping[str, float] | None = None,
     labels: Results | None = None,
     chosen_at_random: bool = False,
+    by: str | None = None,
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
@@ -183,6 +184,7 @@ def compare(
         labels: labels of results of both runs, as for `calibrate`, each with `sha256`: then `corrected` has
             both means as people would give them, and their difference.
         chosen_at_random: as for `calibrate`.
+        by: key of a tag, whose values are compared, too; "tags" for all keys.
 
     Returns:
         a dict, which a notebook shows as a table. The page Statistics explains its keys.
@@ -204,7 +206,7 @@ def compare(
         add_results(labels, labelled.add_label, what="labels")
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
-    return Comparison(comparison.snapshot(level=level))
+    return Comparison(comparison.snapshot(level=level, by=by))
 
 
 def plan_questions(

@@ -323,14 +323,9 @@ class Evaluator:
             rename_steps(response, self._known, self._names)
         failed, steps = response.failed, response.fields.get("actual_steps")
         evaluation = Evaluation(
-            question.template_id,
-            question.id,
-            failed,
-            sample,
-            tags=question.tags,
-            question=question,
-            response=response,
+            question.template_id, question.id, failed, sample, question=question, response=response
         )
+        evaluation.tags = question.tags
         answer = answer_state(response.fields.get("actual_answer"))
         evaluation.is_answered = answer == ANSWERED
         if question.data is not None:

@@ -46,6 +46,9 @@ DEFAULTS = {
     "a range of an address": "sources.remote.RANGE_BYTES sources.remote.ATTEMPTS",
     "depth of JSON-LD, RDF/XML and triple terms in a graph": "steps.graphs.reading.MAX_DEPTH",
     "step names counted by name": "aggregates.steps.MOST_NAMES",
+    "keys of tags, and values of all keys together, by which results are grouped": (
+        "records.tags.MOST_KEYS records.tags.MOST_VALUES"
+    ),
     "lists, objects and commas in a reply": "judge.protocol.MAX_VALUES",
     "browsers that get updates": "monitor.dashboard_server.MAX_CLIENTS",
     "results with details in a report": "monitor.report.DETAILED monitor.report.DETAIL_CHARACTERS",

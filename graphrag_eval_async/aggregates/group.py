@@ -113,7 +113,7 @@ class Group:
 
     def add(self, alike: Alike, rows: Sequence[Row], micro: dict[str, Series] | None) -> None:
         """Add values of results with other properties in common, also to `micro`, if it is given."""
-        _, failed, metrics, _, outcomes, _ = alike
+        _, failed, metrics, _, outcomes = alike
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
         first = len(known)

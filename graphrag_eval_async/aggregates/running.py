@@ -21,7 +21,7 @@ from graphrag_eval_async.aggregates.group import (
 )
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.steps import checked_names
-from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding
+from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, Tagged
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.evaluation import Evaluation
@@ -87,6 +87,7 @@ class Aggregates:
         self._tags_are_cut = False
         # Values of results that share everything else.
         self._waiting: dict[Alike, list[Row]] = {}
+        self._tagged: dict[Tagged, list[Row]] = {}
         self._results = 0
         self._is_finished = False
         self.order_templates(templates)
@@ -128,7 +129,7 @@ class Aggregates:
         groups = self._groups.values()
         return sum(group.successes - group.outcomes["answer_relevance", NO_ANSWER] for group in groups)
 
-    def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
+    def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:  # noqa: C901  (one pass)
         """Add one result: a dict with the keys of an evaluated result.
 
         Results with metrics in `pending` do not count: the complete version follows.
@@ -155,11 +156,13 @@ class Aggregates:
                 self._agreement[name].add(votes)
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
-        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes, seen.tags)
+        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes)
         row = seen.numbers, seen.question_id, seen.sample
         if self._sliding is not None:
-            self._sliding.add(alike, row, age)
+            self._sliding.add((alike, seen.tags), row, age)
             return
+        if seen.tags:
+            self._tagged.setdefault((alike, seen.tags), []).append(row)
         if (same := self._waiting.get(alike)) is not None:
             same.append(row)
         else:
@@ -383,19 +386,30 @@ class Aggregates:
             anew, results = self._sliding.changes()
             if anew:
                 self._groups, self._micro, self._tags, self._tags_are_cut = {}, {}, {}, False
-            for alike, row in results:
+            for (alike, tags), row in results:
                 self._waiting.setdefault(alike, []).append(row)
+                if tags:
+                    self._tagged.setdefault((alike, tags), []).append(row)
         waiting, self._waiting = self._waiting, {}
         for alike, rows in waiting.items():
-            template, failed, _, steps, outcomes, tags = alike
+            template, failed, _, steps, outcomes = alike
             group = self._group(template)
             group.count(failed, steps, outcomes, len(rows))
             group.trim_steps()
             group.add(alike, rows, self._micro)
+        if self._tagged:
+            self._flush_tags()
+
+    def _flush_tags(self) -> None:
+        tagged, self._tagged = self._tagged, {}
+        waiting: dict[tuple[Tag, Alike], list[Row]] = {}  # The same tag of several templates at once.
+        for ((_, failed, metrics, _, outcomes), tags), rows in tagged.items():
             for tag in tags:
-                group = self._tag(tag)
-                group.count(failed, (), outcomes, len(rows))
-                group.add(alike, rows, None)
+                waiting.setdefault((tag, ("", failed, metrics, (), outcomes)), []).extend(rows)
+        for (tag, alike), rows in waiting.items():
+            group = self._tag(tag)
+            group.count(alike[1], (), alike[4], len(rows))
+            group.add(alike, rows, None)
         self._limit_tags()
 
     def _tag(self, tag: Tag) -> Group:

@@ -69,8 +69,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         found.rejects, ending = read_to_end(given, [(path, found.add) for path in lines], interrupts)
     if ending.is_complete:
         found.aggregates.finish()
-        if given.gate:
-            check_read(given.gate, found.aggregates.snapshot(detail=True)["micro"], found.reference)
+        if given.gate or given.by:
+            check_read(given, found.aggregates.snapshot(detail=True), found.reference)
         if told := misnamed_steps(found.reference or found.names, found.aggregates._step_names()):
             notes.append(f"warning: {told}")
     return report(

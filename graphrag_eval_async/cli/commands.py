@@ -36,7 +36,7 @@ COMMANDS = {
     "evaluate": Command(
         "evaluate:run",
         "evaluate reference.yaml responses.jsonl -o results.jsonl --gate 'steps_score >= 0.8'",
-        "reference/optional responses/live no_reference output report aggregates rejects detail resume "
+        "reference/optional responses/live no_reference output report aggregates rejects detail by resume "
         "config llm dry_run gate until jobs",
         """Evaluate responses as they arrive.
 
@@ -59,7 +59,7 @@ COMMANDS = {
     "aggregate": Command(
         "aggregate:run",
         "aggregate results.jsonl --aggregates aggregates.yaml",
-        f"results/merged reference aggregates rejects detail gate {REPORTED} interval jobs "
+        f"results/merged reference aggregates rejects detail by gate {REPORTED} interval jobs "
         "max_line_bytes/results",
         """Aggregate results that are on disk.
 
@@ -69,8 +69,8 @@ COMMANDS = {
     "compare": Command(
         "compare:run",
         "compare baseline.jsonl candidate.jsonl --fail-on-regression",
-        f"baseline/argument candidate labels/of_both chosen_at_random output/comparison worst {REGRESSIONS} "
-        "config/primary",
+        f"baseline/argument candidate labels/of_both chosen_at_random output/comparison by worst "
+        f"{REGRESSIONS} config/primary",
         """Compare the results of two runs, question by question.
 
         Shows how much each metric changed, whether that may be chance, which questions got worse, and which
@@ -80,7 +80,7 @@ COMMANDS = {
     "report": Command(
         "reporting:run",
         "report results.jsonl --baseline baseline.jsonl --github --junit junit.xml",
-        "results/files reference baseline output/page markdown junit github gate max_drop non_inferior "
+        "results/files reference baseline output/page markdown junit github by gate max_drop non_inferior "
         "max_regressions fail_on_regression config/primary",
         """Report on results for a pull request or a build.
 

@@ -32,6 +32,7 @@ from graphrag_eval_async.monitor.wording import (
 )
 from graphrag_eval_async.records.conditions import RIGHT, CheckedGate, check_bound, to_float
 from graphrag_eval_async.records.metrics import ERROR_RATE, range_of
+from graphrag_eval_async.records.tags import tags_of
 from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     list_rejects(given, rejects)
     failures: list[str] = []
     if ending.is_complete:
-        snapshot = comparison.snapshot(level=given.level)
+        snapshot = comparison.snapshot(level=given.level, by=given.by)
         failures, held = failed_and_held(check_regressions(given, comparison, snapshot))
         if given.output is not None:
             ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
@@ -83,7 +84,8 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
         folded(_corrected(snapshot.get("corrected", {}))),
-        _templates(snapshot["per_template"]),
+        _groups("template", snapshot["per_template"]),
+        _groups("tag", tags_of(snapshot)),
         worst_table(snapshot["worse"], worst, candidate),
         folded(one_sided(snapshot)),
     ]
@@ -122,15 +124,15 @@ def _corrected(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"{name} is not corrected; {row['reason']}."
 
 
-def _templates(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
-    """A table of the templates and scores that are decided."""
+def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """A table of the templates and scores that are decided, or of primary scores of all tags."""
     rows = [
         [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], short_p(row["p_adjusted"])]
         for template, group in groups.items()
         for metric, row in group.items()
-        if row.get("verdict", UNDECIDED) != UNDECIDED
+        if row.get("verdict", UNDECIDED) != UNDECIDED or (heading == "tag" and "verdict" in row)
     ]
-    headings = ["template", "metric", "baseline", "candidate", "change", "verdict", "p"]
+    headings = [heading, "metric", "baseline", "candidate", "change", "verdict", "p"]
     return _table(headings, rows, names=2) if rows else []
 
 

@@ -134,7 +134,7 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
         )
     check_files(given, config, given.source, pages=[given.report])
     reference = reference_of(given)
-    check_gates(given.gate, reference.templates, config)
+    check_gates(given, reference, config)
     counted = None if given.shard else reference
     if given.jobs != 1:
         evaluator = Evaluator(
@@ -171,7 +171,7 @@ def _run_as_worker(given: Given, interrupts: Interrupts) -> Exit:
     given = given.replace(output=None) if is_redis(given.output) else given
     config, reference = config_of(given), reference_of(given)
     check_files(given, config)
-    check_gates(given.gate, reference.templates, config)
+    check_gates(given, reference, config)
     place = f"{source.settings.address}/{source.settings.keys.results}"
     notes = [f"results of this worker; all are in {place}"]
     return _evaluate(given, reference, source, config, interrupts, notes=notes)
@@ -248,6 +248,7 @@ def _write_page(
         worst=worst_questions(stream.aggregates),
         title=f"Evaluation of {given.source}",
         level=given.level,
+        by=given.by,
         rejects=stream.rejects.counts,
         questions=len(stream.reference.questions),
         missing=len(stream.missing),
@@ -265,7 +266,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
 
     config = judge_config(given.config, given.llm, given.embedding, prepare=without_keys)
     reference = reference_of(given)
-    check_gates(given.gate, reference.templates, config)
+    check_gates(given, reference, config)
     source = read_jsonl(given.source, shard=given.shard)
     stream = evaluate_stream(
         reference,

@@ -17,6 +17,8 @@ from graphrag_eval_async.records.metrics import (
     means_of,
     section_of,
 )
+from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.records.tags import ALL, counted_tags, tag_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,16 +27,31 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.conditions import Condition
+    from graphrag_eval_async.records.tags import Tag
     from graphrag_eval_async.reference import Reference
 
 
-def check_gates(gates: Iterable[Condition], templates: Collection[str], config: Config | None) -> None:
-    """Raise a `UsageError` if no result can have the template or the metric of a gate."""
-    for gate in gates:
+def check_gates(given: Given, reference: Reference, config: Config | None) -> None:
+    """Raise a `UsageError` if no result can have the template, tag or metric of a gate, or that of --by."""
+    templates = reference.templates
+    check_tags(given, (tag for question in reference for tag in question.tags))
+    for gate in given.gate:
         if gate.metric == MISSING_RATE:
             check_names("--gate", gate.template, None, templates, config)
         else:
             _check_condition("--gate", gate, templates, config)
+
+
+def check_tags(given: Given, tags: Iterable[Tag]) -> None:
+    """Raise a `UsageError` if a gate or --by needs a tag that is not among those that count of `tags`."""
+    wanted = [("--gate", tag_name(gate.tag)) for gate in given.gate if gate.tag is not None]
+    wanted += [("--by", by)] if (by := getattr(given, "by", None)) is not None else []
+    known = counted_tags(tags) if wanted else []
+    for option, name in wanted:
+        names = [*map(tag_name, known)] if option == "--gate" else [*dict(known), *([ALL] if known else [])]
+        if name not in names:
+            hint = did_you_mean(name, names) if names else "there are no tags"
+            raise UsageError(f"{option}: no result has the tag {name!r}; {hint}")
 
 
 def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
@@ -76,10 +93,13 @@ def check_names(
         )
 
 
-def check_read(gates: Iterable[Condition], overall: Mapping[str, Any], reference: Reference | None) -> None:
-    """Raise a `UsageError` if no result can have the template or the metric of a gate, given those read."""
-    templates, known = () if reference is None else reference.templates, metrics_read(overall)
-    for gate in gates:
+def check_read(given: Given, snapshot: Mapping[str, Any], reference: Reference | None) -> None:
+    """Do the same as `check_gates`, given the results that were read."""
+    templates, known = () if reference is None else reference.templates, metrics_read(snapshot["micro"])
+    found = [(key, value) for key, values in snapshot.get("per_tag", {}).items() for value in values]
+    if known is not None or found:
+        check_tags(given, [*found, *(tag for question in reference or () for tag in question.tags)])
+    for gate in given.gate:
         metric = None if gate.metric == MISSING_RATE else gate.metric
         check_known("--gate", gate.template, metric, templates, known)
 
@@ -108,12 +128,14 @@ def check_each(
     missing: Collection[str] = (),
 ) -> list[CheckedGate]:
     """Check gates; return all in their order. `missing` has the ids of the questions without a response."""
-    values: dict[str | None, dict[str, float]] = {None: _means(snapshot["micro"])}
+    values: dict[str | Tag | None, dict[str, float]] = {None: _means(snapshot["micro"])}
     for template, group in snapshot["per_template"].items():
         values[template] = _means(group)
-    questions: dict[str | None, list[bool]] = {}
+    for key, groups in snapshot.get("per_tag", {}).items():
+        values |= {(key, value): _means(group) for value, group in groups.items()}
+    questions: dict[str | Tag | None, list[bool]] = {}
     for question in reference or ():
-        for key in (None, question.template_id):
+        for key in (None, question.template_id, *question.tags):
             questions.setdefault(key, []).append(question.id in missing)
     for key, absent in questions.items():
         values.setdefault(key, {})[MISSING_RATE] = sum(absent) / len(absent)
@@ -125,10 +147,12 @@ def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str
     return [gate.told for gate in checked if not gate.holds], [gate.told for gate in checked if gate.holds]
 
 
-def _check(gate: Condition, values: Mapping[str | None, Mapping[str, float]]) -> CheckedGate:
-    known, holds = values.get(gate.template), False
-    if known is None:
-        templates = ", ".join(template for template in values if template is not None) or "none"
+def _check(gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float]]) -> CheckedGate:
+    known, holds = values.get(gate.tag or gate.template), False
+    if known is None and gate.tag is not None:
+        told = "no results with this tag"
+    elif known is None:
+        templates = ", ".join(template for template in values if isinstance(template, str)) or "none"
         told = f"no results of such a template; there are: {templates}"
     elif gate.metric not in known:
         told = f"no values; metrics with values: {', '.join(known) or 'none'}"

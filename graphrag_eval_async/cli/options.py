@@ -154,6 +154,8 @@ Output
     Write rejected lines here, as JSONL.
   --detail
     Print all means, missing values, intervals of templates, and quantiles, too.
+  --by KEY
+    Group results by the values of this tag, such as hops; by all tags if KEY is `tags`.
   --worst N = 10 : cli.parsing:parse_natural
     How many of the questions that got worse, or are worst, to list.
   --ordered
@@ -234,9 +236,10 @@ Judges
   --dry-run
     Estimate the calls, tokens and dollars of a run. Writes no file and makes no call.
 Gates
-  --gate CONDITION... : records.conditions:parse_condition
-    Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8' or 'lines:error_rate < 0.1'. METRIC may
-    also be error_rate or missing_rate. Repeatable.
+  --gate CONDITION... : records.conditions:parse_gate
+    Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8', 'lines:error_rate < 0.1' or, for
+    results with a tag, 'steps_score[hops=2] >= 0.7'. METRIC may also be error_rate or missing_rate.
+    Repeatable.
   --max-drop METRIC=X... : cli.compare:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In scores up to 1, an error counts
     as 0. Repeatable.

@@ -85,7 +85,9 @@ def report(
         nothing = unscored(snapshot["micro"]) if ending.error is None else ""
         lines = [summary, *folded([nothing, *failure_reasons(snapshot), *_worst(found.aggregates)]), *notes]
         lines += [one_line(f"gate held: {gate}") for gate in held]
-        parts = [render_means(snapshot, table), render_detail(snapshot, table) if given.detail else ""]
+        by = getattr(given, "by", None)
+        detail = render_detail(snapshot, table, by) if given.detail else ""
+        parts = [render_means(snapshot, table, by), detail]
         told = ["\n\n".join(filter(None, parts)), "", *lines]
         ending = ending.attempt(partial(tell, table, "\n".join(told)))
     if decision is not None and not decision.holds:

@@ -68,7 +68,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     failures: list[str] = []
     if ending.is_complete:
         summary = _summary(given, reading, rejects, reference)
-        _check_conditions(given, summary.snapshot["micro"], reference)
+        _check_conditions(given, summary.snapshot, reference)
         failures, _ = failed_and_held(summary.gates)
         ending = _write(given, ending, summary, collected, reference)
     return end(ending, rejects, failures)
@@ -86,10 +86,10 @@ def _check(given: Given) -> None:
         make_folder_of(path)
 
 
-def _check_conditions(given: Given, overall: Mapping[str, Any], reference: Reference | None) -> None:
+def _check_conditions(given: Given, snapshot: Mapping[str, Any], reference: Reference | None) -> None:
     """Raise a `UsageError` if no result has the metric of a condition, not even without a value."""
-    check_read(given.gate, overall, reference)
-    known = metrics_read(overall)
+    check_read(given, snapshot, reference)
+    known = metrics_read(snapshot["micro"])
     for condition in given.pass_if:
         if known is not None and condition.metric not in known:
             hint = did_you_mean(condition.metric, known)
@@ -103,6 +103,7 @@ def _summary(given: Given, reading: Reading, rejects: Rejects, reference: Refere
         rejected=rejects.counts,
         rejects=listed_rejects(rejects),
         listed=given.worst,
+        by=given.by,
     )
     answered = {each.question_id for each in summary.questions if each.kind != NO_RESPONSE}
     missing = () if reference is None else {*reference.questions} - answered
@@ -147,6 +148,7 @@ def _write(
             level=given.level,
             rejects=summary.rejected,
             gates=summary.gates,
+            by=summary.by,
             misnamed=summary.misnamed,
             questions=questions,
             missing=sum(each.kind == NO_RESPONSE for each in summary.questions) if questions else 0,

@@ -26,7 +26,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         raise UsageError("standard input cannot be read by several workers")
     check_distinct([given.reference, given.config, *given.responses], [given.rejects, given.aggregates])
     config, reference = judge_config(given.config, given.llm), load_reference(given.reference)
-    check_gates(given.gate, reference.templates, config)
+    check_gates(given, reference, config)
     try:
         found = evaluate_dataset(
             reference,

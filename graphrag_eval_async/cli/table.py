@@ -20,6 +20,7 @@ from graphrag_eval_async.monitor.wording import (
 )
 from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_questions, own_interval
 from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
+from graphrag_eval_async.records.tags import CUT, tags_of
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import by_frequency, counts, interval_cell, name_cell, number, one_line, percent
 
@@ -38,9 +39,9 @@ Cells: TypeAlias = "tuple[list[str], list[list[str]]]"
 """The headings and the rows of a table."""
 
 
-def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
-    """A row for each template and one for all results: samples, errors, and means with intervals."""
-    groups = {**snapshot["per_template"], ALL_RESULTS: snapshot["micro"]}
+def render_means(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = None) -> str:
+    """A row for each template, or tag of the key `by`, and one for all results: samples, errors and means."""
+    groups = {**_groups(snapshot, by), ALL_RESULTS: snapshot["micro"]}
     shown = [
         metric
         for metric, stats in snapshot["macro"].items()
@@ -59,9 +60,10 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO) -> str:
         parts[-1].append(column)
     tables = []
     for part in parts:
-        headings, *rows = zip(["template", *map(name_cell, groups)], *part, strict=True)
+        headings, *rows = zip(["tag" if by else "template", *map(name_cell, groups)], *part, strict=True)
         tables.append(table_of(headings, rows, _width(stream), apart=1))
     lines = [draw(tables, stream), *_captions({metric: snapshot["micro"][metric] for metric in shown})]
+    lines += [f"Other tags are not shown: {CUT}."] if by is not None and snapshot.get("tags_are_cut") else []
     if repeats := repeats_rows(snapshot["micro"]):
         table = table_of(["samples", "pass@k", "pass^k", "questions"], repeats, _width(stream))
         lines += ["", draw([table], stream), *folded(variances(snapshot["micro"]))]
@@ -108,7 +110,7 @@ def _captions(shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return folded(captions)
 
 
-def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
+def render_detail(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = None) -> str:
     """Tables of all means, of coverage, bounds and intervals, and of quantiles."""
     micro = snapshot["micro"]
     metrics = {name: each for name, each in micro.items() if isinstance(each, dict) and "coverage" in each}
@@ -124,7 +126,7 @@ def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     tables: list[Cells] = [
         (["mean", "of questions", "of all results", "of templates"], means),
         _trust(metrics),
-        *_intervals(snapshot["per_template"], metrics),
+        *_intervals(_groups(snapshot, by), metrics),
         (
             ["of all results", *next(iter(spread.values()), {})],
             [[name_cell(metric), *map(number, quantiles.values())] for metric, quantiles in spread.items()],
@@ -132,6 +134,10 @@ def render_detail(snapshot: Mapping[str, Any], stream: TextIO) -> str:
     ]
     width = _width(stream)
     return "\n\n".join(draw([table_of(*table, width)], stream) for table in tables if table[1])
+
+
+def _groups(snapshot: Mapping[str, Any], by: str | None) -> Mapping[str, Any]:
+    return tags_of(snapshot, by) if by else {**snapshot["per_template"]}
 
 
 def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:

@@ -34,6 +34,7 @@ from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_primary,
 from graphrag_eval_async.records.outcomes import OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.records.tags import ALL, Tag, tag_position
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class RunningComparison:
             values = [each for each in seen.values if each[0] != ERROR_RATE]
             values.append((ERROR_RATE, float(seen.failed)))
             question.add(side, seen.template_id, values, reference)
+            question.tags = max(question.tags, (side == "candidate" and bool(seen.tags), seen.tags))
             outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
             question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes)
             question.add_sample(side, seen.sample, _rightness(seen))
@@ -224,8 +226,12 @@ class RunningComparison:
             "warnings": self.live_facts()["warnings"] + self._without_any_pair(),
         }
 
-    def snapshot(self, *, level: float = 0.95) -> dict[str, Any]:
-        """Return the full comparison in the layout of `compare`, as a new dict."""
+    def snapshot(self, *, level: float = 0.95, by: str | None = None) -> dict[str, Any]:
+        """Return the full comparison in the layout of `compare`, as a new dict.
+
+        `by` is a key of tags, or "tags" for all: `per_tag` then has rows for each value, which share an error
+        budget of their own, as those of templates do. An unknown key is a `UsageError`.
+        """
         check_level(level)
         found = self.facts_of_questions()
         pairs = {name: paired(map(Question.sides, own)) for name, own in self._shared.items() if own}
@@ -237,11 +243,28 @@ class RunningComparison:
             "results": {side: own.results for side, own in self._runs.items()},
             "questions": found["questions"],
             **rows,
+            **({} if by is None else self._per_tag(by, level)),
             **self._non_inferiority(level),
             **({} if self.labelled is None else {"corrected": self.labelled.snapshot()}),
             **found,
             "notes": {**NOTES},
         }
+
+    def _per_tag(self, by: str, level: float) -> dict[str, Any]:
+        shared: defaultdict[Tag, list[Question]] = defaultdict(list)
+        for question in chain.from_iterable(self._shared.values()):
+            for tag in question.tags[1]:
+                shared[tag].append(question)
+        groups = {tag: own for tag, own in shared.items() if by in (tag[0], ALL)}
+        if not groups:
+            hint = did_you_mean(by, sorted({key for key, _ in shared})) if shared else "there are no tags"
+            raise UsageError(f"by: no question on both sides has the tag {by!r}; {hint}")
+        pairs: dict[Any, Any] = {tag: paired(map(Question.sides, own)) for tag, own in groups.items()}
+        rows: dict[Any, Any] = finished_rows(pairs, self._fractions, level, self._primary)["per_template"]
+        per_tag: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for key, value in sorted(rows, key=tag_position):
+            per_tag[key][value] = rows[key, value]
+        return {"per_tag": dict(per_tag)}
 
     def _non_inferiority(self, level: float) -> dict[str, Any]:
         rows = {}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.questions import Several
+    from graphrag_eval_async.records.tags import Tags
 
 Side = Literal["baseline", "candidate"]
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
@@ -52,11 +53,12 @@ class Question:
     Attributes:
         values: values by side and metric, for sides with complete results.
         pending: sides that have only incomplete results.
+        tags: whether they are the candidate's, and the tags; if results differ, the last in order.
         differs: whether the results have different reference data.
         valueless: number of results without a value, by side and metric, and whether the result is an error.
     """
 
-    __slots__ = ("_reference", "_samples", "_templates", "differs", "pending", "valueless", "values")
+    __slots__ = ("_reference", "_samples", "_templates", "differs", "pending", "tags", "valueless", "values")
 
     def __init__(self) -> None:
         self.values: dict[Side, Metrics] = {}
@@ -65,6 +67,7 @@ class Question:
         self.valueless = Counter[tuple[Side, str, bool]]()
         self._samples: dict[Side, list[tuple[int, Rightness | None]]] = {}
         self._templates: dict[Side, str] = {}
+        self.tags: tuple[bool, Tags] = False, ()
         self._reference: int | None = None
 
     def add(

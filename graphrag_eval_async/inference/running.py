@@ -73,9 +73,9 @@ class RunningAggregates(Aggregates):
     ) -> list[dict[str, Any]]:
         """Return a flat row for each number of a snapshot with these options.
 
-        The keys are `scope` ("template", "micro" or "macro"), `template` (None unless the scope is
-        "template"), `metric`, `statistic` (such as "mean", or with `detail` "quantiles.p95"; "count" for
-        numbers of samples) and `value`.
+        The keys are `scope` ("template", "tag", "micro" or "macro"), `template` (its name, that of the tag,
+        such as "hops=2", or None), `metric`, `statistic` (such as "mean", or with `detail` "quantiles.p95";
+        "count" for numbers of samples) and `value`.
         """
         return statistics_of(self.snapshot(detail=detail, level=level, interval=interval))
 

@@ -87,7 +87,7 @@ def parse_alert(text: str) -> Alert:
         raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
     if quantile is not None and parsed.metric == ERROR_RATE:
         raise ValueError(f"{text!r}: {ERROR_RATE} has no quantiles")
-    return Alert(text.strip(), *parsed, parse_window(parts[2]) if has_window else None, quantile)
+    return Alert(text.strip(), *parsed[:4], parse_window(parts[2]) if has_window else None, quantile)
 
 
 def check_known(

@@ -20,6 +20,7 @@ from graphrag_eval_async.records.metrics import (
     means_of,
 )
 from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.tags import tags_of
 from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import RedisStream
@@ -129,7 +130,11 @@ class Facts:
         sums = add_detail(overall, aggregates.overall())
         for template, detail in details.items():
             sums += add_detail(templates[template], detail)
-        found = {"overall": overall, SUMS: sums, "templates": templates}
+        found: dict[str, Any] = {"overall": overall, SUMS: sums, "templates": templates}
+        if tags := tags_of({"per_tag": aggregates.per_tag()}):
+            recents = tags_of(recent)
+            found["tags"] = {name: group_facts(own, recents.get(name)) for name, own in tags.items()}
+            sums += [each for name in tags for each in add_detail(found["tags"][name], tags[name])]
         return found | ({"agreement": total["agreement"]} if "agreement" in total else {})
 
     def _judge(self, now: float) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from graphrag_eval_async.monitor.wording import (
     variances,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
+from graphrag_eval_async.records.tags import tags_of
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import NAME_CHARACTERS, counts, number, one_line, percent, plural
 
@@ -105,7 +106,8 @@ def _sections(summary: Summary) -> Iterator[Section]:
     yield from _scores(summary)
     repeats, micro = ["k", ">pass@k", ">pass^k", ">questions"], summary.snapshot["micro"]
     yield from _table("Repeats: k samples of a question", repeats, repeats_rows(micro), *variances(micro))
-    yield from _templates(summary)
+    yield from _groups(summary, "Templates", "template", summary.snapshot["per_template"])
+    yield from _groups(summary, "Tags", "tag", tags_of(summary.snapshot, summary.by))
     yield from _questions(summary)
     failures = failure_counts(summary.snapshot["micro"]).items()
     rows = [[cell(kind), str(count)] for kind, count in failures]
@@ -179,14 +181,17 @@ def _scores(summary: Summary) -> Iterator[Section]:
     captions.append(f"Changes are of the means over {shared} that both runs have.")
     captions.append(validity(changes, comparison["level"]))
     yield from _table("Scores", headings + CHANGE, [*rows.values()], " ".join(captions))
-    changed = [
-        [cell(template), cell(metric), *_change(row)]
-        for template, group in comparison["per_template"].items()
-        for metric, row in group.items()
-        if row.get("verdict", UNDECIDED) != UNDECIDED
-    ]
-    title = "Templates that changed by more than chance"
-    yield from _table(title, ["template", "metric", *CHANGE], changed)
+    compared = [("Templates", "template", comparison["per_template"])]
+    compared.append(("Tags", "tag", tags_of(comparison)))
+    for title, heading, groups in compared:
+        changed = [
+            [cell(name), cell(metric), *_change(row)]
+            for name, group in groups.items()
+            for metric, row in group.items()
+            if row.get("verdict", UNDECIDED) != UNDECIDED
+        ]
+        title = f"{title} that changed by more than chance"
+        yield from _table(title, [heading, "metric", *CHANGE], changed)
 
 
 def _change(row: Mapping[str, Any]) -> list[str]:
@@ -194,16 +199,16 @@ def _change(row: Mapping[str, Any]) -> list[str]:
     return [change_of(row), interval, p, row.get("verdict", "")]
 
 
-def _templates(summary: Summary) -> Iterator[Section]:
+def _groups(summary: Summary, title: str, heading: str, groups: Mapping[str, Any]) -> Iterator[Section]:
     scores = _scores_of(summary.snapshot["macro"])
     shown, rest = scores[:SHOWN_SCORES], [*map(code, scores[SHOWN_SCORES : 2 * SHOWN_SCORES])]
     rows = [
         [cell(name), *map(str, counts_of(group)), *(mean_cell(group.get(metric, {})) for metric in shown)]
-        for name, group in summary.snapshot["per_template"].items()
+        for name, group in groups.items()
     ]
-    headings = ["template", ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
+    headings = [heading, ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
     more = [f"Not shown: {', '.join(rest)}{', ...' * (len(scores) > 2 * SHOWN_SCORES)}"] if rest else []
-    yield from _table("Templates", headings, rows, *more)
+    yield from _table(title, headings, rows, *more)
 
 
 def _questions(summary: Summary) -> Iterator[Section]:

@@ -89,6 +89,7 @@ def overview(
         "more_scores": metrics[SHOWN_SCORES:],
         "every": every,
         "rows": rows,
+        "tag_rows": [_row(name, group, shown) for name, group in facts.get("tags", {}).items()],
         "scores": [score for score in every.scores if is_score(score.name)],
         "failures": [(reason_in_words(each), n) for each, n in failure_counts(overall).items()],
         "worst": worst,

@@ -16,6 +16,7 @@ from graphrag_eval_async.monitor.rendering import csp_hash, render, static
 from graphrag_eval_async.monitor.wording import VALIDITY, unscored
 from graphrag_eval_async.monitor.worst import explained
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.records.tags import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -89,12 +90,14 @@ def html_report(
     worst: Sequence[QuestionScore] = (),
     title: str = "Evaluation report",
     gates: Sequence[CheckedGate] = (),
+    by: str | None = None,
     **state: Any,
 ) -> str:
     """A run as an HTML page without any reference to other files.
 
     `snapshot` has details and intervals; `results` are those that it counts, and `worst` are from
-    `worst_questions`. `state` has keys of `STATE`; its `comparison` is a snapshot of one with a baseline.
+    `worst_questions`. Tags of the key `by` are shown, or of all keys. `state` has keys of `STATE`; its
+    `comparison` is a snapshot of one with a baseline.
     """
     from markupsafe import Markup
 
@@ -103,6 +106,7 @@ def html_report(
         **state,
         "overall": _group(micro),
         "templates": {name: _group(group) for name, group in snapshot["per_template"].items()},
+        "tags": {name: _group(group) for name, group in tags_of(snapshot, by).items()},
         "unscored": "" if state["judge"] else unscored(micro),
         "agreement": snapshot.get("agreement"),
     }

@@ -137,7 +137,7 @@ class Questions:
 
 
 def _told(condition: Condition, mean: float) -> str:
-    _, metric, operator, bound = condition
+    metric, operator, bound = condition[1:4]
     return one_line(f"{metric} is {rounded(mean, bound)}, expected {operator} {bound:.15g}")
 
 
@@ -185,6 +185,7 @@ class Summary:
     lowest: Sequence[QuestionScore] = ()  # the worst, whether they passed or not
     misnamed: str | None = None  # the warning of `misnamed_steps`
     not_run: str | None = None  # why the queries of the first such result could not be run
+    by: str | None = None  # the key of the tags that are shown; None for all
     by_means: bool = True  # whether `lowest` come first in `worst`; not if conditions were given
 
     @property
@@ -269,10 +270,11 @@ class Reading:
         self, *, level: float = 0.95, interval: Interval | None = None, listed: int = LISTED, **more: Any
     ) -> Summary:
         """Return a summary of all results, which are those of finished runs."""
+        comparison = self.comparison
         self._aggregates.finish()
         return Summary(
             snapshot=self._aggregates.snapshot(detail=True, level=level, interval=interval),
-            comparison=None if self.comparison is None else self.comparison.snapshot(level=level),
+            comparison=None if comparison is None else comparison.snapshot(level=level, by=more.get("by")),
             questions=[*self._questions],
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
             misnamed=misnamed_steps(self._reference or self._names, self._aggregates._step_names()),

@@ -1,4 +1,7 @@
-"""Conditions on the mean of a metric, such as ``steps_score >= 0.8`` or ``TEMPLATE:METRIC < 0.5``."""
+"""Conditions on the mean of a metric, such as ``steps_score >= 0.8`` or ``TEMPLATE:METRIC < 0.5``.
+
+A gate may also be on the results with a tag: ``METRIC[KEY=VALUE] >= 0.8``, or ``METRIC[KEY]``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.metrics import range_of
+from graphrag_eval_async.records.tags import Tag, parse_tag, tag_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,8 +27,8 @@ _OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
 RIGHT = {"steps_score": 1.0} | dict.fromkeys(_OF_ANSWERS, RIGHT_ANSWER)
 """The least values of a response that is right, for those of these metrics that it has."""
 
-CONDITION = re.compile(r"(?:(.*):)?\s*([^\s:<>=!]+)\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL)
-"""Template, metric, operator and bound. A template's name may hold colons, spaces and operators."""
+CONDITION = re.compile(r"(?:(.*):)?\s*([^\s:<>=!\[\]]+)(?:\[(.*)\])?\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL)
+"""Template, metric, tag, operator and bound. A template's name may hold colons, spaces and operators."""
 
 
 class Condition(NamedTuple):
@@ -34,11 +38,13 @@ class Condition(NamedTuple):
     metric: str
     operator: str
     bound: float
+    tag: Tag | None = None  # Whose results count, only of gates.
 
     @property
     def text(self) -> str:
         """The condition as it is written."""
         name = self.metric if self.template is None else f"{self.template}:{self.metric}"
+        name += "" if self.tag is None else f"[{tag_name(self.tag)}]"
         return f"{name} {self.operator} {self.bound:.15g}"
 
     @property
@@ -78,11 +84,22 @@ def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
 
 def parse_condition(text: str) -> Condition:
     """Parse a condition; another form, or a bound outside the range of the metric, is a `ValueError`."""
+    condition = parse_gate(text)
+    if condition.tag is not None:
+        raise ValueError(f"{text!r}: only a gate can be on a tag, [{tag_name(condition.tag)}]")
+    return condition
+
+
+def parse_gate(text: str) -> Condition:
+    """Parse a condition that may be on a tag; errors are as those of `parse_condition`."""
     match = CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r}: expected [TEMPLATE:]METRIC >= VALUE, or with >, <= or <")
-    template, metric, operator_, value = match.groups()
-    return Condition(template and template.strip(), metric, operator_, parse_bound(text, value, metric))
+    template, metric, tag, operator_, value = match.groups()
+    if template is not None and tag is not None:
+        raise ValueError(f"{text!r}: expected a template or a tag, not both")
+    bound, of_tag = parse_bound(text, value, metric), None if tag is None else parse_tag(tag)
+    return Condition(template and template.strip(), metric, operator_, bound, of_tag)
 
 
 def parse_bound(text: str, value: str, metric: str) -> float:

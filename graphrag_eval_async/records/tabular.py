@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, mean_of_questions
+from graphrag_eval_async.records.tags import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +46,7 @@ def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
 def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row per number of a snapshot, with the keys in `STATISTICS`."""
     groups = [("template", name, group) for name, group in snapshot["per_template"].items()]
+    groups += [("tag", name, group) for name, group in tags_of(snapshot).items()]
     groups += [(scope, None, snapshot[scope]) for scope in ("micro", "macro")]
     return [
         dict(zip(STATISTICS, (scope, template, metric, statistic, value), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import describe
@@ -20,25 +21,30 @@ Tags: TypeAlias = tuple[Tag, ...]
 MOST_KEYS, MOST_VALUES = 20, 200
 """Maximum number of keys, and of values of all keys together, by which results are grouped."""
 
+CUT = f"results are grouped by at most {MOST_KEYS} keys and {MOST_VALUES} values"
+
 BARE = "true"
 """The value of a tag that is a name alone."""
 
+ALL = "tags"
+"""Stands for all keys where results are grouped by one."""
 
-def read_tags(given: Any) -> Tags:
+
+def read_tags(given: Any, of_template: Tags = ()) -> Tags:
     """The tags of a question or a result: a dict of keys and values, or a list of names, whose value is true.
 
     Values that are no text become what they are in JSON. Spaces around keys and values do not count.
 
     Raises:
-        ValueError: `given` is something else. The message begins with the place.
+        ValueError: `given` is something else. The message begins with `tags`.
     """
     if given is None:
-        return ()
-    if isinstance(given, list | tuple):
-        given = dict.fromkeys(given, BARE) if all(isinstance(name, str) for name in given) else given
+        return of_template
+    if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
+        given = dict.fromkeys(given, BARE)
     if not isinstance(given, Mapping):
         raise ValueError(f"tags: expected an object or a list of names, got {describe(given)}")
-    tags = {}
+    tags = dict(of_template)
     for key, value in given.items():
         if not isinstance(key, str) or not key.strip() or not {*"=[]"}.isdisjoint(key):
             raise ValueError(f"tags: expected a key without =, [ and ], got {describe(key)}")
@@ -48,26 +54,22 @@ def read_tags(given: Any) -> Tags:
     return tuple(sorted(tags.items()))
 
 
-def all_tags(of_template: Tags, own: Tags, known: dict[Tags, Tags]) -> Tags:
-    """The tags of a question, its own and those of its template; equal ones in `known` are one object."""
-    tags = tuple(sorted({**dict(of_template), **dict(own)}.items())) if of_template and own else own
-    return known.setdefault(tags or of_template, tags or of_template)
-
-
 def tag_name(tag: Tag) -> str:
     """A tag as it is shown: ``hops=2``, or its key alone if its value is true."""
     key, value = tag
     return key if value == BARE else f"{key}={value}"
 
 
+def parse_tag(text: str) -> Tag:
+    """The tag that `tag_name` shows as `text`."""
+    key, sign, value = text.partition("=")
+    return key.strip(), value.strip() if sign else BARE
+
+
 def tag_position(tag: Tag) -> tuple[str, float, str]:
     """Sort key of tags: by key, then numbers by size, then other values by name."""
     key, value = tag
-    try:
-        number = float(value)
-    except ValueError:
-        number = float("inf")
-    return key, number if number == number else float("inf"), value  # Not NaN.
+    return key, float(value) if value.replace(".", "", 1).isdecimal() else inf, value
 
 
 def counted_tags(tags: Iterable[Tag]) -> list[Tag]:
@@ -84,5 +86,11 @@ def uncounted_tags(tags: set[Tag]) -> list[str]:
     """Say which of these tags exceed the limits, if any do."""
     if not (rest := sorted(tags.difference(counted_tags(tags)), key=tag_position)):
         return []
-    told = f"tags: results are grouped by at most {MOST_KEYS} keys and {MOST_VALUES} values"
-    return [f"{told}; {len(rest)} are left out, the first is {tag_name(rest[0])!r}"]
+    return [f"tags: {CUT}; {len(rest)} are left out, the first is {tag_name(rest[0])!r}"]
+
+
+def tags_of(snapshot: Mapping[str, Any], by: str | None = None) -> dict[str, Any]:
+    """The groups of a snapshot by name of tag: those of the key `by`, or of all keys."""
+    per_tag = snapshot.get("per_tag", {})
+    keys = [key for key in per_tag if by in (None, ALL, key)]
+    return {tag_name((key, value)): group for key in keys for value, group in per_tag[key].items()}

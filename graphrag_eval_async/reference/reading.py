@@ -22,7 +22,7 @@ from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Matching, Question, encode_steps
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
-from graphrag_eval_async.records.tags import Tags, all_tags, read_tags
+from graphrag_eval_async.records.tags import Tags, read_tags
 from graphrag_eval_async.reference.shapes import (
     CountShape,
     GroupShape,
@@ -150,7 +150,8 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
             contents.templates.append(template_id)
             for each in template.questions:
                 data = each.reference_steps.data if each.reference_steps else None
-                tags = all_tags(of_template, read_tags(each.tags), contents.tags)
+                tags = read_tags(each.tags, of_template)
+                tags = contents.tags.setdefault(tags, tags)
                 questions[each.id] = _question(template_id, each, data, tags)
     except ValueError:
         return None
@@ -267,7 +268,8 @@ class _CarefulReader:
         self._contents.step_names.update(forbidden)
         data = encode_steps(groups) if groups or forbidden or most is not None else None
         try:
-            tags = all_tags(of_template, read_tags(shape.tags), self._contents.tags)
+            tags = read_tags(shape.tags, of_template)
+            tags = self._contents.tags.setdefault(tags, tags)
             self._contents.questions[shape.id] = _question(template_id, shape, data, tags, limits)
         except ValueError as error:
             raise _Problem(f"{place}.{error}") from None

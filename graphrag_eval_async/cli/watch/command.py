@@ -66,7 +66,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     given = _checked(given)
     config, reference = config_of(given), reference_of(given)
     check_files(given, config, *given.paths, given.baseline)
-    check_gates(given.gate, reference.templates, config)
+    check_gates(given, reference, config)
     check_alerts(given.alert, reference.templates, config)
     comparison = None if given.baseline is None else load_baseline(given, config)
     counting = Counting(
