@@ -343,7 +343,8 @@ class Evaluator:
                 fields = {**fields, "actual_steps": executed.judged_steps(steps)} if steps else fields
             evaluation.plan = self._judging.plan(question, fields, groups, evaluation.matches)
         if self.in_code is not None and not failed:
-            if self._judging is not None:  # It names the outputs that a response without an answer lacks.
+            if self._judging is not None and not (evaluation.plan and evaluation.plan.due):
+                # It names the outputs that a response without an answer lacks.
                 evaluation.provenance = self._judging.provenance()
             if not self.pending(evaluation):
                 self.in_code.add(evaluation)

@@ -20,6 +20,7 @@ from graphrag_eval_async.errors import JudgeError, UsageError, describe, describ
 from graphrag_eval_async.records.metrics import RESULT_KEYS, fits
 from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.records.results import count_metrics
+from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +116,9 @@ class CodeMetrics:
         if name not in self._failed:
             self._failed.add(name)
             more = f"results have {name}_error; later ones are not logged"
-            LOGGER.warning("metric %s failed for %r: %s (%s)", name, evaluation.question_id, text, more)
+            LOGGER.warning(
+                "metric %s failed for %r: %s (%s)", name, evaluation.question_id, one_line(text), more
+            )
         return text
 
 
