@@ -570,11 +570,9 @@ def _count(evaluation: Evaluation, question: Question, response: Response, answe
     evaluation.numbers = numbers
     has_answer, has_steps = question.reference_answer is not None, question.data is not None
     facts = evaluation.has_query, bool(response.usable), evaluation.failure
-    not_run, has_match = evaluation.execution_error is not None, ANSWER_MATCH in evaluation.judged
+    not_run, keys = evaluation.execution_error is not None, (*evaluation.calls, *evaluation.judged)
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
-        *(metrics, response.failed, answer, has_answer, has_steps, *facts, not_run),
-        has_match=has_match,
-        has_calls=bool(evaluation.calls),
+        metrics, response.failed, answer, has_answer, has_steps, *facts, not_run, keys
     )
 
 

@@ -15,7 +15,7 @@ _TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpa
 
 _STEPS = ("actual_steps", "steps", "tool_calls", "trajectory", "intermediate_steps")
 _ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
-_OF_STEP = {
+OTHER_NAMES = {
     "name": ("tool", "tool_name", "function_name", "step_name"),
     "args": ("arguments", "input", "parameters", "kwargs", "tool_input"),
     "output": ("result", "results", "content", "response", "observation", "tool_output"),
@@ -97,7 +97,7 @@ def check_args(step: Mapping[str, Any], place: str) -> None:
 
 
 def _check_key(step: Mapping[str, Any], place: str, meant: str) -> None:
-    for key in _OF_STEP[meant]:
+    for key in OTHER_NAMES[meant]:
         if step.get(key) is not None:
             raise _meant(f"{place}.{key}", f"{place}.{meant}")
 

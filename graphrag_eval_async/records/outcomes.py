@@ -9,7 +9,7 @@ from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.metrics import ANSWER_MATCH, JUDGED, RESOURCES, RESULT_KEYS, TOOL_CALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 # A metric and the kind of its failure, or `REASON` and why the steps or the answer are wrong.
 Outcome: TypeAlias = tuple[str, str]
@@ -66,18 +66,12 @@ def answer_state(answer: Any) -> int:
 
 @lru_cache(maxsize=256)
 def _expected(
-    failed: bool,
-    answer: int,
-    has_answer: bool,
-    has_steps: bool,
-    has_query: bool,
-    took_steps: bool,
-    has_calls: bool,
+    failed: bool, answer: int, has_answer: bool, has_steps: bool, has_query: bool, took_steps: bool
 ) -> dict[str, str]:
     """The metrics that a result should have, judged or not, with the kind of failure if one has no value.
 
-    `has_answer`, `has_steps` and `has_query` are about the reference; `has_calls`: `TOOL_CALLS` are on. A
-    blank answer has correctness: it makes no claims.
+    `has_answer`, `has_steps` and `has_query` are about the reference. A blank answer has correctness: it
+    makes no claims.
     """
     state = ABSENT if failed else answer
     kinds: dict[str, str] = {}
@@ -92,9 +86,13 @@ def _expected(
         kinds["steps_score"] = of_steps
     if has_query:
         kinds["query_similarity"] = of_steps
-    if has_calls:
-        kinds |= dict.fromkeys(TOOL_CALLS, of_steps)
     return dict.fromkeys(kinds, RESPONSE_ERROR) if failed else kinds
+
+
+def _switched_on(keys: Collection[str], failed: bool, took_steps: bool) -> dict[str, str]:
+    """The same for metrics that a result has as null rather than not at all, of which `keys` has some."""
+    kinds = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys(TOOL_CALLS, NOT_SCORED if took_steps else NO_STEPS)
+    return {name: RESPONSE_ERROR if failed else kind for name, kind in kinds.items() if name in keys}
 
 
 Outcomes: TypeAlias = tuple[Outcome, ...]
@@ -111,13 +109,11 @@ def outcomes_of(
     took_steps: bool,
     failure: str | None,
     not_run: bool,
-    has_match: bool = False,
-    has_calls: bool = False,
+    keys: tuple[str, ...] = (),
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
     """The metrics before judging, the outcomes, and those if the values of failed responses do not count."""
-    kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps, has_calls)
-    if has_match:
-        kinds = kinds | {ANSWER_MATCH: RESPONSE_ERROR if failed else NO_ANSWER}
+    kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps)
+    kinds = kinds | _switched_on(keys, failed, took_steps) if keys else kinds
     if not_run:
         kinds = kinds | {"steps_score": NOT_RUN}
     reason = () if failure is None else ((REASON, failure),)
@@ -145,16 +141,10 @@ def failures_of(
     groups, steps = result.get("reference_steps"), result.get("actual_steps")
     answer, has_answer = answer_state(result.get("actual_answer")), result.get("reference_answer") is not None
     kinds = _expected(
-        failed,
-        answer,
-        has_answer,
-        groups is not None,
-        has_reference_query(groups),
-        bool(steps),
-        TOOL_CALLS[0] in result,
+        failed, answer, has_answer, groups is not None, has_reference_query(groups), bool(steps)
     )
-    if ANSWER_MATCH in result:
-        kinds = kinds | {ANSWER_MATCH: RESPONSE_ERROR if failed else NO_ANSWER}
+    if ANSWER_MATCH in result or TOOL_CALLS[0] in result:
+        kinds = kinds | _switched_on(result, failed, bool(steps))
     for key in errors:
         if result[key] is not None:
             kind = NOT_RUN if key == EXECUTION_ERROR else _kind(result[key])

@@ -7,6 +7,7 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.records.misnamed import OTHER_NAMES
 from graphrag_eval_async.records.outputs import decoded
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, MAX_TEXT, Agreement, shorten
 from graphrag_eval_async.steps.json_values import json_equal
@@ -50,6 +51,8 @@ def args_differences(step: Mapping[str, Any], actual: Mapping[str, Any]) -> list
     mode, expected, found = step.get("args_match"), step.get("args"), decoded(actual.get("args"))
     if mode not in ("exact", "subset") or not isinstance(expected, dict):
         return []
+    if expected and found is None and (others := [key for key in OTHER_NAMES["args"] if actual.get(key)]):
+        found = f"nothing; is {others[0]} meant to be args?"
     if not isinstance(found, dict) and found is not None:
         return [_difference("", expected, found)]
     differences = _differences("", expected, found or {}, is_subset=mode == "subset")

@@ -78,6 +78,15 @@ def test_what_differs_is_said(args: Any, mode: str, detail: str) -> None:
     assert [each.text for each in pair.differences] == detail.split("; ")
 
 
+def test_arguments_under_another_key() -> None:
+    for reference, detail in (
+        (STEP, f'args: expected {json.dumps(ARGS)}, got "nothing; is arguments meant to be args?"'),
+        (STEP | {"args": {}}, None),
+    ):
+        result = result_of(reference | {"args_match": "subset"}, args=[None], arguments=ARGS)
+        assert result.get("failure_detail") == detail
+
+
 def test_long_texts_are_shown_from_where_they_differ() -> None:
     queries = [f"{'PREFIX ' * 100}SELECT ?{name} {{}}" for name in "ab"]
     step = {"name": "weather", "args": {"query": queries[0]}, "args_match": "exact"}
