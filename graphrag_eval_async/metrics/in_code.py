@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from inspect import getsource, unwrap
 from math import inf
 from numbers import Integral, Real
@@ -153,7 +154,9 @@ def _number(value: Any, range_: Range) -> float:
 
 
 def _source(function: Any) -> str:
-    """The source of a function, or else its byte code; of an object or a partial, that of its class."""
+    """The source of a function, or else its byte code; of an object, that of its class."""
+    if isinstance(function, partial):
+        return f"{_source(function.func)} {function.args} {function.keywords}"
     try:
         return getsource(function if hasattr(function, "__code__") else type(function))
     except (OSError, TypeError):

@@ -279,6 +279,11 @@ async def test_a_journal_knows_the_source_of_metrics(tmp_path: Path) -> None:
         assert stream.aggregates.snapshot()["micro"]["mine"]["sum"] == 3
         return results
 
+    partials = [
+        Evaluator(REFERENCE, metrics={"x": partial(lambda number, *_: number, each)}).fingerprints()
+        for each in (1, 2)
+    ]
+    assert partials[0]["configuration"] != partials[1]["configuration"]
     compiled: dict[str, Any] = {}
     exec("def one(*_): return 1\ndef two(*_): return 2", compiled)  # noqa: S102
     assert len(await run(compiled["one"])) == 3
