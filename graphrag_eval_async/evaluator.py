@@ -48,7 +48,7 @@ from graphrag_eval_async.steps import (
     tool_calls,
     usable_names,
 )
-from graphrag_eval_async.steps.answers import match_answer
+from graphrag_eval_async.steps.answers import QUICK_CHARACTERS, match_answer
 from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES, UsualWay
 
@@ -330,7 +330,7 @@ class Evaluator:
         evaluation.is_answered = answer == ANSWERED
         if question.data is not None:
             self._score_steps(evaluation, budget or self._budget(), executed)
-        self._match_answer(evaluation, question, response)
+        self._match_answer(evaluation, question, response, is_quick=budget is not None and budget.quick)
         if evaluation.facts is not None:
             evaluation.failure = failure_of(evaluation.facts)
         if steps:
@@ -357,7 +357,9 @@ class Evaluator:
             return due
         return [*due, *self.in_code.names]
 
-    def _match_answer(self, evaluation: Evaluation, question: Question, response: Response) -> None:
+    def _match_answer(
+        self, evaluation: Evaluation, question: Question, response: Response, *, is_quick: bool
+    ) -> None:
         """Match the answer with the reference answer, if the question or the configuration says how."""
         match, tolerance = self._answer_match or (None, None)
         match = question.match or match
@@ -367,6 +369,8 @@ class Evaluator:
         if not evaluation.failed and evaluation.is_answered:
             tolerance = tolerance if question.tolerance is None else question.tolerance
             answer = response.fields["actual_answer"]
+            if is_quick and len(answer) > QUICK_CHARACTERS:
+                raise ComparisonBudgetExceeded
             score, why = match_answer(match, question.reference_answer, answer, tolerance)
             evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": why}
             if evaluation.facts is not None:
@@ -582,7 +586,7 @@ def _of_reference(config: Config) -> list[str]:
     return [
         *(metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics),
         *(each.name for each in own if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)),
-        *(["execute"] if config.execute is not None else []),
+        *(name for name in ("answer_match", "execute") if getattr(config, name) is not None),
         *(f"steps.{name}" for name in ("check_queries", "tool_calls") if getattr(config.steps, name)),
     ]
 

@@ -83,6 +83,8 @@ def check_config(given: Any, source: str | None, *, judge: bool = False) -> Conf
         for name in METRICS:
             if name in given and given[name] is None:
                 reader.problem(name, "expected a mapping, got nothing; {} turns it on")
+        if given.get("answer_match", "") is None:
+            reader.problem("answer_match", "expected a way to match, such as exact, got nothing")
     try:
         checked = reader.section(Config, given)
     except RecursionError:

@@ -32,7 +32,7 @@ Attributes: TypeAlias = dict[str, str | int | float]
 _TRACE_ID, _SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{32}"), re.compile(r"(?!0+$)[0-9a-f]{16}")
 _EXPLANATIONS = {
     value: (f"{value}_reason", f"{metric.name}_reason") for metric in JUDGED for value in metric.values
-} | {"steps_score": (REASON,)}
+} | {"steps_score": (REASON,), "answer_match": ("answer_match_reason",)}
 
 
 class Records(NamedTuple):

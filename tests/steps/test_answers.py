@@ -103,6 +103,7 @@ OF_ALL = templates(
 )
 GIVEN: list[tuple[dict[str, Any], Any, Any]] = [
     ({"question_id": "near", "actual_answer": "101 MW"}, 1.0, "none"),
+    ({"question_id": "near", "actual_answer": "x 5 " * 5000 + "101"}, 1.0, "none"),
     ({"question_id": "near", "actual_answer": "102 MW"}, 0.0, "right_steps_wrong_answer"),
     ({"question_id": "both", "actual_answer": "Bonn, Berlin"}, 1.0, "none"),
     ({"question_id": "near", "actual_answer": " "}, None, "no_answer"),
@@ -128,7 +129,7 @@ async def test_a_question_that_says_match_has_the_metric() -> None:
     read.finish()
     snapshot = stream.aggregates.snapshot(detail=True)
     assert snapshot == read.snapshot(detail=True)
-    coverage = {"applied": 6, "values": 4, "failed": {"no_answer": 1, "response_error": 1}, "pending": 0}
+    coverage = {"applied": 7, "values": 5, "failed": {"no_answer": 1, "response_error": 1}, "pending": 0}
     assert snapshot["micro"]["answer_match"]["coverage"] == coverage
 
 
@@ -187,6 +188,7 @@ def test_questions_that_cannot_be_matched(answer: Any, more: dict[str, Any], pro
     ("section", "problem"),
     [
         ("numbr", 'answer_match: expected "exact" or'),
+        (None, "answer_match: expected a way to match, such as exact, got nothing"),
         ({"match": "exact", "tolerance": 1}, "answer_match.tolerance: is for `match: number`"),
         ({"mach": "exact"}, "answer_match.mach: unknown key; did you mean match?"),
     ],
