@@ -32,7 +32,7 @@ def args_comparator(step: Mapping[str, Any]) -> Compare | None:
     if mode not in ("exact", "subset"):
         raise MalformedStep("args_match: must be absent, exact, subset or none")
     if not isinstance(step.get("args"), dict):
-        raise MalformedStep("args: missing; args_match compares them (with {}, exact allows none)")
+        raise MalformedStep("args: missing; args_match compares them; write {} if there are none")
     cost = len(json.dumps(step["args"], default=str)) // _CHARACTERS_PER_STEP
 
     def compare(actual: ActualStep) -> Agreement:
