@@ -187,12 +187,6 @@ class Group:
             self._sums[metric] = None if self.places.get(UNKNOWN) in own else (units + own.shift, len(own))
         return self._sums[metric]
 
-    @property
-    def scored(self) -> set[str]:
-        """The metrics that decide whether results are right, if any has a value, or its judge failed."""
-        asked = self.series.keys() | {metric for metric, kind in self.outcomes if kind not in OF_AGENT}
-        return asked & {condition.metric for condition in self._right}
-
     def samples_of_questions(self, scored: set[str]) -> Counter[tuple[int, int]]:
         """Return how many questions have n samples, c of them right, by (n, c); n is 0 for unknown ones."""
         if self._samples is None or self._samples[0] != scored:
@@ -368,10 +362,14 @@ def _of_questions(
 
 
 def _repeats(groups: Collection[Group]) -> dict[str, float]:
-    """Return `pass_rates` over all questions, unless some are not known."""
+    """Return `pass_rates` over all questions, unless some are not known.
+
+    Metrics decide whether results are right if any has a value, or its judge failed.
+    """
     if all(group.errors + group.successes <= len(group.places) for group in groups):
         return {}
-    scored = set[str]().union(*(group.scored for group in groups))
+    scored = {metric for group in groups for metric in group.series}
+    scored |= {metric for group in groups for metric, kind in group.outcomes if kind not in OF_AGENT}
     samples = sum((group.samples_of_questions(scored) for group in groups), Counter[tuple[int, int]]())
     return {} if samples[0, 0] else pass_rates(samples)
 

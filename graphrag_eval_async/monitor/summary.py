@@ -241,8 +241,7 @@ class Reading:
             if compares
             else None
         )
-        if conditions:
-            self._aggregates._decide_by(conditions)
+        self._aggregates._decide_by(conditions or OF_RIGHT)
         self._questions = Questions(conditions)
         self._not_run: str | None = None
         if reference is not None:

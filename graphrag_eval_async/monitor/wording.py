@@ -69,23 +69,17 @@ def reason_in_words(reason: str) -> str:
 def repeats_rows(group: Mapping[str, Any]) -> list[list[str]]:
     """Return k, pass@k, pass^k and their number of questions, for some k."""
     own = group.get("repeats") or {}
-    most = len(own) // 3
-    return [
-        [str(k), *(f"{own[f'{key}{k}']:.3f}" for key in ("pass@", "pass^")), str(own[f"questions@{k}"])]
-        for k in range(1, most + 1)
-        if k <= 5 or k in (10, 20, 50, most)
-    ]
+    shown = [k for k in range(1, len(own) // 3 + 1) if k <= 5 or k in (10, 20, 50, len(own) // 3)]
+    rates = ([f"{own[f'{key}{k}']:.3f}" for key in ("pass@", "pass^")] for k in shown)
+    return [[str(k), *each, str(own[f"questions@{k}"])] for k, each in zip(shown, rates, strict=True)]
 
 
 def variances(group: Mapping[str, Any]) -> list[str]:
     """Return a sentence on each score that varies between samples of a question."""
-    known = {name: each.get("variance", {}) for name, each in group.items() if isinstance(each, dict)}
+    known = [(name, each.get("variance", {})) for name, each in group.items() if isinstance(each, dict)]
     told = "variance {:.3g} between questions, {:.3g} between samples of a question."
-    return [
-        f"{name_cell(name)}: {told.format(max(own['between'], 0), own['within'])}"
-        for name, own in known.items()
-        if len(own) > 1
-    ]
+    found = [(name, max(own["between"], 0), own["within"]) for name, own in known if len(own) > 1]
+    return [f"{name_cell(name)}: {told.format(*each)}" for name, *each in found]
 
 
 def unscored(micro: Mapping[str, Any]) -> str:

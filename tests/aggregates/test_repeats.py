@@ -1,0 +1,47 @@
+"""Which samples of repeated questions are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.aggregates.made import aggregated, result
+from tests.monitor.summaries import summary_of
+from tests.support.cases import each
+
+SCORED = {"reference_steps": [[]], "actual_steps": [{"name": "x"}], "reference_answer": "a"}
+RIGHT = SCORED | {"actual_answer": "a", "steps_score": 1.0, "answer_f1": 0.5}
+UNANSWERED = SCORED | {"steps_score": 1.0}
+ERROR = SCORED | {"status": "error"}
+JUDGE_FAILED = UNANSWERED | {"actual_answer": "a", "answer_eval_error": "timeout: so it was"}
+
+
+@each(
+    ("samples", "right", "counted"),
+    [
+        ([RIGHT, ERROR], 0.5, 2),
+        ([RIGHT, UNANSWERED], 0.5, 2),
+        ([UNANSWERED, UNANSWERED], 1.0, 2),  # Nothing judges answers.
+        ([RIGHT, RIGHT | {"answer_f1": 0.4}], 0.5, 2),
+        ([RIGHT, RIGHT | {"steps_score": 0.9}], 0.5, 2),
+        ([RIGHT, RIGHT, JUDGE_FAILED], 1.0, 2),
+        ([RIGHT, RIGHT, SCORED | {"actual_answer": "a", "execution_error": "no"}], 1.0, 2),
+        ([RIGHT, SCORED | {"actual_steps": None}], 0.5, 2),
+        ([ERROR, ERROR], None, 0),  # Nothing scores them.
+        ([SCORED, SCORED], None, 0),
+    ],
+)
+def test_right_samples(samples: list[dict[str, Any]], right: float | None, counted: int) -> None:
+    results = [result(**each, sample=i) for i, each in enumerate(samples, 1)]
+    for some in (results, results[::-1]):
+        repeats = aggregated(some).snapshot()["micro"].get("repeats", {})
+        assert repeats.get("pass@1") == right
+        assert repeats.get(f"questions@{counted}", 0) == bool(counted)
+        assert f"pass@{counted + 1}" not in repeats
+
+
+def test_conditions_of_a_report() -> None:
+    samples: list[dict[str, Any]] = [{"status": "error"}, *({"steps_score": own} for own in (0.4, 0.5, 1))]
+    results = [result(template, **each) for template in "tu" for each in samples]
+    for pass_if, right in (([], [0.25, 0.25]), (["u:steps_score >= 0.5"], [None, 0.5])):
+        groups = summary_of(results, pass_if=pass_if).snapshot["per_template"].values()
+        assert [group.get("repeats", {}).get("pass@1") for group in groups] == right
