@@ -38,6 +38,7 @@ DEFAULTS = {
     "requests to the receiver at a time": "sources.receiving.MAX_WAITING",
     "time for the body of a request": "sources.receiving.BODY_SECONDS",
     "work of comparing the steps of one response": "steps.budget.STEPS",
+    "characters of an answer that `answer_match` reads": "steps.answers.MAX_CHARACTERS",
     "entries that a worker reads at once, beyond `max_in_flight`": "scale.redis.worker.MOST_ENTRIES",
     "time until an entry that its worker does not touch is taken over": "scale.redis.group.CLAIM_SECONDS",
     "deliveries of an entry": "scale.redis.group.MAX_DELIVERIES",
