@@ -14,7 +14,7 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
 from graphrag_eval_async.inference.calibration import Calibration
 from graphrag_eval_async.inference.labels import UNUSED, LabelSample
-from graphrag_eval_async.monitor.wording import mean_cell
+from graphrag_eval_async.monitor.wording import between, mean_cell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.text import name_cell, number, one_line, percent, tell
 
@@ -69,7 +69,12 @@ def render_calibration(snapshot: Mapping[str, Any]) -> str:
     )
     if people["items"]:
         alpha = "not defined, since all agree" if people["alpha"] is None else number(people["alpha"])
+        alpha += between(people.get("alpha_interval"))
         lines.append(f"People: {people['items']} results with several labels; Krippendorff's alpha {alpha}.")
+    if "kappa_interval" in overall:
+        lines.append(
+            f"Judge and people: kappa {number(overall['kappa'])}{between(overall['kappa_interval'])}."
+        )
     lines += [
         f"not used: {count} {'label' if count == 1 else 'labels'} {UNUSED[why]}"
         for why, count in snapshot["unused_labels"].items()

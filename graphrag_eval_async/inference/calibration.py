@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.errors import UsageError, check_boolean
+from graphrag_eval_async.inference.bootstrap import VotesByQuestion
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.labels import (
     ALIASES,
@@ -123,7 +124,7 @@ class Calibration:
                 template: _row(*by_template[template], self._level, reason)
                 for template in sorted(by_template)
             },
-            "people": _people([own for own in values if len(own) > 1]),
+            "people": _people(labels, self._level),
             "unused_labels": dict(unused),
             "warnings": _warnings(labels, len(scores)),
             "notes": NOTES,
@@ -159,12 +160,17 @@ class Calibration:
         return labels, unused
 
 
-def _people(several: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _people(labels: Mapping[Score, Sequence[Label]], level: float) -> dict[str, Any]:
     """Return how far people agree on results with several labels."""
-    agreement = Agreement()
-    for labels in several:
-        agreement.add({str(place): label for place, label in enumerate(labels)})
-    return {"items": len(several), "alpha": agreement.alpha}
+    agreement, votes = Agreement(), VotesByQuestion()
+    several = {score: own for score, own in labels.items() if len(own) > 1}
+    for score, own in several.items():
+        values = {str(place): label.value or 0.0 for place, label in enumerate(own)}
+        agreement.add(values)
+        votes.add(score.question_id, values)
+    interval = votes.intervals(level).get("alpha")
+    found = {"items": len(several), "alpha": agreement.alpha}
+    return found if interval is None else found | {"alpha_interval": interval}
 
 
 def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str]:
@@ -194,9 +200,11 @@ def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: s
     """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
     reason = _too_few(pairs, reason)
     verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
-    counts, agreement = Counter(verdicts), Agreement()
-    for score, label in verdicts:
+    counts, agreement, votes = Counter(verdicts), Agreement(), VotesByQuestion()
+    for pair, (score, label) in zip(pairs, verdicts, strict=True):
         agreement.add({"judge": score, "people": label})
+        votes.add(pair.score.question_id, {"judge": score, "people": label})
+    interval = votes.intervals(level).get("kappa")
     right, wrong = counts[True, True] + counts[False, True], counts[True, False] + counts[False, False]
     corrected = corrected_mean(pairs, scores, level) if reason is None else {"reason": reason}
     return {
@@ -204,6 +212,7 @@ def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: s
         "labels": len(pairs),
         "agreement": _share(counts[True, True] + counts[False, False], len(pairs)),
         "kappa": agreement.kappa,
+        **({} if interval is None else {"kappa_interval": interval}),
         "sensitivity": _share(counts[True, True], right),
         "specificity": _share(counts[False, False], wrong),
         "bias": fmean(pair.score.value - pair.label for pair in pairs) if pairs else None,

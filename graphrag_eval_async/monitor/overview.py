@@ -11,6 +11,7 @@ from graphrag_eval_async.monitor.history import getting_worse
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.monitor.wording import (
     RESOURCE_HEADINGS,
+    between,
     detectable,
     greatest_losses,
     headline,
@@ -302,8 +303,8 @@ def agreement_facts(
     """How far several judges agree, and a judge with itself, by metric."""
     told = []
     for metric, each in (agreement or {}).items():
-        alpha = each.get("krippendorff_alpha")
-        told.append((metric, "no variation" if alpha is None else f"Krippendorff's alpha {alpha:.3f}"))
+        alpha, ends = each.get("krippendorff_alpha"), between(each.get("krippendorff_alpha_interval"))
+        told.append((metric, "no variation" if alpha is None else f"Krippendorff's alpha {alpha:.3f}{ends}"))
     for metric, each in ({} if noise is None else noise["metrics"]).items():
         spread = f", spread {each['spread']:.3g}" if "spread" in each else ""
         same = f"same verdict in {each['agreement']:.1%} of {plural(each['pairs'], 'pair')}{spread}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from graphrag_eval_async.inference.bootstrap import PanelVotes
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.wording import greatest_losses
@@ -235,7 +236,7 @@ class Reading:
         self._reference, self._names = reference, StepNames()
         self._include_errors = include_errors
         self._conditions = conditions
-        self._aggregates = RunningAggregates(include_errors=include_errors)
+        self._aggregates, self._votes = RunningAggregates(include_errors=include_errors), PanelVotes()
         self.comparison = (
             RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
             if compares
@@ -261,6 +262,7 @@ class Reading:
         if self.comparison is not None:
             self.comparison.add(seen)
         self._aggregates.add(seen)
+        self._votes.add(seen)
         self._names.add(result)
         self._questions.add(seen)
         self._not_run = self._not_run or result.get(EXECUTION_ERROR)
@@ -271,8 +273,10 @@ class Reading:
         """Return a summary of all results, which are those of finished runs."""
         comparison = self.comparison
         self._aggregates.finish()
+        snapshot = self._aggregates.snapshot(detail=True, level=level, interval=interval)
+        self._votes.add_intervals(snapshot, level)
         return Summary(
-            snapshot=self._aggregates.snapshot(detail=True, level=level, interval=interval),
+            snapshot=snapshot,
             comparison=None if comparison is None else comparison.snapshot(level=level, by=more.get("by")),
             questions=[*self._questions],
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
