@@ -363,6 +363,8 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
     where, hint = place + inner.removesuffix("`"), ""
     if what.startswith("Expected `str") and what.endswith(("`int`", "`float`", "`bool`")):
         hint = "; put it in quotes"
+    elif where.endswith(".tags"):
+        hint = "; write {key: value} or [name]"
     elif what.endswith("missing required field `steps`"):
         what, hint = "Expected `array`, got `object`", _FLAT
     elif what.startswith("Invalid enum value"):

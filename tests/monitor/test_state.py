@@ -36,10 +36,13 @@ if TYPE_CHECKING:
 
 
 def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
-    """What stands beside means is as in a detailed snapshot, of all results and of each template."""
+    """What stands beside means is as in a detailed snapshot, of all results, each template and each tag."""
     assert [*facts["templates"]] == [*snapshot["per_template"]]
     groups = [(facts["overall"], snapshot["micro"])]
     groups += [(group, snapshot["per_template"][name]) for name, group in facts["templates"].items()]
+    tags = {f"{key}={value}": (key, value) for key in snapshot.get("per_tag", {}) for value in "01"}
+    assert [*facts.get("tags", {})] == [*tags]
+    groups += [(facts["tags"][name], snapshot["per_tag"][key][value]) for name, (key, value) in tags.items()]
     for group, expected in groups:
         stats = {
             name: each for name, each in expected.items() if isinstance(each, dict) and "coverage" in each
@@ -55,7 +58,8 @@ def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
 async def test_the_state_of_a_run() -> None:
     counting = Counting(Last(2), "last", [parse_alert("error_rate > 0 over 1")], include_errors=False)
     responses: list[Any] = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
-    async with evaluate_stream(REFERENCE, responses, ordered=True) as stream:
+    reference = [{**template, "tags": {"place": i}} for i, template in enumerate(REFERENCE)]
+    async with evaluate_stream(reference, responses, ordered=True) as stream:
         collector = Facts(stream, counting, source=LAG, paths=["a.jsonl", "logs"])
         assert collector.collect()["overall"]["samples"] == {"total": 0, "window": 0}
         async for given in stream:
@@ -76,6 +80,7 @@ async def test_the_state_of_a_run() -> None:
         {"total": 2, "window": 0},
         None,
     )
+    assert facts["tags"]["place=0"]["samples"] == colours["samples"]
     about = {"paths": ["a.jsonl", "logs"], "not_found": ["logs"], "window": {"last": 2}, "level": 0.95}
     counts = {"in_flight": 0, "rejects": {"invalid_json": 1}, "questions": 3, "missing": 0, "skipped": 0}
     counts["lag"] = {"bytes": 12, "seconds": 0.5}
