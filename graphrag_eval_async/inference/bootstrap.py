@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import fsum
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,12 @@ class VotesByQuestion:
     """What several judges or people said of results, by question: 2 or more values of each result."""
 
     def __init__(self) -> None:
-        self._sums: defaultdict[str, list[Sequence[float]]] = defaultdict(list)
+        self._sums: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
 
     def add(self, question: object, votes: Mapping[str, float]) -> None:
         """Add the values of one result, by judge."""
         n, values = len(votes), [float(votes[judge]) for judge in sorted(votes)]
-        total, squares = fsum(values), fsum(value * value for value in values)
+        total, squares = sum(values), sum(value * value for value in values)
         apart = (n * squares - total * total) / (n - 1)
         self._sums[str(question)].append((n, total, squares, apart, values[0]))
 
@@ -41,7 +40,7 @@ class VotesByQuestion:
         random, questions = Random(SEED), sorted(self._sums)  # noqa: S311
         random.shuffle(questions)
         groups = [questions[start::GROUPS] for start in range(min(GROUPS, len(questions)))]
-        sums = [_added([own for name in group for own in self._sums[name]]) for group in groups]
+        sums = [_added(sorted(own for name in group for own in self._sums[name])) for group in groups]
         draws: dict[str, list[float]] = {"alpha": [], "kappa": []}
         for _ in range(RESAMPLES if len(questions) >= LEAST else 0):
             n, total, squares, apart, first = _added(random.choices(sums, k=len(sums)))
@@ -55,18 +54,13 @@ class VotesByQuestion:
         for name, values in draws.items():
             values.sort()
             last = int((len(values) + 1) * (1 - level) / 2) or 1
-            if len(values) > 0.95 * RESAMPLES and values[last - 1] < values[-last]:
-                found[name] = {
-                    "level": level,
-                    "low": values[last - 1],
-                    "high": values[-last],
-                    "kind": "one_look",
-                }
+            if len(values) > 0.95 * RESAMPLES and (low := values[last - 1]) < (high := values[-last]):
+                found[name] = {"level": level, "low": low, "high": high, "kind": "one_look"}
         return found
 
 
-def _added(rows: Sequence[Sequence[float]]) -> Sequence[float]:
-    return [fsum(column) for column in zip(*rows, strict=True)]
+def _added(rows: Sequence[Sequence[float]]) -> list[float]:
+    return [*map(sum, zip(*rows, strict=True))]
 
 
 class PanelVotes:

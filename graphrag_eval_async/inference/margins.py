@@ -20,17 +20,13 @@ NON_INFERIOR, INFERIOR = "non_inferior", "inferior"
 
 def check_margins(margins: object) -> None:
     """Raise a `UsageError` unless each metric can be worse by its margin."""
-    if not isinstance(margins, Mapping):
-        raise UsageError(f"non_inferior: expected a dict of margins, got {describe(margins)}")
+    if not isinstance(margins, Mapping) or not all(isinstance(metric, str) for metric in margins):
+        raise UsageError(f"non_inferior: expected a dict of margins by metric, got {describe(margins)}")
     for metric, margin in margins.items():
-        _check(metric, margin)
-
-
-def _check(metric: str, margin: object) -> None:
-    if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
-        raise UsageError(f"non_inferior: {metric}: expected a margin above 0, got {describe(margin)}")
-    low, high = range_of(metric)
-    check_bound(f"non_inferior: a change of {metric}", margin, (0, high - low))
+        if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
+            raise UsageError(f"non_inferior: {metric}: expected a margin above 0, got {describe(margin)}")
+        low, high = range_of(metric)
+        check_bound(f"non_inferior: a change of {metric}", margin, (0, high - low))
 
 
 def non_inferiority(drop: Drop, metric: str, margin: float, level: float, *, bounded: bool) -> dict[str, Any]:
@@ -43,13 +39,8 @@ def non_inferiority(drop: Drop, metric: str, margin: float, level: float, *, bou
     (1 - level) / 2 of comparisons. If several metrics all must be shown, the same holds for all together:
     Berger (1982), "Multiparameter hypothesis testing and acceptance sampling".
     """
-    found: dict[str, Any] = {
-        "margin": margin,
-        "level": level,
-        "pairs": len(drop.changes),
-        "verdict": UNDECIDED,
-    }
-    found |= drop.means or {}
+    found: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
+    found |= {"verdict": UNDECIDED, **(drop.means or {})}
     if len(drop.changes) < 2:
         return found | {"reason": "fewer than two questions have it on both sides"}
     sign = -1.0 if lower_is_better(metric) else 1.0

@@ -86,3 +86,5 @@ def test_labels_of_two_runs(folder: Folder, capfd: pytest.CaptureFixture[str]) -
     assert run("compare", *runs, "--labels", folder.lines(label(1, True), *labels, name="none")) == 3
     assert "needs `sha256`" in capfd.readouterr().err
     assert run("compare", *runs, "--labels", folder.file("absent")) == 2
+    assert run("compare", *runs, "--chosen-at-random") == 2
+    assert "--chosen-at-random needs --labels FILE" in capfd.readouterr().err
