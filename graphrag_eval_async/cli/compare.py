@@ -125,6 +125,7 @@ def _corrected(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"{name}, as people would see it by {labels} labels: {told}; {ending}."
         else:
             yield f"{name} is not corrected; {row['reason']}."
+        yield from (f"warning: {name}: {told}" for told in row.get("warnings", ()))
 
 
 def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:

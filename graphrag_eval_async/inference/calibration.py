@@ -135,6 +135,11 @@ class Calibration:
         """The questions with a score."""
         return self._scores.keys()
 
+    @property
+    def warnings(self) -> list[str]:
+        """Why labelled results may not be the random sample that was drawn."""
+        return _warnings(self._matched()[0], sum(map(len, self._scores.values())))
+
     def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], str | None]:
         """Return labelled and all results of some questions, and why the mean cannot be corrected, if so."""
         labels = {score: own for score, own in self._matched()[0].items() if score.question_id in questions}

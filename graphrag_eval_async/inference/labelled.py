@@ -59,6 +59,7 @@ class LabelledRuns:
         found: dict[str, Any] = {"labels": {side: len(pairs) for side, (pairs, _, _) in known.items()}}
         if not shared:
             return found | {"reason": "no question has it on both sides"}
+        found["warnings"] = [f"{side}: {told}" for side, own in sides.items() for told in own.warnings]
         for side, (_, _, reason) in known.items():
             if reason is not None:
                 return found | {"reason": f"{side}: {reason}"}
