@@ -239,8 +239,12 @@ class Aggregates:
         return found
 
     def prepare(self, templates: Container[str] | None = None) -> Iterator[None]:
-        """Do the slow part of `per_template` in steps; results may be added between steps."""
-        for _, group, own in self._groups_of(self._detail(None), templates):
+        """Do the slow part of `per_template` and `per_tag` in steps; results may be added between steps."""
+        detail = self._detail(None)
+        groups = [(group, own) for _, group, own in self._groups_of(detail, templates)]
+        if templates is None:
+            groups += [(group, detail._replace(pending={})) for group in self._tags.values()]
+        for group, own in groups:
             self._flush()
             group.detailed(own)
             yield

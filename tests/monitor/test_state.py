@@ -92,7 +92,7 @@ async def test_slow_work_does_not_block_the_loop() -> None:
     stream, comparison = evaluate_stream(None, []), RunningComparison()
     counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)
     for i in range(3000):
-        one = result(f"q{i}", i % 2, template_id=f"t{i}")
+        one = result(f"q{i}", i % 2, template_id=f"t{i}") | {"tags": {"odd": i % 2}}
         stream.aggregates.add(one)
         comparison.add_baseline(one)
         counting.add(one)
