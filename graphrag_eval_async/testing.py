@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from graphrag_eval_async.monitor.evidence import Step, pairs_of
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.records.conditions import OPERATORS, parse_bound
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RETRIEVAL_METRICS
-from graphrag_eval_async.records.outcomes import ERRORS_OF_RESULT, REASON, failures_of, failures_of_outputs
+from graphrag_eval_async.records.outcomes import ERRORS_OF_RESULT, REASON
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import escape, one_line, plural
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 LINES, CHARACTERS = 10, 160  # Shown of an output, and of a line.
 
-_OPERATORS = {**OPERATORS, "==": operator.eq}
-_COMPARISON = re.compile(r"\s*([<>]=?|==)(.*)", re.DOTALL)
+_COMPARISON = re.compile(r"\s*([<>]=?)(.*)", re.DOTALL)
 
 
 def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
@@ -32,7 +30,7 @@ def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
     Args:
         result: a result, as `Evaluator.evaluate`, `run_evaluation` and streams return it.
         expected: by key of the result, such as a metric or an output of a custom evaluation, what its value
-            should be: a comparison as text (``">= 0.8"``, or with ``>``, ``<=``, ``<``, ``==``), a function
+            should be: a comparison as text (``">= 0.8"``, or with ``>``, ``<=`` or ``<``), a function
             that is true for it, or an equal value. None: it has no value.
 
     Raises:
@@ -64,17 +62,14 @@ def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
         except ValueError as error:
             raise UsageError(f"{key}: {str(error).removeprefix(f'{key} ')}") from None
         wanted = f"expected {expected.strip()}"
-        holds = isinstance(found, int | float) and _OPERATORS[match[1]](found, bound)
-    elif isinstance(expected, str) and isinstance(found, int | float):
-        raise UsageError(f'{key}: expected a comparison such as ">= 0.8", got {expected!r}')
+        holds = isinstance(found, int | float) and OPERATORS[match[1]](found, bound)
     elif callable(expected):
         wanted = f"for which {getattr(expected, '__name__', expected)} is not true"
         holds = found is not None and bool(expected(found))
     if holds or found is not None:
         return "" if holds else f"{key}: {found!r:.{CHARACTERS}}, {wanted}"
     errors = [f"{key}_error", *(each for each, values in ERRORS_OF_RESULT.items() if key in values), "error"]
-    kinds = [*failures_of(result, (), failed=False, counts=True), *failures_of_outputs(result, outputs)]
-    lacking = dict(kinds).get(key, "not configured, or nothing to compare or judge")
+    lacking = "not configured, or nothing to compare or judge"
     why = next((result[each] for each in errors if result.get(each)), lacking)
     return f"{key}: has no value ({why}), {wanted}"
 

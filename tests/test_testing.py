@@ -17,7 +17,6 @@ RIGHT, PARTLY, WRONG, *_, FAILED, SETTINGS = RESULTS = run_evaluation_sync(
 JUDGED = RIGHT | {
     "answer_f1": 0.4,
     "brevity": None,
-    "style_error": "timeout: after 60 s",
     "judge": {"outputs": ["brevity", "tone"]},
     "faithfulness_error": "budget: used up",
 }
@@ -36,7 +35,7 @@ def test_the_page_shows_the_message() -> None:
 
 
 def test_conditions_that_hold() -> None:
-    for value in (">= 0.25", "<0.3", "== .25", 0.25, pytest.approx(0.2501, abs=0.01), lambda x: x < 0.5):
+    for value in (">= 0.25", "<0.3", 0.25, pytest.approx(0.2501, abs=0.01), lambda x: x < 0.5):
         assert_evaluation(PARTLY, steps_score=value, failure="missed_retrieval", answer_f1=None, error=None)
     assert_evaluation(JUDGED | {"tone": True}, tone=True, brevity=None, sample=1, answer_f1="< 0.5")
 
@@ -46,13 +45,11 @@ def test_conditions_that_hold() -> None:
     [
         (PARTLY, {"steps_score": "> 0.25"}, "0.25, expected > 0.25"),
         (PARTLY, {"steps_score": "<= 0.2"}, "0.25, expected <= 0.2"),
-        (PARTLY, {"steps_score": 1}, "0.25, expected 1"),
+        (PARTLY, {"steps_score": "=> 1"}, "0.25, expected '=> 1'"),
         (PARTLY, {"steps_score": None}, "0.25, expected None"),
         (PARTLY, {"steps_score": (0.5).__lt__}, "0.25, for which __lt__ is not true"),
         (RIGHT, {"failure": ">= 1"}, "'none', expected >= 1"),
         (RIGHT, {"answer_f1": bool}, "has no value (not configured, or nothing to compare or judge), for"),
-        (RIGHT | {"actual_answer": None}, {"answer_f1": 1}, "has no value (no_answer), expected 1"),
-        (JUDGED, {"brevity": ">= 2"}, "has no value (timeout), expected >= 2"),
         (JUDGED, {"faithfulness": 1}, "has no value (budget: used up), expected 1"),
         (FAILED, {"steps_score": 1}, "has no value (TimeoutError: the agent gave no answer within 60 s)"),
     ],
@@ -93,7 +90,6 @@ def test_shortened_and_with_differences() -> None:
         (RIGHT, {"steps_scor": 1}, "steps_scor: not a key of results; did you mean steps_score?"),
         (JUDGED, {"ton": 1}, "ton: not a key of results; did you mean tone?"),
         (RIGHT, {"retrieval_answer_f1": 1}, "retrieval_answer_f1: not a key of results"),
-        (RIGHT, {"steps_score": "=> 1"}, 'steps_score: expected a comparison such as ">= 0.8", got'),
         (RIGHT, {"steps_score": ">= 80"}, "steps_score: is from 0 to 1, not 80; for 80 %, write 0.8"),
         (RIGHT, {"steps_score": ">= high"}, "steps_score: '>= high': 'high' is not a finite number"),
         (RIGHT, {}, "assert_evaluation: expected a result and conditions"),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
-from functools import partial
 from inspect import getsource, unwrap
 from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 import orjson
@@ -21,7 +18,6 @@ from graphrag_eval_async.errors import JudgeError, UsageError, describe, describ
 from graphrag_eval_async.records.metrics import RESULT_KEYS, fits
 from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.records.results import count_metrics
-from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +25,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import Config, LimitsConfig
     from graphrag_eval_async.config.in_code import Range
     from graphrag_eval_async.records.evaluation import Evaluation
-
-LOGGER = logging.getLogger("graphrag_eval_async.metrics")
 
 
 class CodeMetrics:
@@ -50,8 +44,7 @@ class CodeMetrics:
         self.names = [metric.name for metric in self._metrics]
         self.fractions = [key for each in self._metrics if each.range == (0, 1) for key in each.outputs]
         self.seconds = limits.result_timeout_sec if any(each.is_async for each in self._metrics) else 0.0
-        self._concurrency, self._failed = limits.max_concurrency, set[str]()
-        self._slots: WeakKeyDictionary[Any, asyncio.Semaphore] = WeakKeyDictionary()  # By event loop.
+        self._slots = asyncio.Semaphore(limits.max_concurrency)
 
     def paths(self, what: str) -> dict[str, str]:
         """The path of each metric; raises a `UsageError` if one has none, as `what` needs it."""
@@ -79,8 +72,7 @@ class CodeMetrics:
         self.add(evaluation, seen, {each.name: value for each, value in zip(asked, returned, strict=True)})
 
     async def _call(self, metric: CodeMetric, arguments: Callable[[], list[Any]]) -> Any:
-        loop = asyncio.get_running_loop()
-        async with self._slots.setdefault(loop, asyncio.Semaphore(self._concurrency)):
+        async with self._slots:
             try:
                 async with asyncio.timeout(self.seconds) as clock:
                     return await metric.function(*arguments())
@@ -95,32 +87,20 @@ class CodeMetrics:
         keys = dict[str, Any]()
         for metric in self._metrics:
             try:
-                is_there = returned is not None and metric.is_async
-                value = returned[metric.name] if is_there else metric.function(*arguments())
+                value = returned[metric.name] if metric.is_async else metric.function(*arguments())
                 if isinstance(value, BaseException):
                     raise value
                 values = _values(metric, value, {**result, **keys})
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (whatever a metric raises)
                 values = dict.fromkeys(metric.outputs)
-                keys |= values | {f"{metric.name}_error": self._told(metric.name, evaluation, error)}
+                told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
+                keys |= values | {f"{metric.name}_error": in_utf8(told)[:2000]}  # In this order.
             keys |= values
             listed["outputs"] += values
             listed["fractions"] += values if metric.range == (0, 1) else ()
         keys[CUSTOM_METRICS] = listed
         evaluation.judged, evaluation.result = {**evaluation.judged, **keys}, None
         count_metrics(evaluation, result | keys, result.get("actual_steps") or [])
-
-    def _told(self, name: str, evaluation: Evaluation, error: BaseException) -> str:
-        """The text of an error, of at most 2,000 characters; logs the first of each metric."""
-        told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
-        text = in_utf8(told)[:2000]
-        if name not in self._failed:
-            self._failed.add(name)
-            more = f"results have {name}_error; later ones are not logged"
-            LOGGER.warning(
-                "metric %s failed for %r: %s (%s)", name, evaluation.question_id, one_line(text), more
-            )
-        return text
 
 
 def _seen(evaluation: Evaluation) -> tuple[dict[str, Any], Callable[[], list[Any]]]:
@@ -154,11 +134,8 @@ def _number(value: Any, range_: Range) -> float:
 
 
 def _source(function: Any) -> str:
-    """The source of a function, or else its byte code; of an object, that of its class."""
-    if isinstance(function, partial):
-        return f"{_source(function.func)} {function.args} {function.keywords}"
+    """The source of a function, or of an object's class; empty if there is none."""
     try:
         return getsource(function if hasattr(function, "__code__") else type(function))
     except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        return repr(code and (code.co_code, [x for x in code.co_consts if isinstance(x, str | int | float)]))
+        return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 COLUMNS = {
-    **dict.fromkeys(("question", "question_text"), "question_text"),
-    **dict.fromkeys(("answer", "reference_answer", "expected_answer"), "reference_answer"),
-    **dict.fromkeys(("query", "reference_query", "sparql", "sparql_query"), "reference_query"),
-    **dict.fromkeys(("template", "template_id"), "template_id"),
-    **{name: name for name in ("id", "tags", "actual_answer")},
+    "question": "question_text",
+    "answer": "reference_answer",
+    "query": "reference_query",
+    "template": "template_id",
     "question_id": "id",
 }
+COLUMNS |= {name: name for name in (*COLUMNS.values(), "tags", "actual_answer")}
 
 
 def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -48,14 +47,14 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         for line, cells in (_responses if is_log else _rows)(source):
             texts = {name: text.strip() for name, text in cells.items() if isinstance(text, str)}
             row = {COLUMNS[name]: text for name, text in texts.items() if text and name in COLUMNS}
-            if re.search("[\ud800-\udfff]", "".join(row.values())):
-                problems.append(f"line {line}: not UTF-8; in Excel, save it as CSV UTF-8")
-            elif (question := row.get("question_text")) is None:
+            if (question := row.get("question_text")) is None:
                 problems += [f"line {line}: no question; add its text"] if row else []
             elif question not in rows or is_log:
                 rows[question] = {"line": line, **row, **rows.get(question, {})}
             else:
                 problems.append(f"line {line}: the question of line {rows[question]['line']}; remove one")
+    except UnicodeDecodeError:
+        problems.append("not UTF-8; in Excel, save it as CSV UTF-8")
     except csv.Error as error:
         problems.append(f"line {line + 1} or later: {error}; is a double quote missing?")
     except (OSError, ValueError) as error:
@@ -96,23 +95,18 @@ def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
 
 def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The rows of a table, each with the line in which it ends."""
-    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+    with open(path, encoding="utf-8-sig") as file:
         by = max(",;\t", key=file.readline().count)
         file.seek(0)
         reader = csv.DictReader(file, delimiter=by, strict=True)
-        names = [re.sub(r"[\s_-]+", "_", name.strip().lower()) for name in reader.fieldnames or ()]
+        reader.fieldnames = names = [name.strip().lower() for name in reader.fieldnames or ()]
         known = [COLUMNS[name] for name in names if name in COLUMNS]
-        unknown = [name[:64] for name in names if name and name not in COLUMNS]
-        meant = [each for name in unknown for each in get_close_matches(name, COLUMNS, 1, 0.7)]
-        told = f"ignored columns: {', '.join(unknown) or 'none'}"
-        told += f"; did you mean {' and '.join(meant)}?" if meant else ""
         if "question_text" not in known or len({*known}) < len(known):
             raise ValueError(
-                f"line 1: expected a table with one column question, none twice; or .jsonl; {told}"
+                f"line 1: expected a column question, and none twice, got {', '.join(names) or 'nothing'}"
             )
-        if unknown:
-            warn_caller(f"{path}: {told}")
-        reader.fieldnames = names
+        if unknown := [name for name in names if name and name not in COLUMNS]:
+            warn_caller(f"{path}: ignored columns: {', '.join(unknown)}; known: {', '.join(COLUMNS)}")
         for row in reader:
             if any(row.pop(None, ())):
                 raise ValueError(f"line {reader.line_num}: too many cells; put texts in double quotes")

@@ -22,7 +22,6 @@ WRONG_ARGS = "wrong_args"
 """Why a step does not match, of `failure.CLASSES`, if its arguments differ."""
 
 _ABSENT: Any = object()
-_CHARACTERS_PER_STEP = 4  # Of the expected arguments, per step of a budget.
 
 
 def args_comparator(step: Mapping[str, Any]) -> Compare | None:
@@ -33,10 +32,8 @@ def args_comparator(step: Mapping[str, Any]) -> Compare | None:
         raise MalformedStep("args_match: must be absent, exact, subset or none")
     if not isinstance(step.get("args"), dict):
         raise MalformedStep("args: missing; args_match compares them; write {} if there are none")
-    cost = len(json.dumps(step["args"], default=str)) // _CHARACTERS_PER_STEP
 
     def compare(actual: ActualStep) -> Agreement:
-        actual.budget.spend(cost)
         differences = args_differences(step, actual.step)
         return Agreement(0.0, WRONG_ARGS, differences) if differences else Agreement(1.0)
 

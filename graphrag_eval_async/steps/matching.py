@@ -209,8 +209,10 @@ class _Matcher:
             return Facts("no_steps")
         usable, compared = self._names_for(step), ((i, self.compared.get((*place, i))) for i in named)
         found = {index: each for index, each in compared if isinstance(each, Agreement)}
-        if (facts := self._facts_of_order(place, found)) is not None:
-            return facts
+        taken = {index for *_, index in self.matches}
+        if free := [index for index, each in found.items() if each.score > 0 and index not in taken]:
+            detail = f"actual_steps[{free[0]}] ({steps[free[0]]['name']}) is out of order"
+            return Facts("wrong_step_order", detail=detail)  # Else the reference step had taken it.
         differing = {i: each.differences for i, each in found.items() if each.reason == WRONG_ARGS}
         blamed = min(named, key=lambda index: (usable[index] is None, index in differing))
         if blamed in invalid:
@@ -225,19 +227,6 @@ class _Matcher:
         if returned and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
             return Facts("empty_result")
         return self._explain(step, (*place, blamed))
-
-    def _facts_of_order(self, place: tuple[int, int], found: Mapping[int, Agreement]) -> Facts | None:
-        """Whether a step would match but for the order of its group, and which step came too early."""
-        taken = {index: step for group, step, index in self.matches if group == place[0]}
-        for own in (index for index, each in found.items() if each.score > 0 and index not in taken):
-            for other, step in taken.items():
-                if (own < other) != (place[1] < step):
-                    texts = [f"actual_steps[{i}] ({self.actual_steps[i]['name']})" for i in (own, other)]
-                    return Facts(
-                        "wrong_step_order",
-                        detail=f" came {'before' if own < other else 'after'} ".join(texts),
-                    )
-        return None
 
     def _explain(self, step: PreparedStep, key: tuple[int, int, int]) -> Facts:
         """Return why a comparison scored below 1, and note why two outputs cannot be compared."""

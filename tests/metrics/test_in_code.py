@@ -166,7 +166,7 @@ async def test_bounds_and_declared_keys_are_checked() -> None:
             metric(**wrong)
 
 
-async def test_a_metric_sees_copies(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_metric_sees_copies() -> None:
     def spoil(question: Any, response: Any, result: Any) -> float:
         assert (question.text, response["n"], result["metadata"]) == ("What of q1?", 5, {"n": 5})
         assert not {"sample", "source"} & {*result}
@@ -182,10 +182,6 @@ async def test_a_metric_sees_copies(caplog: pytest.LogCaptureFixture) -> None:
     own = {"spoil", "spoil_error", "after", "custom_metrics"}
     assert {key: value for key, value in results[0].items() if key not in own} == plain
     assert (results[0]["after"], results[0]["spoil_error"]) == (1, "ValueError: spo\x1bilt")
-    [record] = caplog.records
-    assert record.getMessage().startswith(
-        r"metric spoil failed for 'q1': ValueError: spo\x1bilt (results have "
-    )
 
 
 @without_waiting
@@ -279,16 +275,12 @@ async def test_a_journal_knows_the_source_of_metrics(tmp_path: Path) -> None:
         assert stream.aggregates.snapshot()["micro"]["mine"]["sum"] == 3
         return results
 
-    partials = [
-        Evaluator(REFERENCE, metrics={"x": partial(lambda number, *_: number, each)}).fingerprints()
-        for each in (1, 2)
-    ]
-    assert partials[0]["configuration"] != partials[1]["configuration"]
-    compiled: dict[str, Any] = {}
-    exec("def one(*_): return 1\ndef two(*_): return 2", compiled)  # noqa: S102
-    assert len(await run(compiled["one"])) == 3
-    assert await run(compiled["one"]) == []
-    for other in (compiled["two"], lambda *_: 1, metric(range=(0, 1))(compiled["one"])):
+    def one(*_: Any) -> int:
+        return 1
+
+    assert len(await run(one)) == 3
+    assert await run(one) == []
+    for other in (lambda *_: 1, metric(range=(0, 1))(one)):
         with pytest.raises(JournalMismatch, match="configuration"):
             await run(other)
 

@@ -166,7 +166,7 @@ async def test_steps_in_another_order() -> None:
     assert await failure([[first], *reference], [*names, first], steps_groups="all") == "missing_step"
     assert await failure([[first], *reference], [first, *names], steps_groups="all") == "none"
     result = await Evaluator(groups(*reference)).evaluate({"question_id": "q", "actual_steps": names[::-1]})
-    assert result["failure_detail"] == "actual_steps[1] (b) came before actual_steps[2] (a)"
+    assert result["failure_detail"] == "actual_steps[1] (b) is out of order"
     # Read again, they mean the same.
     assert result["reference_steps"][0][0]["order"] == "strict"
     assert await failure(result["reference_steps"], names[::-1]) == "wrong_step_order"
