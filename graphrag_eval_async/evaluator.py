@@ -6,25 +6,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
-from graphrag_eval_async.errors import (
-    ComparisonBudgetExceeded,
-    MalformedStep,
-    RejectedResponse,
-    UsageError,
-    warn_caller,
-)
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError, warn_caller
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
-from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
-from graphrag_eval_async.records.metrics import ANSWER_MATCH, JUDGED
-from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
+from graphrag_eval_async.records.metrics import JUDGED
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import (
     NoReference,
-    Prepared,
     PreparedSteps,
     Reference,
     Templates,
@@ -33,22 +24,8 @@ from graphrag_eval_async.reference import (
     idle_comparators,
     load_reference,
 )
-from graphrag_eval_async.steps import (
-    QUICK_STEPS,
-    STEPS,
-    Budget,
-    Facts,
-    broken_limit,
-    check_step,
-    compare_queries,
-    failure_of,
-    prepare_step,
-    right_answer,
-    score_steps,
-    tool_calls,
-    usable_names,
-)
-from graphrag_eval_async.steps.answers import QUICK_CHARACTERS, match_answer
+from graphrag_eval_async.scoring import Rules, Scoring, StepsGroups
+from graphrag_eval_async.steps import failure_of, right_answer
 from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES, UsualWay
 
@@ -63,12 +40,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.metrics import Judging, OnFatal
     from graphrag_eval_async.metrics.in_code import CodeMetrics
     from graphrag_eval_async.metrics.rejudge import Rejudge
-    from graphrag_eval_async.records import Question, Record, Response
-    from graphrag_eval_async.records.question import Matching
-    from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.records import Record, Response
+    from graphrag_eval_async.records.evaluation import Evaluation
+    from graphrag_eval_async.steps import Budget, Comparator
     from graphrag_eval_async.traces.format import TraceFormat
-
-StepsGroups = Literal["last", "all"]
 
 RESULTS_VERSION = "6"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
@@ -156,8 +131,8 @@ class Evaluator:
             for doubt in idle_comparators(comparators or {}, known):
                 warn_caller(doubt)
         every = {**self.reference.comparators, **(comparators or {})}
-        self._comparators = {name: own for name, own in every.items() if name in known}
-        self._prepared = self.reference.prepared
+        own = {name: each for name, each in every.items() if name in known}
+        prepared, compares_queries = self.reference.prepared, self._rules.query_similarity
         self.trace_format: TraceFormat | None = None
         if format is not None:
             from graphrag_eval_async.traces.format import TraceFormat
@@ -165,12 +140,11 @@ class Evaluator:
             self.trace_format = format if isinstance(format, TraceFormat) else TraceFormat(name=format)
             if isinstance(self.reference, NoReference):
                 raise UsageError("format: traces need a reference set, which has their questions")
-        if (comparators and self.reference is reference) or self._compares_queries:  # Loaded without them.
-            self._prepared = PreparedSteps(
-                self.reference.questions, self._comparators, compares_queries=self._compares_queries
-            )
-        if self._answer_match is not None:
-            check_matches(self.reference, *self._answer_match)
+        if (comparators and self.reference is reference) or compares_queries:  # Loaded without them.
+            prepared = PreparedSteps(self.reference.questions, own, compares_queries=compares_queries)
+        self._scoring = Scoring(self._rules, own, prepared)
+        if self._rules.match is not None:
+            check_matches(self.reference, self._rules.match, self._rules.tolerance)
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)
 
@@ -187,15 +161,14 @@ class Evaluator:
         self._judging: Judging | None = None
         self._executing: Executing | None = None
         self.in_code: CodeMetrics | None = None
-        self._mode: StepsGroups = steps_groups or "last"
-        self._strict_types = self._compares_queries = self._counts_calls = False
-        self._answer_match: tuple[Matching, float | None] | None = None
+        self._config: Config | None = None
+        self._rules = Rules(steps_groups or "last")
         if config is None and judge is None and not metrics:
             return
         from graphrag_eval_async.config import LimitsConfig, load_config  # which most streams do not need
         from graphrag_eval_async.metrics import Judging
 
-        checked = load_config({} if config is None else config, judge=judge is not None)
+        self._config = checked = load_config({} if config is None else config, judge=judge is not None)
         if not has_reference and (idle := _of_reference(checked)):
             warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
         if checked.judged:
@@ -210,11 +183,10 @@ class Evaluator:
             from graphrag_eval_async.execution import Executing
 
             self._executing = Executing(checked.execute, checks=steps.check_queries)
-        self._mode = steps_groups or steps.groups
-        self._strict_types, self._compares_queries = steps.strict_types, steps.query_similarity
-        self._counts_calls = steps.tool_calls
-        if (own := checked.answer_match) is not None:
-            self._answer_match = (own, None) if isinstance(own, str) else (own.match, own.tolerance)
+        own = checked.answer_match
+        match: Any = (own,) if own is None or isinstance(own, str) else (own.match, own.tolerance)
+        flags = steps.strict_types, steps.query_similarity, steps.tool_calls
+        self._rules = Rules(steps_groups or steps.groups, *flags, *match)
         if isinstance(self._step_aliases, Mapping):
             self._step_aliases = {**checked.aliases, **self._step_aliases}
 
@@ -223,20 +195,12 @@ class Evaluator:
             raise TypeError("an evaluator that judges cannot be pickled")
         if self._executing is not None:
             raise TypeError("an evaluator that runs or parses queries cannot be pickled")
-        steps = {
-            "strict_types": self._strict_types,
-            "query_similarity": self._compares_queries,
-            "tool_calls": self._counts_calls,
-        }
-        config: dict[str, Any] = {"steps": steps} if any(steps.values()) else {}
-        if self._answer_match is not None:
-            config["answer_match"] = dict(zip(("match", "tolerance"), self._answer_match, strict=True))
         make = partial(
             Evaluator,
-            comparators=self._comparators,
-            steps_groups=self._mode,
+            comparators=self._scoring.comparators,
+            steps_groups=self._rules.mode,
             step_aliases=self._step_aliases,
-            config=config or None,
+            config=self._config,
             metrics=None if self.in_code is None else self.in_code.paths("another process"),
             format=self.trace_format,
         )
@@ -288,10 +252,11 @@ class Evaluator:
 
     def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
         """Return what evaluates usual responses, see `usual`; None if none are usual."""
-        others = self._judging, self._executing, self.in_code, self.trace_format, self._answer_match
-        if any(others) or self._mode == "all" or self._compares_queries or self._counts_calls:
+        others = self._judging, self._executing, self.in_code, self.trace_format
+        if any(others) or self._rules._replace(strict_types=False) != Rules():
             return None
-        return UsualWay(self.reference.questions, self._comparators, self._names, self._known, take_sample)
+        own = self._scoring.comparators
+        return UsualWay(self.reference.questions, own, self._names, self._known, take_sample)
 
     def score_at_once(self, record: Record, response: Response, sample: int | None) -> Evaluation | None:
         """Evaluate the response in `record`; None if that would block an event loop."""
@@ -299,7 +264,7 @@ class Evaluator:
         if question.size >= LARGE_BYTES or is_large(record):
             return None
         try:
-            return self.score(response, sample, self._budget(quick=True))
+            return self.score(response, sample, self._scoring.budget(quick=True))
         except ComparisonBudgetExceeded:
             return None
 
@@ -307,7 +272,7 @@ class Evaluator:
         self, response: Response, sample: int | None, executed: Executed | None = None
     ) -> Evaluation:
         """Evaluate a response in a thread; a cancellation ends it. `executed` are its queries' results."""
-        budget = self._budget()
+        budget = self._scoring.budget()
         return await run_in_thread(partial(self.score, response, sample, budget, executed), budget.stop)
 
     def score(
@@ -321,21 +286,9 @@ class Evaluator:
         question = response.question or self.reference.questions[response.question_id]
         if self._names and not self._known.issuperset(response.usable):
             rename_steps(response, self._known, self._names)
+        budget = budget or self._scoring.budget()
+        evaluation = self._scoring.score(question, response, sample, budget, executed)
         failed, steps = response.failed, response.fields.get("actual_steps")
-        evaluation = Evaluation(
-            question.template_id, question.id, failed, sample, question=question, response=response
-        )
-        evaluation.tags = question.tags
-        answer = answer_state(response.fields.get("actual_answer"))
-        evaluation.is_answered = answer == ANSWERED
-        if question.data is not None:
-            self._score_steps(evaluation, budget or self._budget(), executed)
-        self._match_answer(evaluation, question, response, is_quick=budget is not None and budget.quick)
-        if evaluation.facts is not None:
-            evaluation.failure = failure_of(evaluation.facts)
-        if steps:
-            evaluation.steps = step_outcomes(steps if executed is None else executed.judged_steps(steps))
-        _count(evaluation, question, response, answer)
         if self._judging is not None and not failed:
             fields, groups = response.fields, question.reference_steps
             if executed is not None:
@@ -357,26 +310,6 @@ class Evaluator:
             return due
         return [*due, *self.in_code.names]
 
-    def _match_answer(
-        self, evaluation: Evaluation, question: Question, response: Response, *, is_quick: bool
-    ) -> None:
-        """Match the answer with the reference answer, if the question or the configuration says how."""
-        match, tolerance = self._answer_match or (None, None)
-        match = question.match or match
-        if match is None or question.reference_answer is None:
-            return
-        evaluation.judged = {ANSWER_MATCH: None}
-        if not evaluation.failed and evaluation.is_answered:
-            tolerance = tolerance if question.tolerance is None else question.tolerance
-            answer = response.fields["actual_answer"]
-            if is_quick and len(answer) > QUICK_CHARACTERS:
-                raise ComparisonBudgetExceeded
-            score, why = match_answer(match, question.reference_answer, answer, tolerance)
-            evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": why}
-            if evaluation.facts is not None:
-                is_right = right_answer(evaluation.judged)
-                evaluation.facts = evaluation.facts._replace(right_answer=is_right)
-
     async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
         """Run the queries of a response and of its reference steps; None if there are none to run."""
         question = response.question or self.reference.questions[response.question_id]
@@ -384,66 +317,7 @@ class Evaluator:
             return None
         rename_steps(response, self._known, self._names)
         steps = () if response.failed else response.fields.get("actual_steps") or ()
-        return await session.run(self._prepared[question.id].groups, steps)
-
-    def _budget(self, *, quick: bool = False) -> Budget:
-        return Budget(QUICK_STEPS if quick else STEPS, quick=quick, strict_types=self._strict_types)
-
-    def _score_steps(self, evaluation: Evaluation, budget: Budget, executed: Executed | None) -> None:
-        """Compare the steps of a response with the reference steps of its question."""
-        question, response = evaluation.question, evaluation.response
-        assert question is not None and response is not None  # noqa: PT018, S101
-        prepared, usable = self._prepared[question.id], response.usable
-        steps: list[dict[str, Any]] | None = response.fields.get("actual_steps")
-        compared = steps or []
-        if executed is not None:
-            prepared = self._apply(executed, evaluation, prepared)
-            compared = executed.actual_steps(compared)
-            usable = usable_names(compared)
-        evaluation.reference_steps = prepared.steps
-        evaluation.has_query = prepared.has_query
-        if self._counts_calls and prepared.groups:
-            called = None if evaluation.failed else steps
-            evaluation.calls = tool_calls(prepared.groups, called, mode=self._mode)
-        broken = broken_limit(question, compared)
-        if evaluation.failed or (steps is None and prepared.groups):
-            evaluation.facts = broken or Facts("step_error" if steps else "no_steps")
-            return
-        if broken is not None:
-            evaluation.score, evaluation.facts = 0.0, broken
-        if steps is None or evaluation.execution_error is not None:
-            return
-        invalid = () if executed is None else executed.invalid
-        scored = score_steps(
-            prepared.groups, compared, budget, mode=self._mode, usable=usable, invalid=invalid
-        )
-        if broken is None:
-            evaluation.score, evaluation.facts = scored.score, scored.facts
-        evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
-        if prepared.has_query:
-            queries = compare_queries(prepared.groups, compared, scored.matches, quick=budget.quick)
-            evaluation.similarity, evaluation.similarities = queries.mean, queries.each
-            if queries.error is not None:
-                evaluation.errors = (*scored.errors, queries.error)
-        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
-            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
-
-    def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
-        """Set what running queries adds to an evaluation; returns the reference steps to compare with."""
-        evaluation.execution = executed.provenance
-        evaluation.execution_error = executed.error
-        evaluation.executed_steps = executed.additions()
-        if not executed.expected:
-            return prepared
-        steps = executed.reference_steps(prepared.steps)
-        groups = [[*group] for group in prepared.groups]
-        for group, index in executed.expected:
-            try:
-                check_step(steps[group][index], self._comparators)
-                groups[group][index] = prepare_step(steps[group][index], self._comparators)
-            except MalformedStep as error:  # The data do not have the columns that it requires, say.
-                evaluation.execution_error = f"invalid_reply: reference_steps[{group}][{index}]: {error}"
-        return Prepared(steps, groups, prepared.has_query)
+        return await session.run(self._scoring.prepared[question.id].groups, steps)
 
     def fingerprints(self) -> dict[str, str]:
         """Return words and hashes, by name, that differ if another evaluator could give other results."""
@@ -452,13 +326,14 @@ class Evaluator:
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
         executing = self._executing and self._executing.fingerprint
-        in_code, match = self.in_code and self.in_code.fingerprint, self._answer_match
-        flags = self._strict_types, self._compares_queries and "queries", self._counts_calls and "calls"
+        in_code, rules = self.in_code and self.in_code.fingerprint, self._rules
+        match = rules.match and (rules.match, rules.tolerance)
+        flags = rules.strict_types, rules.query_similarity and "queries", rules.tool_calls and "calls"
         more = [aliases, *flags, executing, in_code, match]
-        own = [sorted(self._comparators), *filter(None, more)]
+        own = [sorted(self._scoring.comparators), *filter(None, more)]
         if self.trace_format is not None:
             own.append(repr(self.trace_format))
-        config = [self._mode, judging and judging.fingerprint, *own]
+        config = [rules.mode, judging and judging.fingerprint, *own]
         reference = [self.reference.templates, questions]
         prints = {"reference": digest(reference).hex(), "configuration": digest(config).hex()}
         return {"version": RESULTS_VERSION, **prints}
@@ -557,27 +432,6 @@ class _Opened(NamedTuple):
     loop: asyncio.AbstractEventLoop
     judges: JudgeSession | None
     execution: ExecutionSession | None
-
-
-def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:
-    """Set the metrics that need no judge, and record which are missing and why."""
-    metrics, numbers = response.metrics, response.numbers
-    own = {
-        "steps_score": evaluation.score,
-        "query_similarity": evaluation.similarity,
-        **evaluation.calls,
-        ANSWER_MATCH: evaluation.judged.get(ANSWER_MATCH),
-    }
-    for name, value in reversed(own.items()):
-        if value is not None:
-            metrics, numbers = (name, *metrics), (value, *numbers)
-    evaluation.numbers = numbers
-    has_answer, has_steps = question.reference_answer is not None, question.data is not None
-    facts = evaluation.has_query, bool(response.usable), evaluation.failure
-    not_run, keys = evaluation.execution_error is not None, (*evaluation.calls, *evaluation.judged)
-    evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
-        metrics, response.failed, answer, has_answer, has_steps, *facts, not_run, keys
-    )
 
 
 def _of_reference(config: Config) -> list[str]:

@@ -22,7 +22,7 @@ LEVELS = [
     {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator", "inference"},
-    {"usual"},
+    {"usual", "scoring"},
     {"reference"},
     {"execution", "metrics"},
     {"steps", "aggregates"},

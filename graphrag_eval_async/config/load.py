@@ -61,8 +61,8 @@ def load_config(
 ) -> Config:
     """A checked configuration in which metrics that are off are None.
 
-    If all metrics are off, `llm` is None, too. Loading a loaded configuration changes nothing, unless `judge`
-    differs.
+    If nothing is judged, `llm` is None, or has only the limits of metrics in code. Loading a loaded
+    configuration changes nothing, unless `judge` differs.
 
     Args:
         config: a path to YAML, or to JSON if the suffix is ``.json``; a mapping of that layout; a `Config`.
@@ -146,8 +146,10 @@ def _effective(config: Config, *, judge: bool) -> Config:
     metrics = config.metrics
     if metrics or config.custom_evaluations:
         off = dict.fromkeys(name for name, section in metrics.items() if not section.enabled)
-        is_judged = config.custom_evaluations or config.custom_metrics or len(off) < len(metrics)
-        return replace(config, llm=config.llm if is_judged else None, **off)
+        llm = config.llm
+        if llm is not None and not config.custom_evaluations and len(off) == len(metrics):
+            llm = LLMConfig(limits=llm.limits) if config.custom_metrics else None
+        return replace(config, llm=llm, **off)
     if not judge and (config.llm is None or config.llm.generation is None):
         return config
     relevance = AnswerRelevanceConfig() if embeds and not judge else None

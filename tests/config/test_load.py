@@ -149,6 +149,7 @@ def test_metrics_need_their_models() -> None:
 
 
 CORRECTNESS, RELEVANCE, *RETRIEVAL = METRICS
+BREVITY = "tests.metrics.test_in_code:brevity"
 
 
 @pytest.mark.filterwarnings("ignore:configuration. every metric")
@@ -160,6 +161,7 @@ CORRECTNESS, RELEVANCE, *RETRIEVAL = METRICS
         ({"llm": LLM}, [CORRECTNESS, RELEVANCE], [CORRECTNESS]),
         ({"llm": LLM, RETRIEVAL[0]: {}}, RETRIEVAL[:1], RETRIEVAL[:1]),
         ({"llm": LLM, "custom_evaluations": [EVALUATION]}, [], []),
+        ({"llm": LLM, CORRECTNESS: {"enabled": False}, "custom_metrics": {"x": BREVITY}}, [], []),
         ({"llm": LLM, "metrics": "all", CORRECTNESS: {"enabled": False}}, METRICS[1:], METRICS[1:]),
         (generation() | {"metrics": "all", CORRECTNESS: {"enabled": False}}, RETRIEVAL, RETRIEVAL),
     ],

@@ -1,0 +1,187 @@
+"""Scores responses: what an evaluation has before it is judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
+from graphrag_eval_async.records.metrics import ANSWER_MATCH
+from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
+from graphrag_eval_async.reference import Prepared
+from graphrag_eval_async.steps import (
+    QUICK_STEPS,
+    STEPS,
+    Budget,
+    Facts,
+    broken_limit,
+    check_step,
+    compare_queries,
+    failure_of,
+    prepare_step,
+    right_answer,
+    score_steps,
+    tool_calls,
+    usable_names,
+)
+from graphrag_eval_async.steps.answers import QUICK_CHARACTERS, match_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.execution import Executed
+    from graphrag_eval_async.records import Question, Response
+    from graphrag_eval_async.records.question import Matching
+    from graphrag_eval_async.reference import PreparedSteps
+    from graphrag_eval_async.steps import Comparator
+
+StepsGroups = Literal["last", "all"]
+
+
+class Rules(NamedTuple):
+    """How a configuration asks for responses to be scored."""
+
+    mode: StepsGroups = "last"
+    strict_types: bool = False
+    query_similarity: bool = False
+    tool_calls: bool = False
+    match: Matching | None = None  # Of questions without their own.
+    tolerance: float | None = None
+
+
+class Scoring(NamedTuple):
+    """What scores the steps and answers of responses to the questions of a reference set."""
+
+    rules: Rules
+    comparators: Mapping[str, Comparator]
+    prepared: PreparedSteps
+
+    def budget(self, *, quick: bool = False) -> Budget:
+        return Budget(QUICK_STEPS if quick else STEPS, quick=quick, strict_types=self.rules.strict_types)
+
+    def score(
+        self,
+        question: Question,
+        response: Response,
+        sample: int | None,
+        budget: Budget,
+        executed: Executed | None,
+    ) -> Evaluation:
+        """Evaluate a response without judging it; a quick budget may raise `ComparisonBudgetExceeded`."""
+        failed, steps = response.failed, response.fields.get("actual_steps")
+        evaluation = Evaluation(
+            question.template_id, question.id, failed, sample, question=question, response=response
+        )
+        evaluation.tags = question.tags
+        answer = answer_state(response.fields.get("actual_answer"))
+        evaluation.is_answered = answer == ANSWERED
+        if question.data is not None:
+            self._score_steps(evaluation, question, response, budget, executed)
+        self._match_answer(evaluation, question, response, budget)
+        if evaluation.facts is not None:
+            evaluation.failure = failure_of(evaluation.facts)
+        if steps:
+            evaluation.steps = step_outcomes(steps if executed is None else executed.judged_steps(steps))
+        _count(evaluation, question, response, answer)
+        return evaluation
+
+    def _score_steps(
+        self,
+        evaluation: Evaluation,
+        question: Question,
+        response: Response,
+        budget: Budget,
+        executed: Executed | None,
+    ) -> None:
+        """Compare the steps of a response with the reference steps of its question."""
+        prepared, usable = self.prepared[question.id], response.usable
+        steps: list[dict[str, Any]] | None = response.fields.get("actual_steps")
+        compared = steps or []
+        if executed is not None:
+            prepared = self._apply(executed, evaluation, prepared)
+            compared = executed.actual_steps(compared)
+            usable = usable_names(compared)
+        evaluation.reference_steps = prepared.steps
+        evaluation.has_query = prepared.has_query
+        if self.rules.tool_calls and prepared.groups:
+            called = None if evaluation.failed else steps
+            evaluation.calls = tool_calls(prepared.groups, called, mode=self.rules.mode)
+        broken = broken_limit(question, compared)
+        if evaluation.failed or (steps is None and prepared.groups):
+            evaluation.facts = broken or Facts("step_error" if steps else "no_steps")
+            return
+        if broken is not None:
+            evaluation.score, evaluation.facts = 0.0, broken
+        if steps is None or evaluation.execution_error is not None:
+            return
+        invalid = () if executed is None else executed.invalid
+        scored = score_steps(
+            prepared.groups, compared, budget, mode=self.rules.mode, usable=usable, invalid=invalid
+        )
+        if broken is None:
+            evaluation.score, evaluation.facts = scored.score, scored.facts
+        evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
+        if prepared.has_query:
+            queries = compare_queries(prepared.groups, compared, scored.matches, quick=budget.quick)
+            evaluation.similarity, evaluation.similarities = queries.mean, queries.each
+            if queries.error is not None:
+                evaluation.errors = (*scored.errors, queries.error)
+        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
+            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
+
+    def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
+        """Set what running queries adds to an evaluation; returns the reference steps to compare with."""
+        evaluation.execution = executed.provenance
+        evaluation.execution_error = executed.error
+        evaluation.executed_steps = executed.additions()
+        if not executed.expected:
+            return prepared
+        steps = executed.reference_steps(prepared.steps)
+        groups = [[*group] for group in prepared.groups]
+        for group, index in executed.expected:
+            try:
+                check_step(steps[group][index], self.comparators)
+                groups[group][index] = prepare_step(steps[group][index], self.comparators)
+            except MalformedStep as error:  # The data do not have the columns that it requires, say.
+                evaluation.execution_error = f"invalid_reply: reference_steps[{group}][{index}]: {error}"
+        return Prepared(steps, groups, prepared.has_query)
+
+    def _match_answer(
+        self, evaluation: Evaluation, question: Question, response: Response, budget: Budget
+    ) -> None:
+        """Match the answer with the reference answer, if the question or the configuration says how."""
+        match = question.match or self.rules.match
+        if match is None or question.reference_answer is None:
+            return
+        evaluation.judged = {ANSWER_MATCH: None}
+        if not evaluation.failed and evaluation.is_answered:
+            tolerance = self.rules.tolerance if question.tolerance is None else question.tolerance
+            answer = response.fields["actual_answer"]
+            if budget.quick and len(answer) > QUICK_CHARACTERS:
+                raise ComparisonBudgetExceeded
+            score, why = match_answer(match, question.reference_answer, answer, tolerance)
+            evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": why}
+            if evaluation.facts is not None:
+                is_right = right_answer(evaluation.judged)
+                evaluation.facts = evaluation.facts._replace(right_answer=is_right)
+
+
+def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:
+    """Set the metrics that need no judge, and record which are missing and why."""
+    metrics, numbers = response.metrics, response.numbers
+    own = {
+        "steps_score": evaluation.score,
+        "query_similarity": evaluation.similarity,
+        **evaluation.calls,
+        ANSWER_MATCH: evaluation.judged.get(ANSWER_MATCH),
+    }
+    for name, value in reversed(own.items()):
+        if value is not None:
+            metrics, numbers = (name, *metrics), (value, *numbers)
+    evaluation.numbers = numbers
+    has_answer, has_steps = question.reference_answer is not None, question.data is not None
+    facts = evaluation.has_query, bool(response.usable), evaluation.failure
+    not_run, keys = evaluation.execution_error is not None, (*evaluation.calls, *evaluation.judged)
+    evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
+        metrics, response.failed, answer, has_answer, has_steps, *facts, not_run, keys
+    )
