@@ -17,16 +17,12 @@ from graphrag_eval_async.aggregates.questions import (
     Clusters,
     QuestionScore,
     QuestionValues,
-    Rights,
     clusters,
     mean_of,
     name_of,
-    pass_rates,
-    plus,
-    right_of,
     rows_of,
-    variances,
 )
+from graphrag_eval_async.aggregates.repeats import Rights, pass_rates, variances
 from graphrag_eval_async.aggregates.series import Column, Series
 from graphrag_eval_async.aggregates.steps import (
     MOST_NAMES,
@@ -84,11 +80,10 @@ class Group:
         self, expected: Collection[str] = (), right: Collection[Condition] = OF_RIGHT, *, ordered: bool = True
     ) -> None:
         self._expected = expected
-        self._right = right
         self.ordered = ordered
         self.errors = 0
         self.errors_by_question = QuestionValues()
-        self.right_by_question: Rights = {}
+        self.rights = Rights(right)
         self.successes = 0
         self.steps: StepCounts = {}
         self.outcomes: OutcomeCounts = Counter()
@@ -96,24 +91,12 @@ class Group:
         self.places: dict[str, int] = {}
         self._shown: dict[str, Any] | None = None
         self._sums: dict[str, tuple[int, int] | None] = {}
-        self._samples: tuple[set[str], Counter[tuple[int, int]]] | None = None
         self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
-    def count(self, failed: bool, steps: StepKinds, outcomes: Sequence[Outcome], times: int) -> None:
-        """Count `times` results that share all these properties, but not their values."""
-        self.touch()
-        if failed:
-            self.errors += times
-        else:
-            self.successes += times
-        if steps:
-            add_steps(self.steps, counts_of(steps), times)
-        if outcomes:
-            count(self.outcomes, outcomes, times)
-
     def add(self, alike: Alike, rows: Sequence[Row], micro: dict[str, Series] | None) -> None:
-        """Add values of results with other properties in common, also to `micro`, if it is given."""
-        _, failed, metrics, _, outcomes = alike
+        """Add results with properties in common, and their values also to `micro`, if it is given."""
+        _, failed, metrics, steps, outcomes, _ = alike
+        self._count(failed, steps, outcomes, len(rows))
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
         known = self.places
         first = len(known)
@@ -130,7 +113,7 @@ class Group:
             if own.questions is not None:
                 moved.append((own.questions, column.values))
         named = [(name, column.values) for name, column in zip(metrics, columns, strict=True)]
-        moved += right_of(self.right_by_question, self._right, failed, outcomes, named, len(rows))
+        moved += self.rights.of(failed, outcomes, named, len(rows))
         for of_questions, values in moved:
             if by_place or type(values) is not array or not of_questions.append(first, values):
                 of_questions.add(by_place or rows_of(places), values)
@@ -142,6 +125,19 @@ class Group:
             for each in (self.series[name],) if micro is None else (self.series[name], micro[name]):
                 if each.histogram is not None:
                     each.histogram.add(values)
+
+    def _count(self, failed: bool, steps: StepKinds, outcomes: Sequence[Outcome], times: int) -> None:
+        """Count `times` results that share all these properties, but not their values."""
+        self.touch()
+        if failed:
+            self.errors += times
+        else:
+            self.successes += times
+        if steps:
+            add_steps(self.steps, counts_of(steps), times)
+            self.trim_steps()
+        if outcomes:
+            count(self.outcomes, outcomes, times)
 
     def add_counts(self, other: Group) -> None:
         """Add the contents of `other`, except for values of metrics."""
@@ -163,8 +159,7 @@ class Group:
             if own.questions is not None and series.questions is not None:
                 own.questions.merge(series.questions, places, fresh=fresh)
         self.errors_by_question.merge(other.errors_by_question, places, fresh=fresh)
-        for key, right in other.right_by_question.items():
-            self.right_by_question.setdefault(key, QuestionValues()).merge(right, places, fresh=fresh)
+        self.rights.merge(other.rights, places, fresh=fresh)
 
     def metric(self, name: str) -> Series:
         """Return the series of a metric; create it if needed."""
@@ -186,19 +181,6 @@ class Group:
                 own, units = series.questions, series.units
             self._sums[metric] = None if self.places.get(UNKNOWN) in own else (units + own.shift, len(own))
         return self._sums[metric]
-
-    def samples_of_questions(self, scored: set[str]) -> Counter[tuple[int, int]]:
-        """Return how many questions have n samples, c of them right, by (n, c); n is 0 for unknown ones."""
-        if self._samples is None or self._samples[0] != scored:
-            found: dict[int, tuple[int, int]] = {}
-            for lacking, own in self.right_by_question.items():
-                lacks = not scored.isdisjoint(lacking)
-                for place, values in own.by_place() if lacks or "" not in lacking else ():
-                    (units, n), (samples, right) = plus(values, (0, 0)), found.get(place, (0, 0))
-                    found[place] = samples + n, right + (0 if lacks else units // ONE)
-            unknown = self.places.get(UNKNOWN, -1) in found
-            self._samples = scored, Counter({(0, 0): 1} if unknown else found.values())
-        return self._samples[1]
 
     def means_of_questions(self, metric: str) -> Iterator[tuple[str, float, int]]:
         """Yield the questions with a value of a score, their means, and their numbers of values."""
@@ -227,7 +209,7 @@ class Group:
 
     def touch(self) -> None:
         """Invalidate cached snapshots."""
-        self._shown = self._detailed = self._samples = None
+        self._shown = self._detailed = None
         self._sums.clear()
 
     def trim_steps(self) -> None:
@@ -370,7 +352,9 @@ def _repeats(groups: Collection[Group]) -> dict[str, float]:
         return {}
     scored = {metric for group in groups for metric in group.series}
     scored |= {metric for group in groups for metric, kind in group.outcomes if kind not in OF_AGENT}
-    samples = sum((group.samples_of_questions(scored) for group in groups), Counter[tuple[int, int]]())
+    samples = Counter[tuple[int, int]]()
+    for group in groups:
+        samples += group.rights.samples(scored, group.places.get(UNKNOWN))
     return {} if samples[0, 0] else pass_rates(samples)
 
 

@@ -12,32 +12,26 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.aggregates.coverage import covered_metrics
-from graphrag_eval_async.aggregates.group import (
-    DetailOptions,
-    Group,
-    first_values,
-    macro_of,
-    metric,
-)
+from graphrag_eval_async.aggregates.group import DetailOptions, Group, first_values, macro_of, metric
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.steps import checked_names
-from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding, Tagged
+from graphrag_eval_async.aggregates.tags import Tagged
+from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.metrics import metric_position
 from graphrag_eval_async.records.outcomes import NO_ANSWER
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.records.tags import MOST_KEYS, MOST_VALUES, counted_tags, tag_position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.aggregates.series import Series
     from graphrag_eval_async.records.conditions import Condition
-    from graphrag_eval_async.records.tags import Tag, Tags
+    from graphrag_eval_async.records.tags import Tags
 
 # Maximum results to count in one batch, which takes about two milliseconds.
 BATCH = 2048
@@ -83,11 +77,9 @@ class Aggregates:
         self._fractions: set[str] = set()
         self._right: tuple[Condition, ...] = OF_RIGHT
         self._agreement: defaultdict[str, Agreement] = defaultdict(Agreement)
-        self._tags: dict[Tag, Group] = {}
-        self._tags_are_cut = False
+        self._tags = Tagged(OF_RIGHT)
         # Values of results that share everything else.
         self._waiting: dict[Alike, list[Row]] = {}
-        self._tagged: dict[Tagged, list[Row]] = {}
         self._results = 0
         self._is_finished = False
         self.order_templates(templates)
@@ -114,6 +106,7 @@ class Aggregates:
     def _decide_by(self, conditions: Iterable[Condition]) -> None:
         """Set the conditions of right results, before adding any; such aggregates are not to be merged."""
         self._right = (*conditions,)
+        self._tags = Tagged(self._right)
 
     def _step_names(self) -> dict[str, tuple[list[str], Collection[str]]]:
         """Return the names of actual steps that are counted by name, and the questions, by template."""
@@ -129,7 +122,7 @@ class Aggregates:
         groups = self._groups.values()
         return sum(group.successes - group.outcomes["answer_relevance", NO_ANSWER] for group in groups)
 
-    def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:  # noqa: C901  (one pass)
+    def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
         """Add one result: a dict with the keys of an evaluated result.
 
         Results with metrics in `pending` do not count: the complete version follows.
@@ -156,13 +149,11 @@ class Aggregates:
                 self._agreement[name].add(votes)
         if seen is result and seen.failed and not self._include_errors:
             seen = seen.without_values()
-        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes)
+        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes, seen.tags)
         row = seen.numbers, seen.question_id, seen.sample
         if self._sliding is not None:
-            self._sliding.add((alike, seen.tags), row, age)
+            self._sliding.add(alike, row, age)
             return
-        if seen.tags:
-            self._tagged.setdefault((alike, seen.tags), []).append(row)
         if (same := self._waiting.get(alike)) is not None:
             same.append(row)
         else:
@@ -235,7 +226,7 @@ class Aggregates:
         """Return the same as `overall` for each tag, by key and value. Do not change it: it is cached."""
         self._flush()
         detail = self._detail(None)._replace(pending={})
-        found: dict[str, Any] = self._by_tag(lambda group: group.detailed(detail)).get("per_tag", {})
+        found: dict[str, Any] = self._tags.show(lambda group: group.detailed(detail)).get("per_tag", {})
         return found
 
     def prepare(self, templates: Container[str] | None = None) -> Iterator[None]:
@@ -243,7 +234,7 @@ class Aggregates:
         detail = self._detail(None)
         groups = [(group, own) for _, group, own in self._groups_of(detail, templates)]
         if templates is None:
-            groups += [(group, detail._replace(pending={})) for group in self._tags.values()]
+            groups += [(group, detail._replace(pending={})) for group in self._tags.groups.values()]
         for group, own in groups:
             self._flush()
             group.detailed(own)
@@ -264,16 +255,8 @@ class Aggregates:
         macro = {name: shown for name in micro if name in metrics and (shown := macro_of(name, per_template))}
         names = sorted(self._agreement, key=metric_position)
         agreement = {"agreement": {name: self._agreement[name].snapshot() for name in names}} if names else {}
-        tags = self._by_tag(lambda group: group.snapshot(detail and detail._replace(pending={})))
+        tags = self._tags.show(lambda group: group.snapshot(detail and detail._replace(pending={})))
         return {"per_template": per_template, **tags, "micro": micro, "macro": macro, **agreement}
-
-    def _by_tag(self, show: Callable[[Group], dict[str, Any]]) -> dict[str, Any]:
-        """Return what a snapshot shows of tags: nothing without any."""
-        per_tag: dict[str, dict[str, Any]] = {}
-        for tag in sorted(self._tags, key=tag_position):
-            per_tag.setdefault(tag[0], {})[tag[1]] = show(self._tags[tag])
-        cut = {"tags_are_cut": True} if self._tags_are_cut else {}
-        return {"per_tag": per_tag, **cut} if per_tag else {}
 
     def _detail(self, intervals: Intervals | None) -> DetailOptions:
         """Return the options to show all results in detail."""
@@ -303,9 +286,9 @@ class Aggregates:
     def _demote(self, template: str, metrics: Sequence[str], numbers: Sequence[float], tags: Tags) -> None:
         """Count a first sample as a later one, since an earlier one became known."""
         self._flush()
-        groups = [self._groups[template], *(self._tags[tag] for tag in tags if tag in self._tags)]
+        groups = [self._groups[template], *map(self._tags.groups.get, tags)]
         for name, values in first_values(metrics, [numbers]):
-            for series in (*(group.series[name] for group in groups), self._micro[name]):
+            for series in (*(group.series[name] for group in groups if group is not None), self._micro[name]):
                 if series.histogram is not None:
                     series.histogram.remove(values)
 
@@ -336,10 +319,7 @@ class Aggregates:
         self._fractions |= other._fractions
         for name, agreement in other._agreement.items():
             self._agreement[name].merge(agreement)
-        for tag, group in other._tags.items():
-            self._tag(tag).merge(group)
-        self._tags_are_cut |= other._tags_are_cut
-        self._limit_tags()
+        self._tags.merge(other._tags)
         self._is_finished = False
         return self
 
@@ -363,7 +343,6 @@ class Aggregates:
                 self._expected,
                 self._agreement,
                 self._tags,
-                self._tags_are_cut,
             )
         )
 
@@ -381,7 +360,7 @@ class Aggregates:
         aggregates._place(loaded.order.items())
         aggregates._expected = loaded.expected
         aggregates._agreement.update(loaded.agreement)
-        aggregates._tags, aggregates._tags_are_cut = loaded.tags, loaded.tags_are_cut
+        aggregates._tags = loaded.tags
         return aggregates
 
     def _flush(self) -> None:
@@ -389,43 +368,14 @@ class Aggregates:
         if self._sliding is not None:
             anew, results = self._sliding.changes()
             if anew:
-                self._groups, self._micro, self._tags, self._tags_are_cut = {}, {}, {}, False
-            for (alike, tags), row in results:
+                self._groups, self._micro, self._tags = {}, {}, Tagged(self._right)
+            for alike, row in results:
                 self._waiting.setdefault(alike, []).append(row)
-                if tags:
-                    self._tagged.setdefault((alike, tags), []).append(row)
         waiting, self._waiting = self._waiting, {}
         for alike, rows in waiting.items():
-            template, failed, _, steps, outcomes = alike
-            group = self._group(template)
-            group.count(failed, steps, outcomes, len(rows))
-            group.trim_steps()
-            group.add(alike, rows, self._micro)
-        if self._tagged:
-            self._flush_tags()
-
-    def _flush_tags(self) -> None:
-        tagged, self._tagged = self._tagged, {}
-        waiting: dict[tuple[Tag, Alike], list[Row]] = {}  # The same tag of several templates at once.
-        for ((_, failed, metrics, _, outcomes), tags), rows in tagged.items():
-            for tag in tags:
-                waiting.setdefault((tag, ("", failed, metrics, (), outcomes)), []).extend(rows)
-        for (tag, alike), rows in waiting.items():
-            group = self._tag(tag)
-            group.count(alike[1], (), alike[4], len(rows))
-            group.add(alike, rows, None)
-        self._limit_tags()
-
-    def _tag(self, tag: Tag) -> Group:
-        if (group := self._tags.get(tag)) is None:
-            right = [each for each in self._right if each.template is None]
-            group = self._tags[tag] = Group((), right, ordered=False)
-        return group
-
-    def _limit_tags(self) -> None:
-        if len(self._tags) > MOST_VALUES or len({key for key, _ in self._tags}) > MOST_KEYS:
-            self._tags = {tag: self._tags[tag] for tag in counted_tags(self._tags)}
-            self._tags_are_cut = True
+            self._group(alike[0]).add(alike, rows, self._micro)
+        if tagged := [(alike, rows) for alike, rows in waiting.items() if alike[-1]]:
+            self._tags.add(tagged)
 
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)

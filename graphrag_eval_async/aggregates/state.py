@@ -21,12 +21,12 @@ from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.questions import QuestionValues
 from graphrag_eval_async.aggregates.series import Series, stored
+from graphrag_eval_async.aggregates.tags import Tagged
 from graphrag_eval_async.errors import AggregationError
+from graphrag_eval_async.records.conditions import OF_RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
-
-    from graphrag_eval_async.records.tags import Tag
 
 _HEADER = struct.Struct(">4sHI")
 _MAGIC = b"GEAA"
@@ -44,13 +44,12 @@ class Contents(NamedTuple):
     fractions: set[str]
     expected: set[str]
     agreement: dict[str, Agreement]
-    tags: dict[Tag, Group]
-    tags_are_cut: bool
+    tags: Tagged
 
 
 def dump(contents: Contents) -> bytes:
     """Serialise aggregates; the bytes do not depend on the order of results."""
-    include_errors, order, groups, _, pending, fractions, expected, agreement, tags, cut = contents
+    include_errors, order, groups, _, pending, fractions, expected, agreement, tags = contents
     state: tuple[Any, ...] = (
         include_errors,
         {_encode(name): place for name, place in sorted(order.items())},
@@ -63,8 +62,11 @@ def dump(contents: Contents) -> bytes:
         _encode_all(sorted(expected)),
         {_encode(name): _dump_agreement(each) for name, each in sorted(agreement.items())},
     )
-    if tags:
-        state += ([(_encode_all(tag), _dump_group(group)) for tag, group in sorted(tags.items())], cut)
+    if tags.groups:
+        state += (
+            [(_encode_all(tag), _dump_group(own)) for tag, own in sorted(tags.groups.items())],
+            tags.are_cut,
+        )
     body = msgspec.msgpack.encode(state)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
 
@@ -77,7 +79,10 @@ def load(data: bytes) -> Contents:
     try:
         state = msgspec.msgpack.decode(body)
         include_errors, order, groups, waiting, fractions, expected, agreement, *more = state
-        tags, cut = more or ((), False)
+        tags = Tagged(OF_RIGHT)
+        per_tag, tags.are_cut = more or ((), False)
+        for (key, value), group in per_tag:
+            tags.groups[_decode(key), _decode(value)] = _load_group(group, {}, (), ordered=False)
         names = {*_decode_all(expected)}
         pending.results = {_decode_all(key): [*map(_decode_all, metrics)] for key, metrics in waiting}
         return Contents(
@@ -89,11 +94,7 @@ def load(data: bytes) -> Contents:
             {*_decode_all(fractions)},
             names,
             {_decode(name): _load_agreement(*each) for name, each in agreement.items()},
-            {
-                (_decode(key), _decode(value)): _load_group(group, {}, (), ordered=False)
-                for (key, value), group in tags
-            },
-            cut,
+            tags,
         )
     except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise AggregationError(f"serialised aggregates: {error}") from error
@@ -122,11 +123,13 @@ def _dump_group(group: Group) -> tuple[Any, ...]:
     other = steps.pop(None, None)
     questions = sorted(group.places)
     places = [group.places[question] for question in questions]
-    right = [(key, group.right_by_question[key]) for key in sorted(group.right_by_question)]
     return (
         group.errors,
         _dump_questions(group.errors_by_question, places),
-        [(_encode_all(key), *_dump_questions(own, places)) for key, own in right],
+        [
+            (_encode_all(key), *_dump_questions(own, places))
+            for key, own in sorted(group.rights.known.items())
+        ],
         group.successes,
         {_encode(name): counts for name, counts in sorted(steps.items()) if name is not None},
         other,
@@ -144,8 +147,8 @@ def _load_group(
     group.places = {name: place for place, name in enumerate(_decode_all(questions))}
     _load_questions(group.errors_by_question, *errors)
     for lacking, *values in right:
-        own_right = group.right_by_question[_decode_all(lacking)] = QuestionValues()
-        _load_questions(own_right, *values)
+        group.rights.known[_decode_all(lacking)] = known_right = QuestionValues()
+        _load_questions(known_right, *values)
     group.steps = {_decode(name): counts for name, counts in steps.items()}
     if other is not None:
         group.steps[None] = other

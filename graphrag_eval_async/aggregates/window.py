@@ -54,11 +54,8 @@ class Seconds:
 Row: TypeAlias = "tuple[tuple[float, ...], Any, Any]"
 """The values of a result, and the id of its question and the number of its sample, unchecked."""
 
-Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, ...]]"
-"""Properties that many results share: template, whether the agent failed, metrics, steps and outcomes."""
-
-Tagged: TypeAlias = "tuple[Alike, Tags]"
-"""The same, and the tags of the question."""
+Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, ...], Tags]"
+"""What many results share: template, whether the agent failed, metrics, steps, outcomes and tags."""
 
 
 class Sliding:
@@ -68,17 +65,17 @@ class Sliding:
 
     def __init__(self, window: Last | Seconds) -> None:
         self._window = window
-        self._results: deque[tuple[float, Tagged, Row]] = deque()
+        self._results: deque[tuple[float, Alike, Row]] = deque()
         self._new = 0
         self._has_left = False
 
-    def add(self, alike: Tagged, row: Row, age: float) -> None:
+    def add(self, alike: Alike, row: Row, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
         self._results.append((monotonic() - age, _shared(alike), row))
         self._new += 1
         self._advance()
 
-    def changes(self) -> tuple[bool, Iterator[tuple[Tagged, Row]]]:
+    def changes(self) -> tuple[bool, Iterator[tuple[Alike, Row]]]:
         """Return whether all results are to be counted anew, since some have left, and those to count."""
         self._advance()
         anew, self._has_left = self._has_left, False

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.exact import sum_units
-from graphrag_eval_async.aggregates.questions import variances
+from graphrag_eval_async.aggregates.repeats import variances
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.power import questions_needed
