@@ -69,9 +69,9 @@ def render_calibration(snapshot: Mapping[str, Any]) -> str:
     )
     if people["items"]:
         alpha = "not defined, since all agree" if people["alpha"] is None else number(people["alpha"])
-        alpha += between(people.get("alpha_interval"))
+        alpha += between(people["alpha_interval"])
         lines.append(f"People: {people['items']} results with several labels; Krippendorff's alpha {alpha}.")
-    if "kappa_interval" in overall:
+    if overall["kappa_interval"]:
         lines.append(
             f"Judge and people: kappa {number(overall['kappa'])}{between(overall['kappa_interval'])}."
         )

@@ -14,7 +14,7 @@ from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_
 from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.margins import INFERIOR, NON_INFERIOR, check_margins
+from graphrag_eval_async.inference.margins import NON_INFERIOR
 from graphrag_eval_async.inference.planning import POWERS, Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
 from graphrag_eval_async.inference.verdicts import UNDECIDED, lower_is_better
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.inference.pairs import Drop
 
-MARGINS = {NON_INFERIOR: "not worse", INFERIOR: "worse", UNDECIDED: "may be worse"}
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
 
@@ -110,22 +109,20 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
 
 
 def _corrected(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A sentence for each metric with labels."""
+    """Sentences about a metric with labels."""
     for metric, row in rows.items():
-        name, change = name_cell(metric), row.get("difference", row)
-        if "mean" in change:
+        if (change := row.get("difference")) is None:
+            yield f"{name_cell(metric)} is not corrected; {row['reason']}."
+        else:
             means = {side: row[side]["mean"] for side in ("baseline", "candidate")}
             told = change_of({**means, "difference": change["mean"]})
-            ending = (
-                f"{percent(change['interval']['level'])} interval {ends(change['interval'])}"
-                if ("interval" in change)
-                else change["reason"]
-            )
             labels = " and ".join(map(str, row["labels"].values()))
-            yield f"{name}, as people would see it by {labels} labels: {told}; {ending}."
-        else:
-            yield f"{name} is not corrected; {row['reason']}."
-        yield from (f"warning: {name}: {told}" for told in row.get("warnings", ()))
+            yield f"{name_cell(metric)}, as people would see it by {labels} labels: {told}; " + (
+                f"{percent(change['interval']['level'])} interval {ends(change['interval'])}."
+                if "interval" in change
+                else f"{change['reason']}."
+            )
+        yield from (f"warning: {name_cell(metric)}: {told}" for told in row["warnings"])
 
 
 def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
@@ -235,13 +232,6 @@ def parse_max_drop(text: str) -> MaxDrop:
     return MaxDrop(metric, most)
 
 
-def parse_margin(text: str) -> MaxDrop:
-    """Parse ``METRIC=X`` likewise, with X above 0."""
-    margin = parse_max_drop(text)
-    check_margins(dict([margin]))
-    return margin
-
-
 def check_regressions(
     given: Given, comparison: RunningComparison, snapshot: Mapping[str, Any]
 ) -> list[CheckedGate]:
@@ -280,14 +270,13 @@ def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[st
 
 
 def _check_margin(metric: str, row: Mapping[str, Any], drop: Drop) -> CheckedGate:
-    verdict, margin = row["verdict"], number(row["margin"])
+    is_shown, margin = row["verdict"] == NON_INFERIOR, number(row["margin"])
     told = metric + (f" {change_of(row)}" if "difference" in row else "")
     if "interval" in row:
         told += f", {percent(row['level'])} interval {ends(row['interval'])}"
-    told += f": {MARGINS[verdict]} by more than {margin}"
+    told += f": {'not' if is_shown else 'may be'} worse by more than {margin}"
     told += f"; {row['reason']}" if "reason" in row else ""
-    name = f"--non-inferior {metric}={margin}"
-    return CheckedGate(name, verdict == NON_INFERIOR, told + _errors(metric, drop))
+    return CheckedGate(f"--non-inferior {metric}={margin}", is_shown, told + _errors(metric, drop))
 
 
 def _errors(metric: str, drop: Drop) -> str:

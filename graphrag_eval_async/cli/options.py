@@ -243,7 +243,7 @@ Gates
   --max-drop METRIC=X... : cli.compare:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In scores up to 1, an error counts
     as 0. Repeatable.
-  --non-inferior METRIC=X... : cli.compare:parse_margin
+  --non-inferior METRIC=X... : cli.compare:parse_max_drop
     Fail unless the mean of METRIC is shown to be worse by less than X: its whole interval is. In scores up to
     1, an error counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.errors import UsageError, check_boolean
-from graphrag_eval_async.inference.bootstrap import VotesByQuestion
+from graphrag_eval_async.inference.bootstrap import intervals
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.labels import (
     ALIASES,
@@ -85,7 +85,9 @@ class Calibration:
             nulls = f", {self._empty} are null; fill in `value`" if self._empty else ""
             raise UsageError(f"labels: none has a value{nulls}")
         if self._metric is None and len(known) > 1:
-            raise UsageError(f"labels: they are for {', '.join(known)}; choose one by `metric`")
+            raise UsageError(
+                f"labels: they are for {', '.join(known)}; give those of one, or name its `metric`"
+            )
         self._metric = self._metric or known[0]
         if self._metric not in self._labels:
             raise UsageError(f"labels: none is for {self._metric}; {did_you_mean(self._metric, known)}")
@@ -107,8 +109,7 @@ class Calibration:
         if not labels:
             told = ", ".join(f"{count} {UNUSED[why]}" for why, count in unused.items())
             raise UsageError(f"labels: none matches a result: {told}")
-        values = [[label.value or 0.0 for label in own] for own in labels.values()]
-        pairs = [Pair(score, fmean(own)) for score, own in zip(labels, values, strict=True)]
+        pairs = _pairs(labels)
         scores = [score for own in self._scores.values() for score in own]
         reason = self._not_random(labels)
         by_template: defaultdict[str, tuple[list[Pair], list[Score]]] = defaultdict(lambda: ([], []))
@@ -143,7 +144,7 @@ class Calibration:
     def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], str | None]:
         """Return labelled and all results of some questions, and why the mean cannot be corrected, if so."""
         labels = {score: own for score, own in self._matched()[0].items() if score.question_id in questions}
-        pairs = [Pair(score, fmean(each.value or 0.0 for each in own)) for score, own in labels.items()]
+        pairs = _pairs(labels)
         scores = [score for question in sorted(questions) for score in self._scores[question]]
         return pairs, scores, _too_few(pairs, self._not_random(labels))
 
@@ -165,17 +166,22 @@ class Calibration:
         return labels, unused
 
 
+def _pairs(labels: Mapping[Score, Iterable[Label]]) -> list[Pair]:
+    return [Pair(score, fmean(label.value or 0.0 for label in own)) for score, own in labels.items()]
+
+
 def _people(labels: Mapping[Score, Sequence[Label]], level: float) -> dict[str, Any]:
     """Return how far people agree on results with several labels."""
-    agreement, votes = Agreement(), VotesByQuestion()
-    several = {score: own for score, own in labels.items() if len(own) > 1}
-    for score, own in several.items():
-        values = {str(place): label.value or 0.0 for place, label in enumerate(own)}
-        agreement.add(values)
-        votes.add(score.question_id, values)
-    interval = votes.intervals(level).get("alpha")
-    found = {"items": len(several), "alpha": agreement.alpha}
-    return found if interval is None else found | {"alpha_interval": interval}
+    agreement = Agreement()
+    votes = [
+        (score.question_id, {str(place): label.value or 0.0 for place, label in enumerate(own)})
+        for score, own in labels.items()
+        if len(own) > 1
+    ]
+    for _, own in votes:
+        agreement.add(own)
+    interval = intervals(votes, level).get("alpha")
+    return {"items": len(votes), "alpha": agreement.alpha, "alpha_interval": interval}
 
 
 def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str]:
@@ -205,11 +211,11 @@ def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: s
     """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
     reason = _too_few(pairs, reason)
     verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
-    counts, agreement, votes = Counter(verdicts), Agreement(), VotesByQuestion()
-    for pair, (score, label) in zip(pairs, verdicts, strict=True):
-        agreement.add({"judge": score, "people": label})
-        votes.add(pair.score.question_id, {"judge": score, "people": label})
-    interval = votes.intervals(level).get("kappa")
+    counts, agreement = Counter(verdicts), Agreement()
+    votes = [{"judge": score, "people": label} for score, label in verdicts]
+    for own in votes:
+        agreement.add(own)
+    found = intervals(zip((pair.score.question_id for pair in pairs), votes, strict=True), level)
     right, wrong = counts[True, True] + counts[False, True], counts[True, False] + counts[False, False]
     corrected = corrected_mean(pairs, scores, level) if reason is None else {"reason": reason}
     return {
@@ -217,7 +223,7 @@ def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: s
         "labels": len(pairs),
         "agreement": _share(counts[True, True] + counts[False, False], len(pairs)),
         "kappa": agreement.kappa,
-        **({} if interval is None else {"kappa_interval": interval}),
+        "kappa_interval": found.get("kappa"),
         "sensitivity": _share(counts[True, True], right),
         "specificity": _share(counts[False, False], wrong),
         "bias": fmean(pair.score.value - pair.label for pair in pairs) if pairs else None,

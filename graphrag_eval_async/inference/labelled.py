@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import AggregationError, UsageError, describe
+from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.inference.calibration import Calibration, corrected_mean, estimate, interval_of
-from graphrag_eval_async.inference.labels import ALIASES, read_label
+from graphrag_eval_async.inference.labels import read_label
 from graphrag_eval_async.inference.pairs import SIDES
 
 if TYPE_CHECKING:
@@ -21,27 +21,20 @@ class LabelledRuns:
 
     def __init__(self, *, level: float = 0.95, chosen_at_random: bool = False) -> None:
         """See `compare`."""
-        self._level, self._declared = level, chosen_at_random
-        self._metrics: dict[str, dict[Side, Calibration]] = {}
+        self._level = level
+        self._sides = {side: Calibration(level=level, chosen_at_random=chosen_at_random) for side in SIDES}
 
     def add_label(self, label: Mapping[str, Any]) -> None:
         """Add a label, which is for the run with the line of its `sha256`, perhaps for both."""
-        read = read_label(label)
-        if read.sha256 is None:
+        if (read := read_label(label)).sha256 is None:
             told = "needs `sha256`, which says which run's answer it is for; sample-for-labels adds it"
             raise AggregationError(f"label of question {describe(read.question_id)}: {told}")
-        if read.value is not None:
-            metric = ALIASES.get(read.metric, read.metric)
-            if metric not in self._metrics:
-                more: dict[str, Any] = {"level": self._level, "chosen_at_random": self._declared}
-                self._metrics[metric] = {side: Calibration(metric, **more) for side in SIDES}
-            for calibration in self._metrics[metric].values():
-                calibration.add_label(label)
+        for calibration in self._sides.values():
+            calibration.add_label(label)
 
     def add(self, side: Side, result: Mapping[str, Any]) -> None:
         """Add a result of one side."""
-        for sides in self._metrics.values():
-            sides[side].add_result(result)
+        self._sides[side].add_result(result)
 
     def snapshot(self) -> dict[str, Any]:
         """Return, by metric, both corrected means and their difference, or why there is none.
@@ -49,25 +42,22 @@ class LabelledRuns:
         They are over the results of the questions that both sides have scores of. The variance of the
         difference is clustered by question, since both sides ask the same ones.
         """
-        if not self._metrics:
-            raise UsageError("labels: none has a value; fill in `value`")
-        return {metric: self._row(sides) for metric, sides in sorted(self._metrics.items())}
-
-    def _row(self, sides: Mapping[Side, Calibration]) -> dict[str, Any]:
-        shared = set.intersection(*({*own.scored} for own in sides.values()))
-        known = {side: own.sample(shared) for side, own in sides.items()}
-        found: dict[str, Any] = {"labels": {side: len(pairs) for side, (pairs, _, _) in known.items()}}
-        if not shared:
-            return found | {"reason": "no question has it on both sides"}
-        found["warnings"] = [f"{side}: {told}" for side, own in sides.items() for told in own.warnings]
-        for side, (_, _, reason) in known.items():
-            if reason is not None:
-                return found | {"reason": f"{side}: {reason}"}
-        one, other = (estimate(pairs, scores) for pairs, scores, _ in known.values())
-        for side, (pairs, scores, _) in known.items():
-            found[side] = corrected_mean(pairs, scores, self._level)
-        apart = Counter(other.deviations)
-        apart.subtract(one.deviations)
-        change, labelled = other.mean - one.mean, min(one.labelled, other.labelled)
-        ends = interval_of(change, apart.values(), labelled, self._level, (-1.0, 1.0))
-        return found | {"difference": {"mean": change, **ends}}
+        shared = set.intersection(*({*own.scored} for own in self._sides.values()))
+        row: dict[str, Any] = {"labels": {}, "warnings": []}
+        known = {}
+        for side, own in self._sides.items():
+            pairs, scores, reason = own.sample(shared)
+            row["labels"][side] = len(pairs)
+            row["warnings"] += [f"{side}: {told}" for told in own.warnings]
+            if reason is None:
+                row[side], known[side] = corrected_mean(pairs, scores, self._level), estimate(pairs, scores)
+            else:
+                row.setdefault("reason", f"{side}: {reason}")
+        if "reason" not in row:
+            one, other = known["baseline"], known["candidate"]
+            change, apart = other.mean - one.mean, Counter(other.deviations)
+            apart.subtract(one.deviations)
+            labelled = min(one.labelled, other.labelled)
+            ends = interval_of(change, apart.values(), labelled, self._level, (-1.0, 1.0))
+            row["difference"] = {"mean": change, **ends}
+        return {own.metric(): row}

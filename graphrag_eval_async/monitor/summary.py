@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from graphrag_eval_async.inference.bootstrap import PanelVotes
+from graphrag_eval_async.inference.bootstrap import intervals
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.wording import greatest_losses
@@ -236,7 +236,8 @@ class Reading:
         self._reference, self._names = reference, StepNames()
         self._include_errors = include_errors
         self._conditions = conditions
-        self._aggregates, self._votes = RunningAggregates(include_errors=include_errors), PanelVotes()
+        self._aggregates = RunningAggregates(include_errors=include_errors)
+        self._votes: defaultdict[str, list[tuple[str, Mapping[str, float]]]] = defaultdict(list)
         self.comparison = (
             RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
             if compares
@@ -262,7 +263,8 @@ class Reading:
         if self.comparison is not None:
             self.comparison.add(seen)
         self._aggregates.add(seen)
-        self._votes.add(seen)
+        for metric, votes in seen.votes or () if seen.pending is None else ():
+            self._votes[metric].append((str(seen.question_id), votes))
         self._names.add(result)
         self._questions.add(seen)
         self._not_run = self._not_run or result.get(EXECUTION_ERROR)
@@ -274,7 +276,10 @@ class Reading:
         comparison = self.comparison
         self._aggregates.finish()
         snapshot = self._aggregates.snapshot(detail=True, level=level, interval=interval)
-        self._votes.add_intervals(snapshot, level)
+        for metric, own in snapshot.get("agreement", {}).items():
+            found = intervals(self._votes[metric], level)
+            keys = {"krippendorff_alpha": "alpha", "cohen_kappa": "kappa"}
+            own.update({f"{key}_interval": found.get(name) for key, name in keys.items() if key in own})
         return Summary(
             snapshot=snapshot,
             comparison=None if comparison is None else comparison.snapshot(level=level, by=more.get("by")),

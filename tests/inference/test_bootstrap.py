@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphrag_eval_async import calibrate
-from graphrag_eval_async.inference.bootstrap import VotesByQuestion
+from graphrag_eval_async.inference.bootstrap import intervals
 from graphrag_eval_async.monitor.summary import Reading
 from tests.aggregates.test_agreement import alpha, judged
 from tests.inference.labelled import label, result
@@ -29,12 +29,9 @@ def table(random: Any, questions: int, judges: str = "ab") -> Table:
     ]
 
 
-def intervals(questions: Table, level: float = 0.95, order: int = 1) -> Any:
-    votes = VotesByQuestion()
-    for number, results in [*enumerate(questions)][::order]:
-        for own in results[::order]:
-            votes.add(f"q{number}", own)
-    return votes.intervals(level)
+def found_in(questions: Table, level: float = 0.95, order: int = 1) -> Any:
+    votes = [(f"q{number}", own) for number, results in enumerate(questions) for own in results]
+    return intervals(votes[::order], level)
 
 
 def kappa(items: list[dict[str, float]]) -> float:
@@ -51,45 +48,41 @@ def test_the_ends_are_percentiles_of_draws(judges: str, statistic: Any, name: st
         statistic([item for place in random.integers(0, 30, 30) for item in questions[place]])
         for _ in range(400)
     ]
-    found = intervals(questions, 0.8)
+    found = found_in(questions, 0.8)
     ends = (found[name]["low"], found[name]["high"])
     assert ends == pytest.approx(tuple(np.quantile(draws, [0.1, 0.9])), abs=0.03)
-    assert intervals(questions, 0.8, -1) == found
+    assert found_in(questions, 0.8, -1) == found
 
 
 def test_many_questions_are_drawn_in_groups() -> None:
     """The interval is as wide as that of the others: half as wide for four times as many."""
     random = np.random.default_rng(5)
-    widths = [(found := intervals(table(random, n))["alpha"])["high"] - found["low"] for n in (350, 1400)]
+    widths = [(found := found_in(table(random, n))["alpha"])["high"] - found["low"] for n in (350, 1400)]
     assert widths[0] / widths[1] == pytest.approx(2, rel=0.15)
 
 
 def test_when_there_is_none() -> None:
-    random = np.random.default_rng(6)
-    assert intervals(table(random, 9)) == {}
-    assert intervals([[{"a": 1.0, "b": 1.0}]] * 50) == {}
-    assert intervals([[{"a": float(i % 2), "b": float(i % 2)}] for i in range(50)]) == {}
-    assert intervals([[{"a": float(i < 1), "b": 1.0 - (i < 1)}] for i in range(1, 40)]) == {}
+    assert found_in(table(np.random.default_rng(6), 9)) == {}
+    assert found_in([[{"a": float(i % 2), "b": float(i % 2)}] for i in range(50)]) == {}
+    assert found_in([[{"a": float(i < 1), "b": 1.0 - (i < 1)}] for i in range(1, 40)]) == {}
 
 
 def test_calibrations_and_reports_have_them() -> None:
     """The interval of kappa follows the verdicts, that of people their labels."""
     random = np.random.default_rng(7)
-    scores, people = random.random(80), random.random((80, 2)) < 0.6
-    results = [result(i, float(score)) for i, score in enumerate(scores)]
+    scores, people = random.random(80) < 0.5, random.random((80, 2)) < 0.6
     labels = [label(i, bool(own)) for i, both in enumerate(people) for own in both]
-    found = calibrate(results, labels, level=0.9)
-    verdicts: Table = [
-        [{"judge": float(score >= 0.5), "people": float(both.mean() >= 0.5)}]
-        for score, both in zip(scores, people, strict=True)
+    found = calibrate([result(i, float(score)) for i, score in enumerate(scores)], labels, level=0.9)
+    verdicts = [
+        [{"a": float(score), "b": float(any(own))}] for score, own in zip(scores, people, strict=True)
     ]
-    assert found["overall"]["kappa_interval"] == intervals(verdicts, 0.9)["kappa"]
+    assert found["overall"]["kappa_interval"] == found_in(verdicts, 0.9)["kappa"]
     answers: Table = [[{"0": float(a), "1": float(b)}] for a, b in people]
-    assert found["people"]["alpha_interval"] == intervals(answers, 0.9)["alpha"]
+    assert found["people"]["alpha_interval"] == found_in(answers, 0.9)["alpha"]
     reading, items = Reading(), table(random, 40, "abc")
     for number, own in enumerate(items):
         for each_ in judged(own):
             reading.add(each_ | {"question_id": f"q{number}"})
     shown = reading.summary(level=0.9).snapshot["agreement"]["faithfulness"]
-    assert shown["krippendorff_alpha_interval"] == intervals(items, 0.9)["alpha"]
+    assert shown["krippendorff_alpha_interval"] == found_in(items, 0.9)["alpha"]
     assert "cohen_kappa_interval" not in shown

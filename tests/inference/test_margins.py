@@ -29,7 +29,7 @@ def test_the_interval_decides(changes: list[float], margin: float) -> None:
     row = shown(scored([0.0] * len(changes)), scored(changes), margin)
     low, high = change_interval([*changes, -1.0, -1.0, 1.0], 0.95, bounded=False) or (0, 0)
     assert [row["interval"]["low"], row["interval"]["high"]] == pytest.approx([low, high])
-    verdict = "non_inferior" if low > -margin else "inferior" if high < -margin else "undecided"
+    verdict = "non_inferior" if low > -margin else "undecided"
     assert (row["verdict"], row["pairs"]) == (verdict, len(changes))
 
 
@@ -43,8 +43,8 @@ def test_a_metric_of_which_less_is_better() -> None:
     random = np.random.default_rng(1)
     before = [result(f"q{i}", elapsed_sec=float(value)) for i, value in enumerate(random.normal(9, 1, 50))]
     slower = [each | {"elapsed_sec": each["elapsed_sec"] + random.random()} for each in before]
-    verdicts = [shown(before, slower, margin, "elapsed_sec")["verdict"] for margin in (0.3, 0.5, 1.0)]
-    assert verdicts == ["inferior", "undecided", "non_inferior"]
+    verdicts = [shown(before, slower, margin, "elapsed_sec")["verdict"] for margin in (0.5, 1.0)]
+    assert verdicts == ["undecided", "non_inferior"]
     assert shown(slower, before, 0.1, "elapsed_sec")["verdict"] == "non_inferior"
 
 
@@ -52,19 +52,21 @@ def test_what_has_no_value_does_not_flatter() -> None:
     """An error counts as 0; a value that the judge failed to give decides nothing."""
     good = scored([1.0] * 400, answer_f1=1.0)
     failing = [result(f"t{i}", "t", status="error", error="no") for i in range(100)] + good[100:]
-    assert shown(good, failing, 0.1)["verdict"] == "inferior"
+    assert shown(good, failing, 0.1)["difference"] == -0.25
     unjudged = [*good[1:], good[0] | {"answer_f1": None, "answer_eval_error": "timeout: x"}]
     row = shown(good, unjudged, 0.1, "answer_f1")
     assert row["verdict"] == "undecided"
     assert "1 of 400 results lack answer_f1" in row["reason"]
-    assert "fewer than two" in shown(good[:1], good[:1], 0.1)["reason"]
+    assert (
+        "all changes agree"
+        in shown(before := scored([1.0], elapsed_sec=1), before, 1, "elapsed_sec")["reason"]
+    )
 
 
 @each(
     ("margins", "told"),
     [
         ({"steps_score": 0}, "steps_score: expected a margin above 0, got 0"),
-        ({"steps_score": "0.1"}, "expected a margin above 0, got '0.1'"),
         ({"steps_score": 2}, "a change of steps_score is from 0 to 1, not 2; for 2 %, write 0.02"),
         ({"step_score": 0.1}, "no result has the metric 'step_score'; did you mean steps_score?"),
         (0.1, "non_inferior: expected a dict of margins by metric, got 0.1"),

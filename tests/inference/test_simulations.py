@@ -1,4 +1,4 @@
-"""How often intervals and plans are right, in many simulated runs: a soak test of 40 seconds.
+"""How often intervals and plans are right, in many simulated runs: a soak test of 30 seconds.
 
 Each promise of a probability is simulated with a fixed seed, so that the tests are reproducible.
 """
@@ -14,7 +14,6 @@ import pytest
 
 from graphrag_eval_async import plan_questions
 from graphrag_eval_async.aggregates.questions import clusters
-from graphrag_eval_async.inference.bootstrap import VotesByQuestion
 from graphrag_eval_async.inference.calibration import Pair, corrected_mean
 from graphrag_eval_async.inference.labelled import LabelledRuns
 from graphrag_eval_async.inference.labels import Score
@@ -54,7 +53,7 @@ def test_intervals_for_one_look_cover_the_mean() -> None:
 
 
 def test_a_worse_candidate_is_seldom_called_non_inferior() -> None:
-    """Worse by just the margin, in few large losses or many small ones; 6 s."""
+    """Worse by just the margin, in few large losses or many small ones."""
     random, margin = np.random.default_rng(7), 0.05
     for n in (30, 100, 300):
         called = Counter[str]()
@@ -67,9 +66,7 @@ def test_a_worse_candidate_is_seldom_called_non_inferior() -> None:
                 "both ways": random.choice([-1.0, 0.0, 1.0], n, p=[0.125, 0.8, 0.075]),
             }
             for name, own in changes.items():
-                drop = Drop(
-                    {"difference": float(own.mean())}, own.tolist(), (0, 0), (0, 0), (n, n), fills=True
-                )
+                drop = Drop(None, own.tolist(), (0, 0), (0, 0), (n, n), fills=True)
                 found = non_inferiority(drop, "steps_score", margin, 0.95, bounded=True)
                 called[name] += found["verdict"] == "non_inferior"
         assert max(called.values()) / 600 <= 0.035
@@ -80,7 +77,7 @@ def run_of(scores: Floats, **more: Any) -> Results:
 
 
 def test_a_plan_keeps_its_promise() -> None:
-    """A fall of 0.15 is noticed in 4 of 5 comparisons with the planned number of questions; 4 s."""
+    """A fall of 0.15 is noticed in 4 of 5 comparisons with the planned number of questions."""
     random = np.random.default_rng(5)
 
     def pair(n: int) -> tuple[Results, Results]:
@@ -97,7 +94,7 @@ def test_a_plan_keeps_its_promise() -> None:
 
 @each(("labels", "results"), [(100, 150), (100, 1000), (300, 5000)])
 def test_the_interval_of_a_corrected_mean_covers_that_of_people(labels: int, results: int) -> None:
-    """Of 1,000 draws of results by a judge that is wrong in one way; with 100 labels a bit less; 4 s."""
+    """Of 1,000 draws of results by a judge that is wrong in one way; with 100 labels a bit less."""
     random, covered, errors = np.random.default_rng(labels + results), 0, []
     for _ in range(1000):
         truth = (random.random(results) < 0.7).astype(float)
@@ -112,7 +109,7 @@ def test_the_interval_of_a_corrected_mean_covers_that_of_people(labels: int, res
 
 
 def test_the_interval_of_a_corrected_change_covers_the_true_one() -> None:
-    """Of judges that flatter the worse run; questions are hard or easy for both; 15 s."""
+    """Of judges that flatter the worse run; questions are hard or easy for both."""
     random, covered = np.random.default_rng(100), 0
     for _ in range(150):
         ease = random.random(300)
@@ -126,23 +123,4 @@ def test_the_interval_of_a_corrected_change_covers_the_true_one() -> None:
         found = both.snapshot()["answer_f1"]
         interval = found["difference"]["interval"]
         covered += interval["low"] <= 0.1 <= interval["high"]
-    assert 0.9 <= covered / 150 <= 0.99
-
-
-def test_the_interval_of_kappa_covers_that_of_all_questions() -> None:
-    """Of two judges who err in one answer of five, and in hard questions more; 20 s."""
-    random, covered = np.random.default_rng(9), 0
-
-    def votes(questions: int) -> Any:
-        truth, hard = random.random(questions) < 0.6, random.random(questions) < 0.3
-        return [np.where(random.random(questions) < 0.9 - 0.3 * hard, truth, ~truth) for _ in range(2)]
-
-    a, b = votes(200_000)
-    kappa = 1 - np.mean(a != b) / (a.mean() * (1 - b.mean()) + b.mean() * (1 - a.mean()))
-    for _ in range(150):
-        found = VotesByQuestion()
-        for number, (one, other) in enumerate(zip(*votes(100), strict=True)):
-            found.add(number, {"a": one, "b": other})
-        interval = found.intervals(0.95)["kappa"]
-        covered += interval["low"] <= kappa <= interval["high"]
     assert 0.9 <= covered / 150 <= 0.99
