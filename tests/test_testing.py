@@ -44,9 +44,7 @@ def test_conditions_that_hold() -> None:
     ("result", "expected", "message"),
     [
         (PARTLY, {"steps_score": "> 0.25"}, "0.25, expected > 0.25"),
-        (PARTLY, {"steps_score": "<= 0.2"}, "0.25, expected <= 0.2"),
         (PARTLY, {"steps_score": "=> 1"}, "0.25, expected '=> 1'"),
-        (PARTLY, {"steps_score": None}, "0.25, expected None"),
         (PARTLY, {"steps_score": (0.5).__lt__}, "0.25, for which __lt__ is not true"),
         (RIGHT, {"failure": ">= 1"}, "'none', expected >= 1"),
         (RIGHT, {"answer_f1": bool}, "has no value (not configured, or nothing to compare or judge), for"),
@@ -89,12 +87,9 @@ def test_shortened_and_with_differences() -> None:
     [
         (RIGHT, {"steps_scor": 1}, "steps_scor: not a key of results; did you mean steps_score?"),
         (JUDGED, {"ton": 1}, "ton: not a key of results; did you mean tone?"),
-        (RIGHT, {"retrieval_answer_f1": 1}, "retrieval_answer_f1: not a key of results"),
         (RIGHT, {"steps_score": ">= 80"}, "steps_score: is from 0 to 1, not 80; for 80 %, write 0.8"),
-        (RIGHT, {"steps_score": ">= high"}, "steps_score: '>= high': 'high' is not a finite number"),
         (RIGHT, {}, "assert_evaluation: expected a result and conditions"),
         (RESULTS, {"failure": "none"}, "assert_evaluation: expected a result and conditions"),
-        ({"question_id": "q"}, {"error": None}, "assert_evaluation: expected a result and conditions"),
     ],
 )
 def test_mistakes(result: Any, expected: dict[str, Any], message: str) -> None:

@@ -115,10 +115,10 @@ class _Matcher:
         """Return a group's scores, the earliest step it takes (`end` if none), whether all are matched."""
         scores, earliest, unmatched, whole = [], end, None, True
         free = list(range(end - 1, -1, -1))
-        in_order = self._in_order(group_index, group, free) if group and group[0].is_strict else None
+        taken = self._in_order(group_index, group, free) if group and group[0].is_strict else None
         for step_index, step in enumerate(group):
             place = group_index, step_index
-            index, score = self._best(step, place, free if in_order is None else in_order[step_index])
+            index, score = self._best(step, place, free if taken is None else taken.get(step_index, ()))
             whole = whole and (score == 1 if step.partial else score > 0)
             if score > 0:
                 free.remove(index)
@@ -146,12 +146,12 @@ class _Matcher:
 
     def _in_order(
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
-    ) -> list[list[int]]:
-        """Return what each step of a strict group takes, if anything, by dynamic programming."""
+    ) -> dict[int, list[int]]:
+        """Return what the steps of a strict group take, by dynamic programming."""
         names = frozenset().union(*(step.names for step in group))
         columns = [index for index in reversed(free) if self.actual_steps[index].get("name") in names]
-        # The best sum of the steps so far with the first columns, and the pairs in it, the last one first.
-        best: list[tuple[float, Any]] = [(0.0, None)] * (len(columns) + 1)
+        # The best sum of the steps so far with the first columns, and its pairs of steps.
+        best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (len(columns) + 1)
         for place, step in enumerate(group):
             row, usable = best[:1], self._names_for(step)
             for at, index in enumerate(columns):
@@ -159,15 +159,10 @@ class _Matcher:
                 if usable[index] in step.names and (
                     score := self._compare(step, (group_index, place), index).score
                 ):
-                    choices.insert(0, (best[at][0] + score, (place, index, best[at][1])))
+                    choices.insert(0, (best[at][0] + score, (*best[at][1], (place, index))))
                 row.append(max(choices, key=itemgetter(0)))
             best = row
-        taken: list[list[int]] = [[] for _ in group]
-        pairs = best[-1][1]
-        while pairs is not None:
-            place, index, pairs = pairs
-            taken[place] = [index]
-        return taken
+        return {place: [index] for place, index in best[-1][1]}
 
     def _names_for(self, step: PreparedStep) -> Sequence[str | None]:
         """The names of the actual steps that can match, None for each of the others."""

@@ -60,14 +60,6 @@ def test_a_configuration_names_them(
     ("options", "config", "told"),
     [
         ((), "custom_metrics: {a: my_metrics:no}", "config.yaml:\n  custom_metrics.a: cannot import"),
-        (
-            (),
-            "custom_metrics: {a: nowhere}",
-            "custom_metrics.a: cannot import 'nowhere': ModuleNotFoundError",
-        ),
-        ((), "custom_metrics: [a]", "custom_metrics: expected a mapping"),
-        ((), "custom_metric: {}", "custom_metric: unknown key; did you mean custom_metrics?"),
-        ((), "custom_metrics: {steps_score: my_metrics:sizes}", "'steps_score' is already a key of results"),
         ((), f"{CONFIG[:-13]}brevty]", "primary[0]: 'brevty' is no metric; did you mean brevity?"),
         (("--gate", "brevty > 0.5"), CONFIG, "no metric 'brevty'; did you mean brevity?"),
         (("--gate", "brevity > 1.5"), CONFIG, "brevity is from 0 to 1"),

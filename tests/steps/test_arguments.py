@@ -60,14 +60,12 @@ def test_agrees_with_a_plain_oracle(expected: Any, actual: Any, as_text: bool) -
     ("args", "mode", "detail"),
     [
         (ARGS | {"days": "2"}, "exact", 'args.days: expected 2, got "2"'),
-        (ARGS | {"units": "C"}, "exact", 'args.units: expected nothing, got "C"'),
         (
             ARGS | {"filter": {"wind": 1}},
             "subset",
             "args.filter.wind: expected true, got 1; args.filter.hours: expected [6, 18], got nothing",
         ),
         ("Oslo", "subset", f'args: expected {json.dumps(ARGS)}, got "Oslo"'),
-        (ARGS | {"city": f"O{'s' * 300}lo"}, "exact", f'args.city: expected "Oslo", got "O{"s" * 198}…'),
     ],
 )
 def test_what_differs_is_said(args: Any, mode: str, detail: str) -> None:

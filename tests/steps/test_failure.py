@@ -180,17 +180,14 @@ TWO: dict[str, Any] = {"max_steps": 2}
 @each(
     ("question", "template", "response", "expected"),
     [
-        (NEVER, {}, [LOOK], (1, "none", None)),
         (NEVER, {}, [LOOK, DELETE], (0, "forbidden_step", "actual_steps[1] (delete_graph)")),
-        # It counts whatever it returned, in any spelling and by its aliases.
-        (NEVER, {}, [{"name": "Delete-Graph", "status": "error"}], (0, "forbidden_step", None)),
-        (NEVER, {}, [{"name": "drop", "output": None, "status": "success"}], (0, "forbidden_step", None)),
+        # It counts whatever it returned, in any spelling of its aliases.
+        (NEVER, {}, [{"name": "Drop-", "status": "error"}], (0, "forbidden_step", None)),
         (NEVER, {}, {"actual_steps": [DELETE], "error": "timeout"}, (None, "forbidden_step", None)),
         (TWO, {}, [LOOK, LOOK], (1, "none", None)),
         (TWO, {}, [LOOK, LOOK, LOOK], (0, "too_many_steps", "steps: 3, allowed: 2")),
         (TWO | NEVER, {}, [LOOK, LOOK, DELETE], (0, "forbidden_step", None)),
         # A template's limits are those of its questions, unless these have their own.
-        ({}, NEVER, [LOOK, DELETE], (0, "forbidden_step", None)),
         ({"forbidden_steps": ["drop_graph"]}, NEVER, [LOOK, DELETE], (1, "none", None)),
         (TWO, {"max_steps": 1} | NEVER, [LOOK, LOOK], (1, "none", None)),
     ],
