@@ -76,7 +76,7 @@ class Scoring(NamedTuple):
         answer = answer_state(response.fields.get("actual_answer"))
         evaluation.is_answered = answer == ANSWERED
         if question.data is not None:
-            self._score_steps(evaluation, question, response, budget, executed)
+            self._score_steps(evaluation, budget, executed)
         self._match_answer(evaluation, question, response, budget)
         if evaluation.facts is not None:
             evaluation.failure = failure_of(evaluation.facts)
@@ -85,15 +85,10 @@ class Scoring(NamedTuple):
         _count(evaluation, question, response, answer)
         return evaluation
 
-    def _score_steps(
-        self,
-        evaluation: Evaluation,
-        question: Question,
-        response: Response,
-        budget: Budget,
-        executed: Executed | None,
-    ) -> None:
+    def _score_steps(self, evaluation: Evaluation, budget: Budget, executed: Executed | None) -> None:
         """Compare the steps of a response with the reference steps of its question."""
+        question, response = evaluation.question, evaluation.response
+        assert question is not None and response is not None  # noqa: PT018, S101
         prepared, usable = self.prepared[question.id], response.usable
         steps: list[dict[str, Any]] | None = response.fields.get("actual_steps")
         compared = steps or []

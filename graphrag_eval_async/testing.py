@@ -84,14 +84,12 @@ def _told(result: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
             yield f"{key}: {one_line(told, limit=CHARACTERS)}"
     if result.get("status") == "error":  # Its steps are not compared.
         return
-    groups = result.get("reference_steps") or ()
-    steps = [(i, j, step["name"]) for i, group in enumerate(groups) for j, step in enumerate(group)]
-    pairs = zip((f"reference_steps[{i}][{j}] {name}" for i, j, name in steps), pairs_of(result), strict=False)
-    differing = [(place, pair) for place, pair in pairs if pair.verdict not in ("matched", "earlier step")]
-    for place, pair in differing[:1]:
+    expected = [(pair.expected, pair) for pair in pairs_of(result) if pair.expected is not None]
+    differing = [each for each in expected if each[1].verdict not in ("matched", "earlier step")]
+    for step, pair in differing[:1]:
         more = f" (the first of {len(differing)} steps that differ)" if differing[1:] else ""
-        yield f"{place}: {pair.verdict}{more}"
-        yield from _block("expected", _output(pair.expected))
+        yield f"reference step {step.name}: {pair.verdict}{more}"
+        yield from _block("expected", _output(step))
         yield from _block("called with", pair.actual.args.splitlines() if pair.actual else ())
         yield from _block("actual", _output(pair.actual))
         yield from _block("differences", [f"{each.name}: {each.text}" for each in pair.differences])

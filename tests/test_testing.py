@@ -59,13 +59,13 @@ def test_conditions_that_do_not_hold(result: Any, expected: dict[str, Any], mess
 
 def test_the_step_that_differs() -> None:
     message = told(PARTLY, steps_score=1)
-    assert "reference_steps[1][0] retrieval: 1 of 2 documents found (the first of 2 steps" in message
+    assert "reference step retrieval: 1 of 2 documents found (the first of 2 steps" in message
     assert "    missing http://example.org/doc/2: Transformer Bergheim T2" in message
-    assert "reference_steps[0][1] operator_lookup: different\n  expected:\n    Nordnett\n" in told(
+    assert "reference step operator_lookup: different\n  expected:\n    Nordnett\n" in told(
         SETTINGS, steps_score=1
     )
     assert "actual_answer: \\x1b[2J" in told(RIGHT | {"actual_answer": "\x1b[2J"}, steps_score=0)
-    assert "reference_steps" not in told(FAILED, steps_score=1) + told(RIGHT, steps_score=0)
+    assert "reference step" not in told(FAILED, steps_score=1) + told(RIGHT, steps_score=0)
 
 
 def test_shortened_and_with_differences() -> None:
