@@ -53,7 +53,7 @@ DEFAULT_SEED = 0
 
 OF_SERVER = "dry_run jobs rejudge report resume shard shuffle stages until"
 OF_ALL_RESPONSES = "until shuffle stages"
-OF_ONE_PROCESS = "resume until stages shuffle report otel otlp_metrics otlp_json dedupe"
+OF_ONE_PROCESS = "rejudge resume until stages shuffle report otel otlp_metrics otlp_json dedupe"
 """Fields of options that cannot be combined with responses of a server, with --shard and with --jobs."""
 
 
@@ -128,10 +128,6 @@ def _check_parts(given: Given) -> None:
 def _run_here(given: Given, interrupts: Interrupts) -> Exit:
     """Evaluate files on this machine, in this process or in several."""
     config = config_of(given)
-    if given.rejudge and judge_of(config) is None:
-        raise UsageError(
-            "--rejudge: no metric is judged; --llm or a configuration (--config) turns a judge on"
-        )
     check_files(given, config, given.source, pages=[given.report])
     reference = reference_of(given)
     check_gates(given, reference, config)

@@ -162,13 +162,12 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
 def noise(found: Mapping[str, Any]) -> list[str]:
     """Return lines about how far the judge agreed with itself."""
     failed = f", {plural(found['failed'], 'value')} failed" if found["failed"] else ""
-    lines = [f"judged twice: {plural(found['answers'], 'answer')}{failed}"]
-    for metric, row in found["metrics"].items():
-        told = f"  {metric}: {row['agreement']:.1%} of {plural(row['pairs'], 'pair')} with the same verdict"
-        if "spread" in row:
-            told += f", mean difference {row['difference']:.3g}, spread {row['spread']:.3g}"
-        lines.append(one_line(told))
-    return lines
+    rows = [
+        f"  {metric}: {row['agreement']:.1%} of {plural(row['pairs'], 'pair')} with the same verdict"
+        + (f", spread {row['spread']:.3g}" if "spread" in row else "")
+        for metric, row in found["metrics"].items()
+    ]
+    return [f"judged twice: {plural(found['answers'], 'answer')}{failed}", *map(one_line, rows)]
 
 
 def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:

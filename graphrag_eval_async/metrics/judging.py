@@ -14,7 +14,6 @@ import orjson
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
-from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance
@@ -170,14 +169,9 @@ class Judging:
         found = {(step, name): own[name] for step, own in items.items() for name in names & own.keys()}
         return {key: value for key, value in found.items() if value is not None}
 
-    async def run(
-        self, plan: Plan, session: JudgeSession, *, counts: bool = True
-    ) -> tuple[Keys, dict[int, Keys], Keys] | None:
-        """Return the keys of the result, of its steps by index, and of `judge`; None if it was dropped.
-
-        `counts` is whether the usage counts the metrics, besides the calls.
-        """
-        result, usage = ResultCalls(session), session.usage if counts else JudgeUsage()
+    async def run(self, plan: Plan, session: JudgeSession) -> tuple[Keys, dict[int, Keys], Keys] | None:
+        """Return the keys of the result, of its steps by index, and of `judge`; None if it was dropped."""
+        result = ResultCalls(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
         await session.starts.turn()
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
@@ -195,9 +189,9 @@ class Judging:
             for error in errors:
                 if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
                     raise error
-                usage.examples.setdefault(error.kind, error.message)
-            usage.asked[task.metric] += 1
-            usage.outcomes[errors[0].kind if errors else "ok"] += 1
+                session.usage.examples.setdefault(error.kind, error.message)
+            session.usage.asked[task.metric] += 1
+            session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             panel.add(keys if task.step is None else of_steps.setdefault(task.step, {}), task, own)
         return keys, of_steps, self.provenance(sorted(result.written))
 

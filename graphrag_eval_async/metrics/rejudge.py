@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.metrics.judging import Judging, Plan
     from graphrag_eval_async.records.evaluation import Evaluation
 
-SEED = 0
-
 
 class Rejudge:
     """Judges `count` of the answers that a stream judged once more at its end; changes no result.
@@ -39,7 +37,7 @@ class Rejudge:
         if evaluation.plan is None or not first:
             return
         self._seen += 1
-        name = f"{SEED}:{evaluation.question_id}:{evaluation.sample}"
+        name = f"{evaluation.question_id}:{evaluation.sample}"
         place = -int(sha256(name.encode(errors="surrogatepass")).hexdigest(), 16)
         push = heappush if len(self._kept) < self._count else heappushpop
         push(self._kept, (place, self._seen, evaluation.plan, first))
@@ -51,7 +49,7 @@ class Rejudge:
 
     async def _again(self, plan: Plan, first: dict[Any, Any]) -> None:
         try:
-            judged = await self._judging.run(plan, self._session, counts=False)
+            judged = await self._judging.run(plan, self._session)
         except JudgeUnavailable:
             judged = {}, {}, {}
         if judged is None:  # The run is being interrupted.
@@ -72,10 +70,5 @@ def _noise(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     if any(isinstance(value, str) for pair in pairs for value in pair):
         return {"pairs": len(pairs), "agreement": fmean(one == other for one, other in pairs)}
     alike = [(one >= RIGHT_ANSWER) == (other >= RIGHT_ANSWER) for one, other in pairs]
-    differences = sorted(abs(float(one) - float(other)) for one, other in pairs)
-    return {
-        "pairs": len(pairs),
-        "agreement": fmean(alike),
-        "difference": fmean(differences),
-        "spread": sqrt(fmean(each * each for each in differences) / 2),
-    }
+    squares = sorted((one - other) ** 2 for one, other in pairs)
+    return {"pairs": len(pairs), "agreement": fmean(alike), "spread": sqrt(fmean(squares) / 2)}

@@ -176,9 +176,9 @@ class EvaluationStream:
 
         It has the number of `answers` that were judged twice, of values that `failed` the second time, and
         `metrics`. By metric, these are the number of `pairs` of values; the `agreement`, the share of equal
-        verdicts, right (0.5 or more) or wrong; the mean absolute `difference`; and the `spread`, the standard
-        deviation of one verdict around the mean of many: the root of half the mean squared difference
-        (Dahlberg 1940, "Statistical Methods for Medical and Biological Students"). Texts have an `agreement`.
+        verdicts, right (0.5 or more) or wrong; and, except for texts, the `spread`, the standard deviation of
+        one verdict around the mean of many: the root of half the mean squared difference (Dahlberg 1940,
+        "Statistical Methods for Medical and Biological Students").
         """
         return None if self._rejudge is None else self._rejudge.snapshot()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from graphrag_eval_async import UsageError, evaluate_agent, evaluate_stream
+from graphrag_eval_async import UsageError, evaluate_stream
 from tests.metrics.support import read_blocks
 
 if TYPE_CHECKING:
@@ -58,20 +58,15 @@ async def all_of(stream: Any) -> Any:
     return sorted([result async for result in stream], key=lambda each: str(each["question_id"]))
 
 
-def oracle(said: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    ratings, words = (
-        [[reply[name] for reply in own] for own in said.values() if len(own) == 2]
-        for name in ("rating", "word")
-    )
-    one, other = np.array(ratings, dtype=float).T
+def noise_of(said: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    pairs = [own for own in said.values() if len(own) == 2]
+    one, other = np.array([[reply["rating"] for reply in own] for own in pairs], dtype=float).T
+    same = np.mean((one >= 0.5) == (other >= 0.5))
+    spread = pytest.approx(sqrt(np.mean((one - other) ** 2) / 2))
+    words = np.mean([first["word"] == second["word"] for first, second in pairs])
     return {
-        "rating": {
-            "pairs": len(ratings),
-            "agreement": pytest.approx(np.mean((one >= 0.5) == (other >= 0.5))),
-            "difference": pytest.approx(np.mean(np.abs(one - other))),
-            "spread": pytest.approx(sqrt(np.mean((one - other) ** 2)) / sqrt(2)),
-        },
-        "word": {"pairs": len(words), "agreement": pytest.approx(np.mean([a == b for a, b in words]))},
+        "rating": {"pairs": len(pairs), "agreement": pytest.approx(same), "spread": spread},
+        "word": {"pairs": len(pairs), "agreement": pytest.approx(words)},
     }
 
 
@@ -87,49 +82,35 @@ async def test_some_answers_are_judged_twice(tmp_path: Path) -> None:
         assert await all_of(stream) == results
         assert stream.aggregates.snapshot(detail=True) == counted
         again.add(tuple(sorted(answer for answer, own in judge.said.items() if len(own) == 2)))
-        assert stream.judge_noise == {"answers": 12, "failed": 0, "metrics": oracle(judge.said)}
-        assert (stream.usage.calls, stream.usage.outcomes["ok"]) == (52, 40)
+        assert stream.judge_noise == {"answers": 12, "failed": 0, "metrics": noise_of(judge.said)}
         assert stream.usage.dollars == pytest.approx(52 * 1100 / 1e6)
     assert len(again) == 1
     late = Judge()  # The cache keeps the first verdicts.
-    cached = await all_of(stream_of(late, cache=str(tmp_path / "0.sqlite")))
-    assert [each["rating"] for each in cached] == [each["rating"] for each in results]
+    assert [each["rating"] for each in await all_of(stream_of(late, cache=str(tmp_path / "0.sqlite")))] == [
+        each["rating"] for each in results
+    ]
     assert not late.said
 
 
 async def test_what_fails_has_no_pair() -> None:
     """Neither the first time nor the second; nor what the budget no longer pays."""
-    judge = Judge(
-        lambda answer, time: int(answer[1:]) % 4 == 0 or (time == 2 and answer in {"q1", "q2", "q3"})
-    )
+    judge = Judge(lambda answer, time: answer in ("q4", "q8") or (time == 2 and answer in ("q1", "q2", "q3")))
     stream = stream_of(judge, rejudge=99, limits={"max_attempts": 1})
     await all_of(stream)
-    assert stream.judge_noise == {"answers": 30, "failed": 6, "metrics": oracle(judge.said)}
-    limits = {"budget_usd": 0.0500, "max_concurrency": 1}
-    stream = stream_of(Judge(), rejudge=12, limits=limits)
+    assert stream.judge_noise == {"answers": 38, "failed": 6, "metrics": noise_of(judge.said)}
+    stream = stream_of(Judge(), rejudge=12, limits={"budget_usd": 0.0500, "max_concurrency": 1})
     assert len(await all_of(stream)) == 40
     assert stream.judge_noise["failed"] == 2 * (12 - 6)
     assert stream.judge_noise["metrics"]["rating"]["pairs"] == 6
 
 
 async def test_only_at_the_end_of_a_whole_run() -> None:
-    judge = Judge()
-    async with stream_of(judge, rejudge=5, max_in_flight=4) as stream:
+    async with stream_of(Judge(), rejudge=5, max_in_flight=4) as stream:
         async for _ in stream:
             stream.stop()
     assert stream.judge_noise["answers"] == 0
-    config = {"custom_evaluations": [CUSTOM]}
-    asked = evaluate_agent(
-        REFERENCE, lambda question: question.id, repeats=2, config=config, judge=(judge := Judge()), rejudge=5
-    )
-    assert len(await all_of(asked)) == 80
-    assert asked.judge_noise is not None
-    assert asked.judge_noise["answers"] == 5
 
 
 def test_there_must_be_a_judge() -> None:
     with pytest.raises(UsageError, match="rejudge: nothing is judged"):
         evaluate_stream(REFERENCE, RESPONSES, rejudge=3)
-    for wrong in (-1, True, 1.5):
-        with pytest.raises(UsageError, match="rejudge: expected an integer of 0 or more"):
-            stream_of(Judge(), rejudge=wrong)
