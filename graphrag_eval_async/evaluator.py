@@ -25,7 +25,7 @@ from graphrag_eval_async.reference import (
     load_reference,
 )
 from graphrag_eval_async.scoring import Rules, Scoring, StepsGroups
-from graphrag_eval_async.steps import failure_of, right_answer
+from graphrag_eval_async.steps import failure_of
 from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.usual import LARGE_BYTES, UsualWay
 
@@ -379,8 +379,8 @@ class Evaluator:
                 return False
             keys, evaluation.judged_steps, evaluation.provenance = judged
             evaluation.judged = {**evaluation.judged, **keys}
-            if (facts := evaluation.facts) is not None:
-                evaluation.failure = failure_of(facts._replace(right_answer=right_answer(evaluation.judged)))
+            if evaluation.facts is not None:
+                evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
             result = evaluation.as_dict()
             count_metrics(evaluation, result, result.get("actual_steps") or [])
         if self.in_code is not None:

@@ -19,7 +19,6 @@ from graphrag_eval_async.steps import (
     compare_queries,
     failure_of,
     prepare_step,
-    right_answer,
     score_steps,
     tool_calls,
     usable_names,
@@ -79,7 +78,7 @@ class Scoring(NamedTuple):
             self._score_steps(evaluation, budget, executed)
         self._match_answer(evaluation, question, response, budget)
         if evaluation.facts is not None:
-            evaluation.failure = failure_of(evaluation.facts)
+            evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
         if steps:
             evaluation.steps = step_outcomes(steps if executed is None else executed.judged_steps(steps))
         _count(evaluation, question, response, answer)
@@ -156,9 +155,6 @@ class Scoring(NamedTuple):
                 raise ComparisonBudgetExceeded
             score, why = match_answer(match, question.reference_answer, answer, tolerance)
             evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": why}
-            if evaluation.facts is not None:
-                is_right = right_answer(evaluation.judged)
-                evaluation.facts = evaluation.facts._replace(right_answer=is_right)
 
 
 def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:

@@ -222,12 +222,11 @@ class Aggregates:
         groups = self._groups_of(self._detail(None), templates)
         return {name: group.detailed(own) for name, group, own in groups}
 
-    def per_tag(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Return the same as `overall` for each tag, by key and value. Do not change it: it is cached."""
+    def per_tag(self) -> dict[str, Any]:
+        """Return what a snapshot shows of tags, each as `overall` is. Do not change it: it is cached."""
         self._flush()
         detail = self._detail(None)._replace(pending={})
-        found: dict[str, Any] = self._tags.show(lambda group: group.detailed(detail)).get("per_tag", {})
-        return found
+        return self._tags.show(lambda group: group.detailed(detail))
 
     def prepare(self, templates: Container[str] | None = None) -> Iterator[None]:
         """Do the slow part of `per_template` and `per_tag` in steps; results may be added between steps."""

@@ -96,10 +96,12 @@ def _verdicts(
     others: dict[str, JudgedValue] = {}
     for each in judged:
         key = each.value.strip().casefold()
-        is_known = key in known or any(
-            number.text in known and _is_with_unit(number.text, key) for number in numbers_in(key)
+        is_number = len(key.split()) <= 2 and any(  # A unit may follow.
+            number.text in known and key.startswith(number.text) for number in numbers_in(key)
         )
-        if not is_known and (key not in others or not each.grounded):  # If in doubt, it is not supported.
+        if (
+            key not in known and not is_number and (key not in others or not each.grounded)
+        ):  # If in doubt, it is not supported.
             others[key] = each
     told = {number.text for key in others for number in numbers_in(key)}
     return [
@@ -165,12 +167,6 @@ def _name(cell: str) -> str:
 
 def _is_number(text: str) -> bool:
     return [number.text for number in numbers_in(text)] == [text]
-
-
-def _is_with_unit(number: str, text: str) -> bool:
-    """Whether a text is a number that at most one word follows."""
-    before, _, after = text.partition(number)
-    return not re.search(r"[^\W_]", before) and len(after.split()) <= 1 and not re.search(r"\d", after)
 
 
 def _stands_in(number: Number, known: Sequence[float]) -> bool:

@@ -131,7 +131,7 @@ class Facts:
         for template, detail in details.items():
             sums += add_detail(templates[template], detail)
         found: dict[str, Any] = {"overall": overall, SUMS: sums, "templates": templates}
-        if tags := tags_of({"per_tag": aggregates.per_tag()}):
+        if tags := tags_of(aggregates.per_tag()):
             recents = tags_of(recent)
             found["tags"] = {name: group_facts(own, recents.get(name)) for name, own in tags.items()}
             sums += [each for name in tags for each in add_detail(found["tags"][name], tags[name])]

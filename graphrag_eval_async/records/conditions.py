@@ -23,8 +23,10 @@ OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operat
 RIGHT_ANSWER = 0.5
 """Least F1 of a right answer: at least half of its claims or items match."""
 
-_OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
-RIGHT = {"steps_score": 1.0} | dict.fromkeys(_OF_ANSWERS, RIGHT_ANSWER)
+OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
+"""The metrics that say whether an answer is right; the first that a response has decides its failure."""
+
+RIGHT = {"steps_score": 1.0} | dict.fromkeys(OF_ANSWERS, RIGHT_ANSWER)
 """The least values of a response that is right, for those of these metrics that it has."""
 
 CONDITION = re.compile(r"(?:(.*):)?\s*([^\s:<>=!\[\]]+)(?:\[(.*)\])?\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL)

@@ -13,7 +13,6 @@ from graphrag_eval_async.steps.comparators import prepare_step as prepare_step
 from graphrag_eval_async.steps.failure import Facts as Facts
 from graphrag_eval_async.steps.failure import broken_limit as broken_limit
 from graphrag_eval_async.steps.failure import failure_of as failure_of
-from graphrag_eval_async.steps.failure import right_answer as right_answer
 from graphrag_eval_async.steps.matching import StepsScore as StepsScore
 from graphrag_eval_async.steps.matching import score_steps as score_steps
 from graphrag_eval_async.steps.matching import usable_names as usable_names

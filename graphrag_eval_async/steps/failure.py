@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.records.aliases import plain_name
-from graphrag_eval_async.records.conditions import RIGHT_ANSWER
+from graphrag_eval_async.records.conditions import OF_ANSWERS, RIGHT_ANSWER
 from graphrag_eval_async.records.metrics import ANSWER_MATCH
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.shapes import GRAPHS
@@ -52,27 +52,25 @@ CLASSES = (
 )
 """All values of `failure`, including `NO_FAILURE`. The first that holds counts."""
 
-_ANSWER_METRICS = (ANSWER_MATCH, "answer_f1", "ragas_answer_correctness")
-
 
 class Facts(NamedTuple):
     """The facts that decide the failure of a result."""
 
     reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
     unanswered: bool = False  # The answer is missing or blank, although there is a reference answer.
-    right_answer: bool | None = None  # Whether the metrics of answers say so; None if there are none.
     detail: str | None = None  # Such as which step is missing, or which argument is wrong.
 
 
-def failure_of(facts: Facts) -> str:
-    """Return the class of a result."""
+def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
+    """Return the class of a result with these metrics of its answer."""
+    is_right = _is_right(metrics) if metrics else None
     if facts.reason in (FORBIDDEN_STEP, TOO_MANY_STEPS):
         return facts.reason
     if facts.reason is not None:
-        return "wrong_steps_right_answer" if facts.right_answer else facts.reason
+        return "wrong_steps_right_answer" if is_right else facts.reason
     if facts.unanswered:
         return "no_answer"
-    return "right_steps_wrong_answer" if facts.right_answer is False else NO_FAILURE
+    return "right_steps_wrong_answer" if is_right is False else NO_FAILURE
 
 
 def broken_limit(question: Question, steps: Sequence[Mapping[str, Any]]) -> Facts | None:
@@ -86,11 +84,11 @@ def broken_limit(question: Question, steps: Sequence[Mapping[str, Any]]) -> Fact
     return None
 
 
-def right_answer(result: Mapping[str, Any]) -> bool | None:
-    """Whether the answer is right by its metrics; None without a metric that decides."""
-    if "answer_eval_error" in result and result.get(ANSWER_MATCH) is None:
+def _is_right(metrics: Mapping[str, Any]) -> bool | None:
+    """Whether an answer is right by its metrics; None without one that decides."""
+    if "answer_eval_error" in metrics and metrics.get(ANSWER_MATCH) is None:
         return None
-    scores = [result[metric] for metric in _ANSWER_METRICS if result.get(metric) is not None]
+    scores = [metrics[name] for name in OF_ANSWERS if metrics.get(name) is not None]
     return scores[0] >= RIGHT_ANSWER if scores else None
 
 
