@@ -10,7 +10,7 @@ from graphrag_eval_async.records.decoding import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpans": "otlp"}
+TRACES = {"messages": "auto", "choices": "auto", "events": "auto", "resourceSpans": "otlp"}
 """Keys that hold traces of agents, and the formats that read them."""
 
 _STEPS = ("actual_steps", "steps", "tool_calls", "trajectory", "intermediate_steps")
@@ -29,7 +29,7 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     for key, value in record.items():
         if _resembles(key, ("question_id", "qid")):
             message += f" (is {key[:64]!r} meant to be question_id?)"
-        elif key in _TRACES and _is_list_of_objects(value):
+        elif key in TRACES and _is_list_of_objects(value):
             message += f"; {_hint(key)}"
         elif key == "id":
             message += " (id is the id of the response itself)"
@@ -65,7 +65,7 @@ def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
     has_steps, is_over = "actual_steps" in record, "actual_answer" in record or "error" in record
     for key, value in unknown.items():
         is_list = _is_list_of_objects(value)
-        if is_list and key in _TRACES and not has_steps and not is_over:
+        if is_list and key in TRACES and not has_steps and not is_over:
             raise InvalidRecord("invalid_field", _hint(key))
         if is_list and not has_steps and _resembles(key, _STEPS):
             raise _meant(key, "actual_steps")
@@ -107,7 +107,7 @@ def _is_list_of_objects(value: Any) -> bool:
 
 
 def _hint(key: str) -> str:
-    name = _TRACES[key]
+    name = TRACES[key]
     return f'{key}: looks like an agent trace; to read it, use format="{name}" or --format {name}'
 
 

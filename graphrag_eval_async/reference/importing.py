@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import os
 import re
+from contextlib import suppress
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.errors import MalformedStep, ReferenceDataError, warn_caller
-from graphrag_eval_async.records.tags import read_tags
-from graphrag_eval_async.steps import check_step
+from graphrag_eval_async.errors import ReferenceDataError, warn_caller
+from graphrag_eval_async.records.misnamed import TRACES
+from graphrag_eval_async.records.yaml_file import read_yaml
+from graphrag_eval_async.reference.reading import read_templates
+from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +28,10 @@ COLUMNS = {
     "template": "template_id",
     "question_id": "id",
 }
-COLUMNS |= {name: name for name in (*COLUMNS.values(), "tags", "actual_answer")}
+COLUMNS |= {name: name for name in (*COLUMNS.values(), "match", "tolerance", "tags", "actual_answer")}
+
+_MORE = ("reference_answer", "tags", "tolerance")
+"""What may be something else than text in a log."""
 
 
 def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -32,42 +39,56 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Args:
         path: a table in UTF-8, separated by commas, semicolons or tabs, with a column `question`, and any of
-            `answer`, `query`, `tags`, `id` and `template`; or, with suffix ``.jsonl``, responses or results:
-            each different text is a question, and its first answer the reference, with ``reviewed: false``.
+            `answer`, `match`, `tolerance`, `query`, `tags`, `id` and `template`; or, with suffix ``.jsonl``,
+            responses or results: each different text is a question. Without a reference answer, the first
+            answer of a response that is no error becomes it, with ``reviewed: false``.
 
     Raises:
         ReferenceDataError: the file cannot be read, or is wrong; each problem has its line.
     """
-    source, line, problems = os.fspath(path), 0, []
-    is_log = source.lower().endswith((".jsonl", ".ndjson"))
-    rows: dict[str, dict[str, Any]] = {}  # By question.
+    source = os.fspath(path)
+    problems: list[str] = []
     ids: dict[str, int] = {}
     templates: dict[str, list[dict[str, Any]]] = {}
+    for row in _questions(source, problems):
+        try:
+            templates.setdefault(row.get("template_id", "all"), []).append(_question(row, ids))
+        except ValueError as error:
+            problems.append(f"line {row['line']}: {error}")
+    if problems or not templates:
+        more = ["..."] if len(problems) > 20 else []
+        raise ReferenceDataError([*problems[:20], *more] or ["no question in it"], source)
+    return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
+
+
+def _questions(source: str, problems: list[str]) -> list[dict[str, Any]]:
+    """The different questions of a file as rows, each with its first line; adds to the problems."""
+    line, is_log = 0, source.lower().endswith((".jsonl", ".ndjson"))
+    rows: dict[str, dict[str, Any]] = {}  # By question.
+    ignored: dict[str, None] = {}  # Ids.
     try:
         for line, cells in (_responses if is_log else _rows)(source):
-            texts = {name: text.strip() for name, text in cells.items() if isinstance(text, str)}
-            row = {COLUMNS[name]: text for name, text in texts.items() if text and name in COLUMNS}
+            texts = {name: each.strip() for name, each in cells.items() if isinstance(each, str)}
+            texts |= {name: cells[name] for name in _MORE if name in cells and name not in texts}
+            row = {COLUMNS[name]: each for name, each in texts.items() if each and name in COLUMNS}
             if (question := row.get("question_text")) is None:
-                problems += [f"line {line}: no question; add its text"] if row else []
+                cure = "`convert` reads traces" if TRACES.keys() & cells.keys() else "add its text"
+                problems += [f"line {line}: no question; {cure}"] if row or is_log else []
             elif question not in rows or is_log:
-                rows[question] = {"line": line, **row, **rows.get(question, {})}
+                rows[question] = kept = {"line": line, **row, **rows.get(question, {})}
+                ignored |= {row["id"]: None} if row.get("id", kept.get("id")) != kept.get("id") else {}
             else:
                 problems.append(f"line {line}: the question of line {rows[question]['line']}; remove one")
     except UnicodeDecodeError:
-        problems.append("not UTF-8; in Excel, save it as CSV UTF-8")
+        problems.append("not text in UTF-8; unpack it, or save it as such: in Excel, CSV UTF-8")
     except csv.Error as error:
         problems.append(f"line {line + 1} or later: {error}; is a double quote missing?")
     except (OSError, ValueError) as error:
         problems.append(getattr(error, "strerror", None) or str(error))
-    for row in rows.values():
-        try:
-            templates.setdefault(row.get("template_id", "all"), []).append(_question(row, ids))
-        except (MalformedStep, ValueError) as error:
-            problems.append(f"line {row['line']}: {error}")
-    if problems or not rows:
-        more = ["..."] if len(problems) > 20 else []
-        raise ReferenceDataError([*problems[:20], *more] or ["no question in it"], source)
-    return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
+    if ignored:
+        told = one_line(", ".join(ignored), limit=200)
+        warn_caller(f"{source}: a question with several ids keeps the first; ignored: {told}")
+    return [*rows.values()]
 
 
 def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
@@ -78,27 +99,46 @@ def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
     name += f"-{sha256(text.encode()).hexdigest()[:8]}" if name in ids else ""
     ids[name] = row["line"]
     question: dict[str, Any] = {"id": name, "question_text": text}
-    if "reference_answer" in row:
-        question["reference_answer"] = row["reference_answer"]
-    elif "actual_answer" in row:
+    question |= {key: row[key] for key in ("reference_answer", "match", "tolerance", "tags") if key in row}
+    if "reference_answer" not in row and "actual_answer" in row:
         question |= {"reference_answer": row["actual_answer"], "reviewed": False}
-    if "tags" in row:
-        tags = (part.partition("=") for part in re.split("[;,]", row["tags"]) if part.strip())
-        question["tags"] = {key.strip(): value.strip() if equals else True for key, equals, value in tags}
-        read_tags(question["tags"])
+    elif isinstance(answer := row.get("reference_answer"), list) and "match" not in row:
+        question["reference_answer"] = "\n".join(map(str, answer))
+    if isinstance(tolerance := row.get("tolerance"), str):
+        with suppress(ValueError):
+            question["tolerance"] = float(tolerance)
+    if isinstance(tags := row.get("tags"), str):
+        question["tags"] = _tags(tags)
     if "reference_query" in row:
         step = {"name": "sparql_query", "reference_query": row["reference_query"]}
-        check_step(step)
         question["reference_steps"] = [[step]]
+    for problem in read_templates([{"template_id": "all", "questions": [question]}], {}).problems:
+        raise ValueError(re.sub(r"^\S*\]\.", "", problem))
     return question
+
+
+def _tags(cell: str) -> Any:
+    """The tags in a cell: ``hops=2; hard``, or as reference sets have them, such as ``{hops: 2}``."""
+    if cell.startswith(("{", "[")):
+        try:
+            return read_yaml(cell.encode())
+        except ValueError:
+            raise ValueError("tags: expected YAML, such as {hops: 2} or [hard]; or write hops=2") from None
+    pairs = [re.split(r"=|:\s", part, maxsplit=1) for part in re.split("[;,]", cell) if part.strip()]
+    tags = {key.strip(): value[0].strip() if value else True for key, *value in pairs}
+    if len(tags) < len(pairs):
+        raise ValueError(f"tags: {cell!r:.200} has a key twice")
+    return tags
 
 
 def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The rows of a table, each with the line in which it ends."""
     with open(path, encoding="utf-8-sig") as file:
-        by = max(",;\t", key=file.readline().count)
-        file.seek(0)
-        reader = csv.DictReader(file, delimiter=by, strict=True)
+        first = file.readline()
+        told = re.fullmatch("sep=([,;\t])\n", first)  # By Excel.
+        by = told[1] if told else max(",;\t", key=first.count)
+        lines = file if told else chain([first], file)
+        reader = csv.DictReader(lines, delimiter=by, strict=True)
         reader.fieldnames = names = [name.strip().lower() for name in reader.fieldnames or ()]
         known = [COLUMNS[name] for name in names if name in COLUMNS]
         if "question_text" not in known or len({*known}) < len(known):
@@ -110,13 +150,22 @@ def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for row in reader:
             if any(row.pop(None, ())):
                 raise ValueError(f"line {reader.line_num}: too many cells; put texts in double quotes")
-            yield reader.line_num, row
+            yield reader.line_num + bool(told), row
 
 
 def _responses(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The responses or results of a log with their lines, without what is not about their questions."""
     with open(path, "rb") as file:
         for line, text in enumerate(file, 1):
             try:  # The key `id` is that of the response.
-                yield line, orjson.loads(text.strip() or b"{}") | {"id": None}
+                cells = orjson.loads(text.decode("utf-8-sig").strip() or "{}") | {"id": None}
             except (TypeError, orjson.JSONDecodeError):
                 raise ValueError(f"line {line}: expected a JSON object") from None
+            if cells.get("status") == "error" or cells.get("error") is not None:
+                cells["actual_answer"] = None
+            if cells.get("reference_answer") is None:
+                cells |= {"match": None, "tolerance": None}
+            elif isinstance(reason := cells.get("answer_match_reason"), str):
+                cells = {"match": reason.partition(":")[0]} | cells
+            if text.strip():
+                yield line, cells
