@@ -55,8 +55,7 @@ def match_answer(match: Matching, reference: str, answer: str, tolerance: float 
     elif match == "number":
         given, [known] = numbers_in(answer), numbers_in(reference)
         share = (TOLERANCE if tolerance is None else tolerance) * (1 + 1e-9)
-        pairs = ((a.value, b.value) for each in given for a in each.readings for b in known.readings)
-        score = float(any(abs(a - b) <= share * abs(b) for a, b in pairs))
+        score = float(any(abs(a - b) <= share * abs(b) for each in given for a, b in each.pairs(known)))
         why = "" if score else _named("has", [number.text for number in given]) or "has no number"
     else:
         score = float(_finds(reference, answer) if match == "regex" else _plain(answer) == _plain(reference))

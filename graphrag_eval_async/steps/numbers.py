@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import re
 from math import isfinite
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _SCALES = {
-    **dict.fromkeys(("thousand", "tausend"), 3),
-    **dict.fromkeys(("million", "millions", "millionen", "mio"), 6),
+    **dict.fromkeys(("thousand", "tausend", "tsd"), 3),
+    **dict.fromkeys(("million", "millions", "millionen", "mio", "mln"), 6),
     **dict.fromkeys(("billion", "billions", "bn", "milliarde", "milliarden", "mrd"), 9),
     **dict.fromkeys(("trillion", "trillions", "billionen"), 12),
     **dict.fromkeys(("%", "percent", "prozent"), -2),
 }
 """Powers of ten by the word after a number. Billions are those of English."""
+_SUFFIXES = {"k": 3, "K": 3, "M": 6, "B": 9}  # Directly after the digits: 5 K and 5m are units.
 
-# Minus signs as hyphens; thousands separators as apostrophes, if they keep a line together.
-_SIGNS = str.maketrans("\u2212\u2019\u00a0\u2009\u202f", "-''''")
+# Dashes and minus signs as hyphens; thousands separators as apostrophes, if they keep a line together.
+_SIGNS = str.maketrans("\u2010\u2011\u2013\u2212\u2019\u00a0\u2009\u202f", "----''''")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _POWER = re.compile(r"[ ']?[x*\u00d7·][ ']?10(?:\^(-?\d{1,3})|([⁻⁰¹²³⁴-⁹]{1,4}))")
-_NUMBER = re.compile(
-    r"(?<![\w.,-])(?:(?P<digits>(?>-?\d+(?:[.,]\d+|'\d{3}(?!\d))*)(?!-\d))(?P<power>e[+-]?\d{1,3}(?!\w)|)"
-    rf"|(?P<word>{'|'.join(_WORDS)})(?![\w-]))(?P<unit>(?>[ ']?(?:%|[^\W\d_]{{1,12}}(?!\w))|))",
+_NUMBER = re.compile(  # 5/6, 3/5/2021, 5:30, 10-15 and 2^3 are no numbers.
+    r"(?<![\w.,/^-])(?<!\d:)(?P<text>(?P<sign>-|minus[ ']|)(?:(?P<digits>(?>"
+    r"[1-9]\d{0,2}(?:[ ']\d{3}){1,6}(?![ ']?\d)(?:[.,]\d+)?|(?:\d+|(?=\.\d))(?:[.,]\d+)*)(?![-/:^_]\d))"
+    rf"(?P<power>e[+-]?\d{{1,3}}(?!\w)|)|(?P<word>{'|'.join(_WORDS)})(?![\w-])))(?![ -]hundred)"
+    r"(?P<unit>(?>\*{0,2}[ '-]?\*{0,2}(?:%|[^\W\d_]{1,12}(?!\w))|))",
     re.IGNORECASE,
 )
 _STYLES = [  # English, German.
@@ -42,14 +48,21 @@ class Reading(NamedTuple):
 class Number(NamedTuple):
     """A number in a text."""
 
-    text: str  # Its digits as they are written, or its word.
+    text: str  # As it is written, without what follows it.
     readings: tuple[Reading, ...]  # 12.345 and 12,345 may be German; 45 % is both 45 and 0.45.
     unscaled: tuple[Reading, ...]  # Without the word after it: 1.5 of 1.5 million.
+    is_percentage: bool
     is_sure: bool  # Whether it is not written as a word, and no letters follow at once, as in 3D.
+
+    def pairs(self, other: Number) -> Iterator[tuple[float, float]]:
+        """Values of both that may be meant alike: 45 % may be 45 or 0.45, but 1 % is not 100 %."""
+        alike = self.is_percentage and other.is_percentage
+        mine, others = ((each.unscaled if alike else each.readings) for each in (self, other))
+        return ((a.value, b.value) for a in mine for b in others)
 
 
 def numbers_in(text: str) -> list[Number]:
-    """The numbers in a text in order, without those of dates, versions, ranges with a hyphen, and names."""
+    """Numbers of a text in order, without those of dates, times, versions, fractions, ranges, names."""
     text = _POWER.sub(
         lambda found: "e" + (found[1] or found[2].translate(_SUPERSCRIPTS)), text.translate(_SIGNS)
     )
@@ -57,24 +70,25 @@ def numbers_in(text: str) -> list[Number]:
 
 
 def _number(match: re.Match[str]) -> Number:
-    digits, power, word, unit = match.group("digits", "power", "word", "unit")
-    scale = _SCALES.get(unit.strip(" '").lower(), 0)
-    exponent, text = (int(power[1:]) if power else 0), word or digits + power
+    text, sign, digits, power, word, unit = match.group("text", "sign", "digits", "power", "word", "unit")
+    scale = _SUFFIXES.get(unit) or _SCALES.get(unit.strip(" '*-").lower(), 0)
+    exponent, is_negative = (int(power[1:]) if power else 0), bool(sign)
     digits = digits if word is None else str(_WORDS.index(word.lower()) + 2)
-    unscaled = _readings(digits, exponent)
-    scaled = _readings(digits, exponent + scale) if scale else unscaled
-    is_sure = word is None and (scale != 0 or not match.string[match.start() + len(text) :][:1].isalnum())
-    return Number(text, scaled + unscaled if scale < 0 else scaled, unscaled, is_sure)
+    unscaled = _readings(digits, exponent, is_negative)
+    scaled = _readings(digits, exponent + scale, is_negative) if scale else unscaled
+    is_sure = word is None and (scale != 0 or not match.string[match.end("text") :][:1].isalnum())
+    return Number(text, scaled + unscaled if scale < 0 else scaled, unscaled, scale < 0, is_sure)
 
 
-def _readings(digits: str, exponent: int) -> tuple[Reading, ...]:
+def _readings(digits: str, exponent: int, is_negative: bool) -> tuple[Reading, ...]:
     """What digits may say in English and in German; nothing if they are a version, say."""
-    unsigned, readings = digits.lstrip("-").replace("'", ""), {}
+    unsigned, readings = re.sub("[ ']", "", digits), {}
+    unsigned = f"0{unsigned}" if unsigned.startswith(".") else unsigned
     for style, group, point in _STYLES:
         if style.fullmatch(unsigned) and not (point == "," and unsigned.endswith(",000")):
             plain = unsigned.replace(group, "").replace(point, ".")
             decimals = len(plain.partition(".")[2])
-            value = float(f"{'-' * digits.startswith('-')}{plain}e{exponent}")  # A product would round twice.
+            value = float(f"{'-' * is_negative}{plain}e{exponent}")  # A product would round twice.
             unit = float(f"1e{exponent - decimals}")
             if isfinite(value):
                 readings[value] = Reading(value, unit / 2 * (1 + 1e-9), 0.0 if decimals else 10 * unit)

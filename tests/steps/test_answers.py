@@ -39,6 +39,10 @@ READ: list[tuple[str, list[set[float]]]] = [
     ("1.5 million, 2 Mrd. Euro, two thousand, 5bn", [{1.5e6}, {2e9}, {2000}, {5e9}]),
     ("45 %, 45% or 45 percent", [{45, 0.45}] * 3),
     ("three of 110kV", [{3}, {110}]),
+    ("3.5M, 2k and 1.5B, but 5m and 300 K; **3** million", [{3.5e6}, {2e3}, {1.5e9}, {5}, {300}, {3e6}]),
+    ("1 000 000 or -1 234.5; 7 1500, 110 220 15", [{1e6}, {-1234.5}, {7}, {1500}, {110}, {220}, {15}]),
+    ("minus 3, \u20133, minus five, .5 and 3-million", [{-3}, {-3}, {-5}, {0.5}, {3e6}]),
+    ("five hundred, 5/6, 3/5/2021, 10\u201315, 5:30, 2^3, 1_000", []),
     ("2021-05-03, v1.2.3, 10.0.0.1, T1, 1,2,3 and " + "9" * 400, []),
 ]
 
@@ -63,6 +67,7 @@ MATCHED: list[tuple[str, str, str, float]] = [
     ("contains", "Berlin\nBonn", "Berlin", 0),
     ("number", "1234.5 MW", "In 2023 there were 1.234,5 MW", 1),
     ("number", "0.45", "45 %", 1),
+    ("number", "45 %", "0.45 %", 0),
     ("number", "5", "5 million", 0),
     ("number", "0", "none", 0),
     ("number", "1000000", "1000001", 1),
@@ -103,7 +108,7 @@ OF_ALL = templates(
 )
 GIVEN: list[tuple[dict[str, Any], Any, Any]] = [
     ({"question_id": "near", "actual_answer": "101 MW"}, 1.0, "none"),
-    ({"question_id": "near", "actual_answer": "x 5 " * 5000 + "101"}, 1.0, "none"),
+    ({"question_id": "near", "actual_answer": "x 5 " * 5000 + "x 101"}, 1.0, "none"),
     ({"question_id": "near", "actual_answer": "102 MW"}, 0.0, "right_steps_wrong_answer"),
     ({"question_id": "both", "actual_answer": "Bonn, Berlin"}, 1.0, "none"),
     ({"question_id": "near", "actual_answer": " "}, None, "no_answer"),
