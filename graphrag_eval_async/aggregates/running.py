@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.aggregates.coverage import covered_metrics
-from graphrag_eval_async.aggregates.group import DetailOptions, Group, first_values, macro_of, metric
+from graphrag_eval_async.aggregates.group import (
+    DetailOptions,
+    Group,
+    first_values,
+    macro_of,
+    metric,
+    variance_later,
+)
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.tags import Tagged
@@ -20,12 +27,12 @@ from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sli
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.evaluation import Evaluation
-from graphrag_eval_async.records.metrics import metric_position
+from graphrag_eval_async.records.metrics import is_score, metric_position
 from graphrag_eval_async.records.outcomes import NO_ANSWER
 from graphrag_eval_async.records.results import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
@@ -209,6 +216,13 @@ class Aggregates:
         """
         self._flush()
         return self._total().snapshot(self._detail(None), self._groups.values())
+
+    def variances(self) -> dict[str, Callable[[], dict[str, Any]]]:
+        """Return by score what computes its `variance` of a detailed snapshot, if questions are repeated."""
+        self._flush()
+        scores = [(name, own) for name, own in self._micro.items() if is_score(name)]
+        later = {name: variance_later(own, self._groups.values(), name) for name, own in scores}
+        return {name: variance for name, variance in later.items() if variance is not None}
 
     @property
     def templates(self) -> list[str]:

@@ -148,6 +148,7 @@ def _write(
             level=given.level,
             rejects=summary.rejected,
             gates=summary.gates,
+            right=summary.right,
             by=summary.by,
             misnamed=summary.misnamed,
             questions=questions,

@@ -66,7 +66,8 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = N
     lines += [f"Other tags are not shown: {CUT}."] if by is not None and snapshot.get("tags_are_cut") else []
     if repeats := repeats_rows(snapshot["micro"]):
         table = table_of(["samples", "pass@k", "pass^k", "questions"], repeats, _width(stream))
-        lines += ["", draw([table], stream), *folded(variances(snapshot["micro"]))]
+        lines += ["", draw([table], stream)]
+    lines += folded(f"{name_cell(name)}: {told}." for name, told in variances(snapshot["micro"]).items())
     if "agreement" in snapshot:
         lines += ["", draw([table_of(*_agreement(snapshot["agreement"]), _width(stream))], stream)]
     return "\n".join(lines)

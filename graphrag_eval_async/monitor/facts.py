@@ -26,6 +26,7 @@ from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import RedisStream
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
+from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 RATE_SECONDS = 10.0  # the time over which a rate is taken; longer if it was not asked for meanwhile
 SUMS = "sums"  # the key of the sums that `complete` turns into confidence sequences
+VARIANCES = "variances"  # the key of what it calls to know the variances of scores
 
 
 class Rate:
@@ -107,6 +109,7 @@ class Facts:
             "backlog": stream.backlog._asdict() if isinstance(stream, RedisRun) else None,
             "lag": None if lag is None else {"bytes": lag.bytes, "seconds": lag.seconds},
             "judge": self._judge(now),
+            "noise": stream.judge_noise if isinstance(stream, EvaluationStream) else None,
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
             "misnamed": misnamed_steps(stream.reference, stream.aggregates._step_names()),
@@ -131,6 +134,7 @@ class Facts:
         for template, detail in details.items():
             sums += add_detail(templates[template], detail)
         found: dict[str, Any] = {"overall": overall, SUMS: sums, "templates": templates}
+        found[VARIANCES] = aggregates.variances()
         if tags := tags_of(aggregates.per_tag()):
             recents = tags_of(recent)
             found["tags"] = {name: group_facts(own, recents.get(name)) for name, own in tags.items()}
@@ -158,18 +162,22 @@ def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | No
 
 
 def complete(facts: dict[str, Any]) -> None:
-    """Add the confidence sequences, which take a while, to what `collect` gave."""
+    """Add confidence sequences and variances, which take a while, to what `collect` gave."""
     if (compared := facts["comparison"]) is not None:
         facts["comparison"] = {**compared.pop(SUMS).rows(facts["level"]), **compared}
     for shown, sums in facts.pop(SUMS, ()):
         shown["confidence"] = show_confidence(sums, facts["level"])
+    for metric, variance in facts.pop(VARIANCES, {}).items():
+        facts["overall"]["metrics"][metric] |= variance()
 
 
 def add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[dict[str, Any], Weights]]:
     """Add what is known at once to a group, and return what `complete` takes."""
     metrics = group["metrics"]
     for metric, shown in metrics.items():
-        shown |= {key: detail[metric][key] for key in ("quantiles", "bounds") if key in detail[metric]}
+        shown |= {
+            key: own[key] for key in ("quantiles", "bounds", "variance") if key in (own := detail[metric])
+        }
     stats = {name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each}
     group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})

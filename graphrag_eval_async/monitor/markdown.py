@@ -17,6 +17,7 @@ from graphrag_eval_async.monitor.wording import (
     not_run_in_words,
     one_sided,
     repeats_rows,
+    right_in_words,
     short_p,
     unscored,
     validity,
@@ -105,7 +106,9 @@ def _sections(summary: Summary) -> Iterator[Section]:
     yield _verdict(summary)
     yield from _scores(summary)
     repeats, micro = ["k", ">pass@k", ">pass^k", ">questions"], summary.snapshot["micro"]
-    yield from _table("Repeats: k samples of a question", repeats, repeats_rows(micro), *variances(micro))
+    told = [f"Right: {_sentence(right_in_words(summary.right))}."]
+    told += [f"{code(name)}: {each}." for name, each in variances(micro).items()]
+    yield from _table("Repeats: k samples of a question", repeats, repeats_rows(micro), " ".join(told))
     yield from _groups(summary, "Templates", "template", summary.snapshot["per_template"])
     yield from _groups(summary, "Tags", "tag", tags_of(summary.snapshot, summary.by))
     yield from _questions(summary)

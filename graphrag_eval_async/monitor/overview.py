@@ -18,7 +18,10 @@ from graphrag_eval_async.monitor.wording import (
     not_run_in_words,
     reason_in_words,
     repeats_rows,
+    right_in_words,
+    variances,
 )
+from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.metrics import (
     COST,
     is_score,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.counting import Reasons
     from graphrag_eval_async.monitor.history import Course, Courses
     from graphrag_eval_async.monitor.worst import WorstQuestion
+    from graphrag_eval_async.records.conditions import Condition
 
 SHOWN_SCORES = 6  # that have a column in the table of templates
 LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got worse
@@ -108,12 +112,18 @@ def overview(
         "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
         "run": run_facts(facts),
         "judge": judge_facts(facts["judge"], restored=restored),
-        "repeats": [
-            (f"{plural(int(k), 'sample')}", f"pass@{k} {one}, pass^{k} {every}, {of} questions")
-            for k, one, every, of in repeats_rows(overall)
-        ],
+        "repeats": _repeats(overall, facts.get("right", OF_RIGHT)),
         "agreement": agreement_facts(facts.get("agreement"), facts.get("noise")),
     }
+
+
+def _repeats(overall: Mapping[str, Any], right: Iterable[Condition]) -> list[tuple[str, str]]:
+    told = [
+        (plural(int(k), "sample"), f"pass@{k} {one}, pass^{k} {every}, {plural(int(of), 'question')}")
+        for k, one, every, of in repeats_rows(overall)
+    ]
+    told += [("right", right_in_words(right))] if told else []
+    return [*told, *variances(overall["metrics"]).items()]
 
 
 def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:

@@ -15,6 +15,7 @@ from graphrag_eval_async.monitor.overview import overview, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, static
 from graphrag_eval_async.monitor.wording import VALIDITY, unscored
 from graphrag_eval_async.monitor.worst import explained
+from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.tags import tags_of
 
@@ -79,7 +80,7 @@ class ReportResults:
 
 
 STATE: dict[str, Any] = {"comparison": None, "level": 0.95, "rejects": {}, "questions": 0, "missing": 0}
-STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "noise": None}
+STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "noise": None, "right": OF_RIGHT}
 """What a report shows of a run unless it is told more, in the layout of the state of a run."""
 
 

@@ -187,7 +187,12 @@ class Summary:
     misnamed: str | None = None  # the warning of `misnamed_steps`
     not_run: str | None = None  # why the queries of the first such result could not be run
     by: str | None = None  # the key of the tags that are shown; None for all
-    by_means: bool = True  # whether `lowest` come first in `worst`; not if conditions were given
+    right: Sequence[Condition] = OF_RIGHT  # which questions pass
+
+    @property
+    def by_means(self) -> bool:
+        """Whether `lowest` come first in `worst`; not if conditions were given."""
+        return self.right is OF_RIGHT
 
     @property
     def failed_gates(self) -> list[CheckedGate]:
@@ -287,7 +292,7 @@ class Reading:
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
             misnamed=misnamed_steps(self._reference or self._names, self._aggregates._step_names()),
             not_run=self._not_run,
-            by_means=not self._conditions,
+            right=self._conditions or OF_RIGHT,
             listed=listed,
             **more,
         )

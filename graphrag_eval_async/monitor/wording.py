@@ -21,6 +21,8 @@ from graphrag_eval_async.text import interval_cell, name_cell, number, percent, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from graphrag_eval_async.records.conditions import Condition
+
 RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 """The metrics besides scores that tables show, and their headings."""
 
@@ -74,12 +76,21 @@ def repeats_rows(group: Mapping[str, Any]) -> list[list[str]]:
     return [[str(k), *each, str(own[f"questions@{k}"])] for k, each in zip(shown, rates, strict=True)]
 
 
-def variances(group: Mapping[str, Any]) -> list[str]:
-    """Return a sentence on each score that varies between samples of a question."""
-    known = [(name, each.get("variance", {})) for name, each in group.items() if isinstance(each, dict)]
-    told = "variance {:.3g} between questions, {:.3g} between samples of a question."
-    found = [(name, max(own["between"], 0), own["within"]) for name, own in known if len(own) > 1]
-    return [f"{name_cell(name)}: {told.format(*each)}" for name, *each in found]
+def right_in_words(conditions: Iterable[Condition]) -> str:
+    """Which samples count as right in `repeats`."""
+    return f"no error, {', '.join(each.text for each in conditions)}, as far as the run has them"
+
+
+def variances(group: Mapping[str, Any]) -> dict[str, str]:
+    """Return in words how each score of repeated questions varies, as far as known."""
+    known = {name: each.get("variance") for name, each in group.items() if isinstance(each, dict)}
+    kinds = {"between": "between questions", "within": "between samples of a question"}
+    return {
+        name: "variance "
+        + ", ".join(f"{max(own[key], 0):.3g} {words}" for key, words in kinds.items() if key in own)
+        for name, own in known.items()
+        if own
+    }
 
 
 def unscored(micro: Mapping[str, Any]) -> str:

@@ -48,6 +48,13 @@ def test_pages_of_a_run_and_of_finished_runs(folder: Folder) -> None:
     assert "Questions that got worse" in html
     assert html.count(">held<") == html.count(">failed<") == 1
     assert ">q2</th>" in html
+    assert (
+        run("report", out, base, "--pass-if", "steps_score >= 0.9", "-o", page, "--markdown", page + ".md")
+        == 0
+    )
+    for html in (Path(page).read_text(), Path(page + ".md").read_text()):
+        assert "no error, steps_score >= 0.9, as far as" in unescape(html)
+        assert "between questions, 0.167 between samples of a question" in html
 
 
 async def test_markup_in_any_field_stays_text() -> None:
