@@ -18,9 +18,14 @@ MAX_CHARACTERS = 100_000  # Those of an answer that count.
 QUICK_CHARACTERS = 4000  # Longer answers are matched in threads: reading 4,000 takes up to 20 ms.
 NAMED = 200  # Characters of the items that a reason names.
 
-_split = re.compile(r"[;\n]|,(?!\d{3}(?!\d))|(?<!\d),|\s(?:and|&)\s", re.IGNORECASE).split
-_MARKER = re.compile(r"\s*(?:[-*•]\s+)?(?:\d{1,3}[.)]\s+)?")
+_GROUPED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)")
+_split = re.compile(r"[,;|\n]|\s(?:and|&)\s", re.IGNORECASE).split
+_MARKER = re.compile(r"\s*(?:[-–*•+]\s+)?(?:\(?\d{1,3}[.)]\s+)?")
 """What stands before an item of a list: a bullet or a number."""
+
+# No letter or digit may stand there, nor anything that belongs to a number.
+_BEFORE = r"(?<![^\W_])(?<!\d[.,](?=\d))(?<!\W[-\u2212](?=\d))(?<!^[-\u2212](?=\d))"
+_AFTER = r"(?![^\W_]|(?<=\d)[.,]\d)"
 
 
 def check_match(match: Matching | None, reference: str | None, tolerance: float | None) -> None:
@@ -46,7 +51,7 @@ def match_answer(match: Matching, reference: str, answer: str, tolerance: float 
     """The score of an answer, from 0 to 1, and why. The reference answer must have passed `check_match`."""
     answer, score, why = answer[:MAX_CHARACTERS], 0.0, ""
     if match == "list":
-        score, why = _match_list({*_items(reference)}, answer)
+        score, why = _match_list(reference, answer)
     elif match == "contains":
         text = _plain(answer)
         lines = filter(str.strip, reference.split("\n"))
@@ -63,8 +68,8 @@ def match_answer(match: Matching, reference: str, answer: str, tolerance: float 
 
 
 def occurs(part: str, text: str) -> bool:
-    """Whether a part stands in a text as whole words."""
-    return part in text and bool(re.search(rf"(?<![^\W_]){re.escape(part)}(?![^\W_])", text))
+    """Whether a part stands in a text as whole words and numbers: 5 is not in 1.5, 5,000 and -5."""
+    return part in text and bool(re.search(f"{_BEFORE}{re.escape(part)}{_AFTER}", text))
 
 
 def _plain(text: str) -> str:
@@ -81,20 +86,28 @@ def _finds(pattern: str, text: str) -> bool:
     return bool(compute.match_substring_regex(scalar, pattern=pattern).as_py())
 
 
-def _items(text: str) -> list[str]:
-    """The items of a list as people write them, without bullets and numbers."""
-    items = (_plain(_MARKER.sub("", part, count=1)).strip(" .\"'`*_") for part in _split(text))
-    return [*filter(None, items)]
+def _items(text: str, *, grouped: bool = True) -> set[str]:
+    """The items of a list as people write them, without bullets and numbers; 1,000 is one or two."""
+    parts = _split(_GROUPED.sub(lambda found: found[0].replace(",", ""), text) if grouped else text)
+    return {*filter(None, (_plain(_MARKER.sub("", part, count=1)).strip(" .\"'`*_[]<>") for part in parts))}
 
 
-def _match_list(expected: set[str], answer: str) -> tuple[float, str]:
+def _match_list(reference: str, answer: str) -> tuple[float, str]:
     """F1 of the items of an answer, and what it lacks and adds."""
-    lead, _, rest = answer.partition(":")
-    if rest[:1].isspace() and not any(":" in item for item in expected) and expected.isdisjoint(_items(lead)):
-        answer = rest  # What leads in is no item.
-    given = {*_items(answer)}
+    expected = _items(reference)
+    lead, *rest = re.split(r":\s", answer, maxsplit=1)
+    if rest and not any(": " in item for item in expected) and expected.isdisjoint(_items(lead)):
+        [answer] = rest  # What leads in is no item.
+    given = _items(answer)
+    others = (expected, _items(answer, grouped=False)), (_items(reference, grouped=False), given)
+    pairs = [(expected, given), *(each for each in others if len(each[0] & each[1]) > 1)]
+    expected, given = max(pairs, key=lambda each: _f1(*each))
     named = _named("lacks", sorted(expected - given)), _named("adds", sorted(given - expected))
-    return 2 * len(expected & given) / (len(expected) + len(given)), "; ".join(filter(None, named))
+    return _f1(expected, given), "; ".join(filter(None, named))
+
+
+def _f1(expected: set[str], given: set[str]) -> float:
+    return 2 * len(expected & given) / (len(expected) + len(given))
 
 
 def _named(what: str, items: Sequence[str]) -> str:
