@@ -136,17 +136,14 @@ class Calibration:
         """The questions with a score."""
         return self._scores.keys()
 
-    @property
-    def warnings(self) -> list[str]:
-        """Why labelled results may not be the random sample that was drawn."""
-        return _warnings(self._matched()[0], sum(map(len, self._scores.values())))
-
-    def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], str | None]:
-        """Return labelled and all results of some questions, and why the mean cannot be corrected, if so."""
-        labels = {score: own for score, own in self._matched()[0].items() if score.question_id in questions}
-        pairs = _pairs(labels)
+    def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], str | None, list[str]]:
+        """Return labelled and all results of some questions; why the mean cannot be corrected; warnings."""
+        known, _ = self._matched()
+        labels = {score: own for score, own in known.items() if score.question_id in questions}
+        pairs, reason = _pairs(labels), self._not_random(labels)
         scores = [score for question in sorted(questions) for score in self._scores[question]]
-        return pairs, scores, _too_few(pairs, self._not_random(labels))
+        warnings = _warnings(known, sum(map(len, self._scores.values())))
+        return pairs, scores, _too_few(pairs, reason), warnings
 
     def _not_random(self, labels: Mapping[Score, Iterable[Label]]) -> str | None:
         drawn = all(label.mark is not None for own in labels.values() for label in own)

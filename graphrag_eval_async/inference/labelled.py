@@ -46,9 +46,9 @@ class LabelledRuns:
         row: dict[str, Any] = {"labels": {}, "warnings": []}
         known = {}
         for side, own in self._sides.items():
-            pairs, scores, reason = own.sample(shared)
+            pairs, scores, reason, warnings = own.sample(shared)
             row["labels"][side] = len(pairs)
-            row["warnings"] += [f"{side}: {told}" for told in own.warnings]
+            row["warnings"] += [f"{side}: {told}" for told in warnings]
             if reason is None:
                 row[side], known[side] = corrected_mean(pairs, scores, self._level), estimate(pairs, scores)
             else:

@@ -33,19 +33,13 @@ def test_the_interval_decides(changes: list[float], margin: float) -> None:
     assert (row["verdict"], row["pairs"]) == (verdict, len(changes))
 
 
-@each(("n", "margin", "verdict"), [(240, 0.02, "undecided"), (250, 0.02, "non_inferior")])
-def test_equal_runs(n: int, margin: float, verdict: str) -> None:
-    """Questions that were not asked may have been lost."""
-    assert shown(scored([1.0] * n), scored([1.0] * n), margin)["verdict"] == verdict
-
-
 def test_a_metric_of_which_less_is_better() -> None:
     random = np.random.default_rng(1)
     before = [result(f"q{i}", elapsed_sec=float(value)) for i, value in enumerate(random.normal(9, 1, 50))]
     slower = [each | {"elapsed_sec": each["elapsed_sec"] + random.random()} for each in before]
-    verdicts = [shown(before, slower, margin, "elapsed_sec")["verdict"] for margin in (0.5, 1.0)]
-    assert verdicts == ["undecided", "non_inferior"]
+    assert shown(before, slower, 0.5, "elapsed_sec")["verdict"] == "undecided"
     assert shown(slower, before, 0.1, "elapsed_sec")["verdict"] == "non_inferior"
+    assert "all changes agree" in shown(before, before, 0.1, "elapsed_sec")["reason"]
 
 
 def test_what_has_no_value_does_not_flatter() -> None:
@@ -57,10 +51,6 @@ def test_what_has_no_value_does_not_flatter() -> None:
     row = shown(good, unjudged, 0.1, "answer_f1")
     assert row["verdict"] == "undecided"
     assert "1 of 400 results lack answer_f1" in row["reason"]
-    assert (
-        "all changes agree"
-        in shown(before := scored([1.0], elapsed_sec=1), before, 1, "elapsed_sec")["reason"]
-    )
 
 
 @each(
@@ -68,10 +58,10 @@ def test_what_has_no_value_does_not_flatter() -> None:
     [
         ({"steps_score": 0}, "steps_score: expected a margin above 0, got 0"),
         ({"steps_score": 2}, "a change of steps_score is from 0 to 1, not 2; for 2 %, write 0.02"),
-        ({"step_score": 0.1}, "no result has the metric 'step_score'; did you mean steps_score?"),
+        ({"step_score": 0.1}, "no result has the metric 'step_score'; did you mean steps_score"),
         (0.1, "non_inferior: expected a dict of margins by metric, got 0.1"),
     ],
 )
 def test_margins_that_are_none(margins: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told.replace("?", ".")):
+    with pytest.raises(UsageError, match=told):
         compare(scored([1.0]), scored([1.0]), non_inferior=margins)

@@ -44,13 +44,9 @@ class Judge:
         raise NotImplementedError
 
 
-def stream_of(judge: Any, *, cache: str | None = None, responses: Any = RESPONSES, **more: Any) -> Any:
-    llm = {"pricing": {"input_usd_per_million": 1, "output_usd_per_million": 1}, "cache": cache}
-    llm |= {"limits": more.pop("limits", {})}
-    config = {
-        "llm": {key: value for key, value in llm.items() if value is not None},
-        "custom_evaluations": [CUSTOM],
-    }
+def stream_of(judge: Any, *, llm: Any = None, responses: Any = RESPONSES, **more: Any) -> Any:
+    pricing = {"input_usd_per_million": 1, "output_usd_per_million": 1}
+    config = {"llm": {"pricing": pricing, **(llm or {})}, "custom_evaluations": [CUSTOM]}
     return evaluate_stream(REFERENCE, responses, config=config, judge=judge, on_fatal="continue", **more)
 
 
@@ -74,11 +70,11 @@ async def test_some_answers_are_judged_twice(tmp_path: Path) -> None:
     """Without the cache, in any order; nothing else changes but the usage."""
     plain = stream_of(Judge())
     results, counted = await all_of(plain), plain.aggregates.snapshot(detail=True)
-    assert plain.judge_noise is None
+    ratings = [each["rating"] for each in results]
     again = set()
-    for number, responses in enumerate((RESPONSES, RESPONSES[::-1])):
-        judge = Judge()
-        stream = stream_of(judge, rejudge=12, responses=responses, cache=str(tmp_path / f"{number}.sqlite"))
+    for responses in (RESPONSES, RESPONSES[::-1]):
+        judge, cache = Judge(), str(tmp_path / responses[0]["question_id"])
+        stream = stream_of(judge, rejudge=12, responses=responses, llm={"cache": cache})
         assert await all_of(stream) == results
         assert stream.aggregates.snapshot(detail=True) == counted
         again.add(tuple(sorted(answer for answer, own in judge.said.items() if len(own) == 2)))
@@ -86,19 +82,18 @@ async def test_some_answers_are_judged_twice(tmp_path: Path) -> None:
         assert stream.usage.dollars == pytest.approx(52 * 1100 / 1e6)
     assert len(again) == 1
     late = Judge()  # The cache keeps the first verdicts.
-    assert [each["rating"] for each in await all_of(stream_of(late, cache=str(tmp_path / "0.sqlite")))] == [
-        each["rating"] for each in results
-    ]
+    assert [each["rating"] for each in await all_of(stream_of(late, llm={"cache": cache}))] == ratings
     assert not late.said
 
 
 async def test_what_fails_has_no_pair() -> None:
     """Neither the first time nor the second; nor what the budget no longer pays."""
     judge = Judge(lambda answer, time: answer in ("q4", "q8") or (time == 2 and answer in ("q1", "q2", "q3")))
-    stream = stream_of(judge, rejudge=99, limits={"max_attempts": 1})
+    stream = stream_of(judge, rejudge=99, llm={"limits": {"max_attempts": 1}})
     await all_of(stream)
     assert stream.judge_noise == {"answers": 38, "failed": 6, "metrics": noise_of(judge.said)}
-    stream = stream_of(Judge(), rejudge=12, limits={"budget_usd": 0.0500, "max_concurrency": 1})
+    limits = {"budget_usd": 0.0500, "max_concurrency": 1}
+    stream = stream_of(Judge(), rejudge=12, llm={"limits": limits})
     assert len(await all_of(stream)) == 40
     assert stream.judge_noise["failed"] == 2 * (12 - 6)
     assert stream.judge_noise["metrics"]["rating"]["pairs"] == 6
