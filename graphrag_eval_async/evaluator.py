@@ -133,13 +133,7 @@ class Evaluator:
         every = {**self.reference.comparators, **(comparators or {})}
         own = {name: each for name, each in every.items() if name in known}
         prepared, compares_queries = self.reference.prepared, self._rules.query_similarity
-        self.trace_format: TraceFormat | None = None
-        if format is not None:
-            from graphrag_eval_async.traces.format import TraceFormat
-
-            self.trace_format = format if isinstance(format, TraceFormat) else TraceFormat(name=format)
-            if isinstance(self.reference, NoReference):
-                raise UsageError("format: traces need a reference set, which has their questions")
+        self.trace_format = None if format is None else _trace_format(format, self.reference)
         if (comparators and self.reference is reference) or compares_queries:  # Loaded without them.
             prepared = PreparedSteps(self.reference.questions, own, compares_queries=compares_queries)
         self._scoring = Scoring(self._rules, own, prepared)
@@ -426,6 +420,14 @@ def _check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal
             raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
         if iscoroutinefunction(comparator):
             raise UsageError(f"comparators[{name!r}]: must be a plain function")
+
+
+def _trace_format(given: str | TraceFormat, reference: Reference) -> TraceFormat:
+    from graphrag_eval_async.traces.format import TraceFormat
+
+    if isinstance(reference, NoReference):
+        raise UsageError("format: traces need a reference set, which has their questions")
+    return given if isinstance(given, TraceFormat) else TraceFormat(name=given)
 
 
 class _Opened(NamedTuple):

@@ -264,13 +264,16 @@ class _CarefulReader:
                     raise _Problem(f"{where}.{error.problems[0]}") from None
             if isinstance(group, dict) and group.get("order") is not None:
                 steps[0]["order"] = group["order"]
-        forbidden, most = limits = _limits_of(shape, groups, place)
+        forbidden, most = tuple(shape.forbidden_steps or ()), shape.max_steps
+        names = {plain_name(step["name"]) for group in groups for step in group}
+        if wrong := [name for name in forbidden if plain_name(name) in names]:
+            raise _Problem(f"{place}.forbidden_steps: {wrong[0][:64]!r} is also a reference step")
         self._contents.step_names.update(forbidden)
         data = encode_steps(groups) if groups or forbidden or most is not None else None
         try:
             tags = read_tags(shape.tags, of_template)
             tags = self._contents.tags.setdefault(tags, tags)
-            self._contents.questions[shape.id] = _question(template_id, shape, data, tags, limits)
+            self._contents.questions[shape.id] = _question(template_id, shape, data, tags, (forbidden, most))
         except ValueError as error:
             raise _Problem(f"{place}.{error}") from None
 
@@ -318,20 +321,6 @@ def _objects(templates: Any) -> Iterator[tuple[str, Mapping[str, Any], tuple[str
                     yield where, group, _GROUP_KEYS
                 for inner, step in _steps_of(group, where):
                     yield inner, step, _STEP_KEYS
-
-
-def _limits_of(shape: Any, groups: Any, place: str) -> tuple[tuple[str, ...], int | None]:
-    """The limits of a question. Raises `_Problem` if its reference steps break one."""
-    forbidden, most = tuple(shape.forbidden_steps or ()), shape.max_steps
-    names = {plain_name(step["name"]) for group in groups for step in group}
-    for name in forbidden:
-        if plain_name(name) in names:
-            raise _Problem(f"{place}.forbidden_steps: {name[:64]!r} is also a reference step")
-    if most is not None and groups and most < len(groups[-1]):
-        raise _Problem(
-            f"{place}.max_steps: {most} is less than the steps of the last group: {len(groups[-1])}"
-        )
-    return forbidden, most
 
 
 def _steps_of(group: Any, place: str) -> list[tuple[str, dict[str, Any]]]:

@@ -135,7 +135,6 @@ def test_tags_beyond_the_limits_are_a_doubt() -> None:
         ),
         (asking(forbidden_steps="x"), f"{QUESTION}.forbidden_steps: Expected `array | null`, got `str`"),
         (of_limits(forbidden_steps=["X-"]), f"{QUESTION}.forbidden_steps: 'X-' is also a reference step"),
-        (of_limits(max_steps=0), f"{QUESTION}.max_steps: 0 is less than the steps of the last group: 1"),
         ([{**asking()[0], "max_steps": -1}], "templates[0].max_steps: Expected `int` >= 0"),
         (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
         (of_step(reference_query="DROP ALL"), f"{STEP}.reference_query: expected a SPARQL query"),
