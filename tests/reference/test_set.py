@@ -45,10 +45,6 @@ def of_step(**more: Any) -> list[dict[str, Any]]:
     return steps({"name": "x", "output": "y"} | more)
 
 
-def of_limits(**limits: Any) -> list[dict[str, Any]]:
-    return asking(reference_steps=[[{"name": "x", "output": "y"}]], **limits)
-
-
 def nested(depth: int) -> Any:
     value: Any = "x"
     for _ in range(depth):
@@ -134,7 +130,10 @@ def test_tags_beyond_the_limits_are_a_doubt() -> None:
             f"{QUESTION}.reference_steps[0][1].order: is the group's; write {{order: strict, steps: [...]}}",
         ),
         (asking(forbidden_steps="x"), f"{QUESTION}.forbidden_steps: Expected `array | null`, got `str`"),
-        (of_limits(forbidden_steps=["X-"]), f"{QUESTION}.forbidden_steps: 'X-' is also a reference step"),
+        (
+            template(question({"name": "x", "output": "y"}, forbidden_steps=["X-"])),
+            f"{QUESTION}.forbidden_steps: 'X-' is also a reference step",
+        ),
         ([{**asking()[0], "max_steps": -1}], "templates[0].max_steps: Expected `int` >= 0"),
         (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
         (of_step(reference_query="DROP ALL"), f"{STEP}.reference_query: expected a SPARQL query"),
