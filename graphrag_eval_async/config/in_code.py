@@ -66,7 +66,7 @@ def find_metric(name: str, given: Any) -> CodeMetric:
     path = given if is_path else f"{getattr(given, '__module__', '')}:{getattr(given, '__qualname__', '')}"
     try:
         found = resolve_name(path)
-    except Exception as error:  # noqa: BLE001  (it runs the user's module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (it runs the user's module)
         found, where = None, "expected module:function, of a module installed or in the working directory"
         if is_path:
             raise ValueError(f"cannot import {path!r}: {describe_exception(error)}; {where}") from None

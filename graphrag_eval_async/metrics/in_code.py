@@ -76,6 +76,8 @@ class CodeMetrics:
             try:
                 async with asyncio.timeout(self.seconds) as clock:
                     return await metric.function(*arguments())
+            except SystemExit as error:  # A task that raises it would end the event loop.
+                return error
             except TimeoutError as error:
                 late = JudgeError("timeout", f"not finished within {self.seconds:g} s")
                 raise late if clock.expired() else error from None
@@ -91,7 +93,7 @@ class CodeMetrics:
                 if isinstance(value, BaseException):
                     raise value
                 values = _values(metric, value, {**result, **keys})
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (whatever a metric raises)
+            except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
                 values = dict.fromkeys(metric.outputs)
                 told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
                 keys |= values | {f"{metric.name}_error": in_utf8(told)[:2000]}  # In this order.

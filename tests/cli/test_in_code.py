@@ -26,6 +26,7 @@ CONFIG = "custom_metrics: {brevity: my_metrics:brevity, sizes: my_metrics:sizes}
 
 def evaluate(folder: Folder, *more: str, config: str = CONFIG) -> int:
     folder.write("my_metrics.py", MODULE.encode())
+    folder.write("exits.py", b"raise SystemExit(0)")
     responses = folder.lines(response("q1", actual_answer="red or blue"), response("q2"), failed("q3"))
     written = folder.write("config.yaml", config.encode())
     output = () if "--dry-run" in more else ("-o", folder.file("results.jsonl"))
@@ -60,6 +61,7 @@ def test_a_configuration_names_them(
     ("options", "config", "told"),
     [
         ((), "custom_metrics: {a: my_metrics:no}", "config.yaml:\n  custom_metrics.a: cannot import"),
+        ((), "custom_metrics: {a: exits:f}", "custom_metrics.a: cannot import 'exits:f': SystemExit: 0"),
         ((), f"{CONFIG[:-13]}brevty]", "primary[0]: 'brevty' is no metric; did you mean brevity?"),
         (("--gate", "brevty > 0.5"), CONFIG, "no metric 'brevty'; did you mean brevity?"),
         (("--gate", "brevity > 1.5"), CONFIG, "brevity is from 0 to 1"),

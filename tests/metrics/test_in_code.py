@@ -132,10 +132,15 @@ async def test_values_take_the_path_of_outputs(judged: bool) -> None:
         (TypeError("no\udcff"), r"TypeError: no\udcff"),
         (JudgeError("rate_limited", "slow down"), "rate_limited: slow down"),
         (asyncio.CancelledError(), "CancelledError"),
+        (SystemExit(0), "SystemExit: 0"),
     ],
 )
 async def test_what_a_metric_may_return(value: Any, error: str | None) -> None:
-    metrics = {"mine_of_others": given(1), "mine": given(value)}
+    async def later(*arguments: Any) -> Any:
+        return given(value)(*arguments)
+
+    others = dict.fromkeys(["mine_of_others", "later_of_others"], given(1))
+    metrics = {**others, "mine": given(value), "later": later}
     [result] = await run_evaluation(REFERENCE, [response("q1")], missing="skip", metrics=metrics)
     assert result["mine_of_others"] == 1
     if error is None:
@@ -143,6 +148,7 @@ async def test_what_a_metric_may_return(value: Any, error: str | None) -> None:
     else:
         assert result["mine"] is None
         assert error in result["mine_error"]
+    assert (result["later"], "later_error" in result) == (result["mine"], error is not None)
     orjson.dumps(result)
     assert compute_aggregates([result])["micro"]["mine_of_others"]["mean"] == 1
 
