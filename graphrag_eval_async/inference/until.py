@@ -16,6 +16,7 @@ from graphrag_eval_async.records.metrics import (
     RETRIEVAL_METRICS,
     may_be_bounded,
 )
+from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
 
@@ -134,8 +135,9 @@ class Deciding:
         values = [value for value in found if 0 <= value <= 1]  # A journal may hold anything.
         failed = [name for name, _ in seen.outcomes].count(metric) + len(found) - len(values)
         if not (found or failed or metric in RESULT_METRICS):
-            # If the agent failed or gave no answer, the metric might have applied.
-            failed = seen.failed or not (metric in RETRIEVAL_METRICS or seen.is_answered)
+            # If the agent failed or gave no answer, the metric might have applied; those in code were called.
+            called = metric in RETRIEVAL_METRICS or seen.is_answered or CUSTOM_METRICS in seen.as_dict()
+            failed = seen.failed or not called
         question = seen.question_id
         if not failed and len(values) == 1:
             return Sample(question, values[0], values[0])

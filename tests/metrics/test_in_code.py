@@ -283,12 +283,14 @@ async def test_a_journal_knows_the_source_of_metrics(tmp_path: Path) -> None:
 
 
 async def test_a_condition_decides_on_a_metric() -> None:
-    many = [response("q1", actual_answer="red") for _ in range(200)]
+    skipped = [response("q1")] * 30  # The metric returns None.
+    many = [*skipped, *[response("q1", actual_answer="red") for _ in range(200)]]
     stream = evaluate_stream(REFERENCE, many, metrics={"brevity": brevity}, until="brevity >= 0.8")
     async with stream:
         assert len([result async for result in stream]) < 100
     assert stream.decision is not None
     assert stream.decision.holds
+    assert (stream.decision.failed, stream.decision.responses - stream.decision.samples) == (0, 30)
     with pytest.raises(UsageError, match=r"metrics declared range=\(0, 1\), not 'other'; known: "):
         evaluate_stream(REFERENCE, many, metrics={"brevity": brevity}, until="other >= 0.8")
 
