@@ -88,7 +88,7 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
         folded(_corrected(snapshot.get("corrected", {}))),
         _groups("template", snapshot["per_template"]),
         _groups("tag", tags_of(snapshot)),
-        worst_table(snapshot["worse"], worst, candidate),
+        worst_table(snapshot, worst, candidate),
         folded(one_sided(snapshot)),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
@@ -137,9 +137,9 @@ def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]])
     return _table(headings, rows, names=2) if rows else []
 
 
-def worst_table(worse: Mapping[str, Sequence[Mapping[str, Any]]], worst: int, candidate: str) -> list[str]:
+def worst_table(snapshot: Mapping[str, Any], worst: int, candidate: str) -> list[str]:
     """A table of the `worst` questions of all scores, with the lines of their results."""
-    shown = greatest_losses(worse, worst)
+    shown = greatest_losses(snapshot, worst)
     lines: dict[str, str] = {}
     for question, place, _ in results_of_questions(candidate, {row["question_id"] for _, row in shown}):
         lines.setdefault(question, place)

@@ -115,8 +115,7 @@ def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tupl
 
 def primary_of(given: Given) -> tuple[str, ...] | None:
     """Return the primary metrics of the configuration, if there is one that names them."""
-    names = "primary", "custom_evaluations", "custom_metrics"
-    return None if given.config is None else load_part(given.config, *names).primary
+    return None if given.config is None else load_part(given.config, "primary").primary
 
 
 def processes_for(

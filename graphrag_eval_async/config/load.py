@@ -119,12 +119,14 @@ def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
         raise ConfigError([f"{key}: {what}" if key else what for key, what in problems.items()], source)
 
 
-def load_part(path: str, *keys: str) -> Config:
-    """Some keys of a configuration file, so that no environment variable with a judge's key need be set."""
-    given = read_config(path)
+def load_part(path: str, key: str) -> Config:
+    """One key of a configuration file, so that no variable with a judge's key is needed, and no metric."""
+    given, reader = read_config(path), Reader()
     if isinstance(given, Mapping):
-        given = {key: given[key] for key in keys if key in given}
-    return check_config(given, path, judge=True)
+        given = {key: given[key]} if key in given else {}
+    part: Config = reader.section(Config, given)
+    _stop_at(reader.problems, path)
+    return part
 
 
 def read_config(source: str) -> Any:

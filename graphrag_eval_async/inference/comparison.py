@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.questions import mean_of, plus
@@ -23,6 +23,7 @@ from graphrag_eval_async.inference.pairs import (
 from graphrag_eval_async.inference.verdicts import (
     NOTES,
     LiveSnapshot,
+    check_known,
     decide_values,
     finished_rows,
     is_fraction,
@@ -30,7 +31,7 @@ from graphrag_eval_async.inference.verdicts import (
     position,
 )
 from graphrag_eval_async.records.conditions import RIGHT
-from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_primary, is_score, range_of
+from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_metric, is_primary, is_score, range_of
 from graphrag_eval_async.records.outcomes import OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
@@ -233,6 +234,9 @@ class RunningComparison:
         budget of their own, as those of templates do. An unknown key is a `UsageError`.
         """
         check_level(level)
+        if any(run.results for run in self._runs.values()):
+            check_known("primary", filterfalse(is_metric, self._primary or ()), self.metrics)
+            check_known("non_inferior", self._margins, self.metrics)
         found = self.facts_of_questions()
         pairs = {name: paired(map(Question.sides, own)) for name, own in self._shared.items() if own}
         rows = finished_rows(pairs, self._fractions, level, self._primary)
@@ -269,9 +273,6 @@ class RunningComparison:
     def _non_inferiority(self, level: float) -> dict[str, Any]:
         rows = {}
         for metric, margin in self._margins.items():
-            if metric not in self.metrics and any(run.results for run in self._runs.values()):
-                hint = did_you_mean(metric, sorted(self.metrics - {REASON}, key=position))
-                raise UsageError(f"non_inferior: no result has the metric {metric!r}; {hint}")
             bounded, drop = is_fraction(metric, self._fractions), self.drop(metric)
             rows[metric] = non_inferiority(drop, metric, margin, level, bounded=bounded)
         return {"non_inferior": rows} if rows else {}
@@ -279,7 +280,7 @@ class RunningComparison:
     @property
     def metrics(self) -> set[str]:
         """The metrics that results of either side have, or should have but failed."""
-        return set().union(*(run.metrics | run.failed for run in self._runs.values()))
+        return set().union(*(run.metrics | run.failed for run in self._runs.values())) - {REASON}
 
     def drop(self, metric: str) -> Drop:
         """Return how a metric changed if errors count: as 0 in scores up to 1."""

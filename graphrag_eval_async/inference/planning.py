@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import chain
+from itertools import chain, filterfalse
 from math import fsum, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,8 +13,8 @@ from graphrag_eval_async.aggregates.repeats import variances
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.power import questions_needed
-from graphrag_eval_async.inference.verdicts import position
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_primary
+from graphrag_eval_async.inference.verdicts import check_known, position
+from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_metric, is_primary
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
 
@@ -124,6 +124,9 @@ def plan(
             f"{metric}: every question changes by the same amount between the two runs, so paired numbers "
             "cannot be planned; give results of one run, or of two that differ"
         )
+    if runs:
+        known_metrics = {ERROR_RATE}.union(*(run.metrics for run in runs))
+        check_known("primary", filterfalse(is_metric, primary or ()), known_metrics)
     fractions = {name for run in runs for name in run.fractions}
     shared = set.intersection(*[run.metrics for run in runs]) if runs else {*(primary or ())}
     family = {name for name in shared | {ERROR_RATE} if is_primary(name, primary, fractions)} | {metric}

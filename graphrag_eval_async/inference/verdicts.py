@@ -8,6 +8,7 @@ from itertools import chain
 from math import isfinite, nextafter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.one_look import change_interval
 from graphrag_eval_async.inference.pairs import PairSums
 from graphrag_eval_async.inference.power import detectable_change
@@ -19,9 +20,10 @@ from graphrag_eval_async.records.metrics import (
     is_score,
     metric_position,
 )
+from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.inference.pairs import Pair
 
@@ -74,6 +76,14 @@ def lower_is_better(metric: str) -> bool:
 def position(metric: str) -> tuple[bool, tuple[int, str]]:
     """Return the sort key of a metric in rows."""
     return metric != ERROR_RATE, metric_position(metric)
+
+
+def check_known(option: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise a `UsageError` if results do not have one of the metrics that an option names."""
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, sorted(known, key=position))
+            raise UsageError(f"{option}: no result has the metric {name!r}; {hint}")
 
 
 def is_fraction(metric: str, fractions: Collection[str]) -> bool:

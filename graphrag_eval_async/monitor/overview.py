@@ -109,7 +109,7 @@ def overview(
         "charts": {} if courses is None else charts_of(courses.overall, overall, facts["level"]),
         "changes": [] if comparison is None else _changes(comparison),
         "warnings": [] if comparison is None else comparison["warnings"],
-        "losses": [] if comparison is None else greatest_losses(comparison.get("worse", {}), LOSSES),
+        "losses": [] if comparison is None else greatest_losses(comparison, LOSSES),
         "run": run_facts(facts),
         "judge": judge_facts(facts["judge"], restored=restored),
         "repeats": _repeats(overall, facts.get("right", OF_RIGHT)),

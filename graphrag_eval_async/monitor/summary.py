@@ -222,7 +222,7 @@ class Summary:
     @property
     def got_worse(self) -> list[tuple[str, Mapping[str, Any]]]:
         """The questions that got worse most; see `greatest_losses`."""
-        return [] if self.comparison is None else greatest_losses(self.comparison["worse"], self.listed)
+        return [] if self.comparison is None else greatest_losses(self.comparison, self.listed)
 
 
 class Reading:

@@ -213,12 +213,12 @@ def _listed(ids: Sequence[str], name: Callable[[str], str] = name_cell) -> str:
     return ", ".join(map(name, ids[:LISTED_IDS])) + more
 
 
-def greatest_losses(
-    worse: Mapping[str, Sequence[Mapping[str, Any]]], count: int
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the rows of `worse` in a comparison that changed most, each with its metric."""
-    every = [(metric, row) for metric, questions in worse.items() for row in questions]
-    return sorted(every, key=lambda each: -abs(each[1]["difference"]))[:count]
+def greatest_losses(comparison: Mapping[str, Any], count: int) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the rows of `worse` that changed most, each with its metric: first those that are decided."""
+    worse, overall = comparison.get("worse", {}), comparison["overall"]
+    every = [("verdict" not in overall[metric], metric, row) for metric in worse for row in worse[metric]]
+    every.sort(key=lambda each: (each[0], -abs(each[2]["difference"])))
+    return [(metric, row) for _, metric, row in every[:count]]
 
 
 def ends(interval: Mapping[str, float] | None) -> str:

@@ -145,7 +145,7 @@ def test_primary_metrics_of_a_configuration(folder: Folder, capfd: pytest.Captur
     assert {line.split()[2] for line in err.splitlines()} == {"total_tokens", "lines:total_tokens"}
     folder.write("config.yaml", b"primary: [tokens]\n")
     assert run(*command) == 2
-    assert "primary[0]: 'tokens' is no metric; did you mean total_tokens?" in capfd.readouterr().err
+    assert "primary: no result has the metric 'tokens'; did you mean total_tokens?" in capfd.readouterr().err
 
 
 def test_plans(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

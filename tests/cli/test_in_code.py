@@ -50,9 +50,11 @@ def test_a_configuration_names_them(
     first = folder.read("results.jsonl")
     assert evaluate(folder, "--jobs", "2") == 0
     assert folder.read("results.jsonl") == first
-    config = ("--config", folder.file("config.yaml"))
-    assert run("compare", results, results, *config) == 0
-    assert "brevity" in capfd.readouterr().out
+    config = folder.write("primary.yaml", b"custom_metrics: {a: nowhere:a}\nprimary: [sizes_steps]")
+    other = folder.lines(*({**each, "sizes_steps": 9, "brevity": 1} for each in first), name="b")
+    for more, worst in ((), "brevity"), (("--config", config), "sizes_steps"):  # Primary ones come first.
+        assert run("compare", other, results, *more, "--worst", "1") == 0
+        assert capfd.readouterr().out.partition("got worse")[2].split()[6] == worst
     assert evaluate(folder, "--dry-run", "--gate", "brevity >= 0.5") == 0
     assert "failed" not in capfd.readouterr().err
 

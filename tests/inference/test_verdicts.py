@@ -140,11 +140,11 @@ def test_primary_metrics_are_decided() -> None:
     )
     decided = {key for key, row in compared(one, other)["overall"].items() if "verdict" in row}
     assert decided == {"error_rate", "steps_score", "answer_f1"}
-    chosen = compared(one, other, primary=["elapsed_sec", "tokens"])
+    chosen = compared(one, other, primary=["elapsed_sec", "total_tokens"])
     assert [key for key, row in chosen["overall"].items() if "verdict" in row] == ["elapsed_sec"]
     row = chosen["overall"]["elapsed_sec"]
     assert (row["losses"], row["verdict"], row["interval"]["level"]) == (39, "worse", 0.95)
-    assert chosen["warnings"] == ["tokens: no question has it on both sides"]
+    assert chosen["warnings"] == ["total_tokens: no question has it on both sides"]
 
 
 # Values that are lost

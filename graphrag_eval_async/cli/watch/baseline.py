@@ -69,7 +69,7 @@ def final_lines(comparison: RunningComparison, level: float) -> list[str]:
     told = ["compared with the baseline:", *warnings, *folded([*sentences(rows), *templates])]
     if not rows:
         told = ["compared with the baseline: no question in common", *warnings]
-    return [*told, *worst_table(found["worse"], WORST, ""), *folded(one_sided(found))]
+    return [*told, *worst_table(found | live, WORST, ""), *folded(one_sided(found))]
 
 
 def _templates(rows: Mapping[str, Any], verdict: str) -> str:
