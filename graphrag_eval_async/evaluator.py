@@ -136,7 +136,7 @@ class Evaluator:
         self.trace_format = None if format is None else _trace_format(format, self.reference)
         if (comparators and self.reference is reference) or compares_queries:  # Loaded without them.
             prepared = PreparedSteps(self.reference.questions, own, compares_queries=compares_queries)
-        self._scoring = Scoring(self._rules, own, prepared)
+        self._scoring = Scoring(self._rules, own, prepared, self._names)
         if self._rules.match is not None:
             check_matches(self.reference, self._rules.match, self._rules.tolerance)
         if self._executing is None or self._executing.config is None:

@@ -54,6 +54,7 @@ class Scoring(NamedTuple):
     rules: Rules
     comparators: Mapping[str, Comparator]
     prepared: PreparedSteps
+    names: Mapping[str, str]  # Of steps, by other names.
 
     def budget(self, *, quick: bool = False) -> Budget:
         return Budget(QUICK_STEPS if quick else STEPS, quick=quick, strict_types=self.rules.strict_types)
@@ -100,7 +101,7 @@ class Scoring(NamedTuple):
         if self.rules.tool_calls and prepared.groups:
             called = None if evaluation.failed else steps
             evaluation.calls = tool_calls(prepared.groups, called, mode=self.rules.mode)
-        broken = broken_limit(question, compared)
+        broken = broken_limit(question, compared, self.names)
         if evaluation.failed or (steps is None and prepared.groups):
             evaluation.facts = broken or Facts("step_error" if steps else "no_steps")
             return

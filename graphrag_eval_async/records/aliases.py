@@ -55,6 +55,11 @@ def step_names(aliases: Mapping[str, str], known: Collection[str]) -> dict[str, 
     return plain | {plain_name(name): name for name in sorted(known)} | {**aliases}
 
 
+def meant_name(name: str, names: Mapping[str, str]) -> str | None:
+    """The known name of a step that is called `name`, by `step_names`, if there is one."""
+    return names.get(name) or names.get(plain_name(name))
+
+
 def rename_steps(response: Response, known: Collection[str], names: Mapping[str, str]) -> None:
     """Rename steps without a `known` name by `step_names`; they keep their own name under the key `alias`."""
     usable = response.usable
@@ -62,7 +67,7 @@ def rename_steps(response: Response, known: Collection[str], names: Mapping[str,
         name = step.get("name")
         if name is None or name in known:
             continue
-        meant = names.get(name) or names.get(plain_name(name))
+        meant = meant_name(name, names)
         if meant is not None and meant != name:
             step["name"] = meant
             step.setdefault("alias", name)

@@ -268,7 +268,6 @@ class _CarefulReader:
         names = {plain_name(step["name"]) for group in groups for step in group}
         if wrong := [name for name in forbidden if plain_name(name) in names]:
             raise _Problem(f"{place}.forbidden_steps: {wrong[0][:64]!r} is also a reference step")
-        self._contents.step_names.update(forbidden)
         data = encode_steps(groups) if groups or forbidden or most is not None else None
         try:
             tags = read_tags(shape.tags, of_template)

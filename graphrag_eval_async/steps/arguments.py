@@ -41,9 +41,11 @@ def args_comparator(step: Mapping[str, Any]) -> Compare | None:
 def args_differences(step: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Difference]:
     """Return how arguments differ from those of a reference step; nothing if these are not compared.
 
-    Numbers are equal by value, texts to the letter, lists as a whole. Arguments in JSON text are decoded.
+    Numbers are equal by value, texts to the letter, lists as a whole. Arguments in JSON text are decoded,
+    and blank text is none.
     """
     mode, expected, found = step.get("args_match"), step.get("args"), decoded(actual.get("args"))
+    found = None if isinstance(found, str) and not found.strip() else found
     if mode not in ("exact", "subset") or not isinstance(expected, dict):
         return []
     if expected and found is None and (others := [key for key in OTHER_NAMES["args"] if actual.get(key)]):

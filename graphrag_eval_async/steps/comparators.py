@@ -43,6 +43,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
     compare: Compare  # May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`.
     partial: bool = False  # The actual step that scores most is taken, and only 1 is a full match.
     kind: Callable[[], str] | None = None  # See `ActualStep.kind`; None of other comparators.
+    has_args: bool = False  # Arguments are compared.
     is_strict: bool = False  # The first of a group whose steps must come in their order.
     args_only: bool = False  # It has no output; an actual step without output may match it, too.
 
@@ -94,14 +95,14 @@ def _with_args(
     name, is_own = step.get("name"), step.get("name") in (comparators or ())
     if isinstance(name, str) and step.get("output") is None and not (is_own or needs_execution(step)):
         _is_partial(step, None)
-        return PreparedStep(step, accepted_names(name), args, args_only=True)
+        return PreparedStep(step, accepted_names(name), args, has_args=True, args_only=True)
     prepared = _prepared(step, comparators)
 
     def compare(actual: ActualStep) -> Agreement:
         found = args(actual)
         return found if found.differences else prepared.compare(actual)
 
-    return msgspec.structs.replace(prepared, compare=compare)
+    return msgspec.structs.replace(prepared, compare=compare, has_args=True)
 
 
 def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None) -> PreparedStep:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.records.aliases import plain_name
+from graphrag_eval_async.records.aliases import meant_name, plain_name
 from graphrag_eval_async.records.conditions import OF_ANSWERS, RIGHT_ANSWER
 from graphrag_eval_async.records.metrics import ANSWER_MATCH
 from graphrag_eval_async.records.outcomes import REASON
@@ -73,9 +73,11 @@ def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
     return "right_steps_wrong_answer" if is_right is False else NO_FAILURE
 
 
-def broken_limit(question: Question, steps: Sequence[Mapping[str, Any]]) -> Facts | None:
-    """Return which limit of a question the steps break, if any; failed steps count. Any spelling counts."""
-    forbidden = {*map(plain_name, question.forbidden_steps)}
+def broken_limit(
+    question: Question, steps: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+) -> Facts | None:
+    """Return which limit of a question the steps, renamed by `names`, break, if any; failed steps count."""
+    forbidden = {plain_name(meant_name(name, names) or name) for name in question.forbidden_steps}
     for index, step in enumerate(steps) if forbidden else ():
         if (name := step.get("name")) is not None and plain_name(name) in forbidden:
             return Facts(FORBIDDEN_STEP, detail=f"actual_steps[{index}] ({name[:200]})")

@@ -18,6 +18,7 @@ from graphrag_eval_async.steps.arguments import WRONG_ARGS, in_words
 from graphrag_eval_async.steps.budget import STEPS_PER_COMPARISON, Budget
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts, other_form
+from graphrag_eval_async.steps.tables.rows import assign
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -57,10 +58,11 @@ def score_steps(
     In its group's order, each reference step takes the latest unused successful actual step of a name that it
     accepts that scores above 0. With partial credit, it takes the one that scores most, the latest among
     equals, and is fully matched only by a score of 1. In a strict group, steps are taken in the order of the
-    reference steps, so that the sum of scores is the greatest. ``"last"`` looks at the last group only: its
-    score is the sum of match scores over its number of steps. ``"all"`` walks the groups backwards: one fully
-    matched hands the actual steps before its earliest match to the group before it, another ends the walk;
-    the score is the mean over all groups, those not reached being 0. Without groups, the score is 1.
+    reference steps. There, and where arguments are compared, the sum of scores is the greatest. ``"last"``
+    looks at the last group only: its score is the sum of match scores over its number of steps. ``"all"``
+    walks the groups backwards: one fully matched hands the actual steps before its earliest match to the
+    group before it, another ends the walk; the score is the mean over all groups, those not reached being 0.
+    Without groups, the score is 1.
 
     Comparisons beyond the `budget` score 0, and `errors` says so; if it is quick, they raise
     `ComparisonBudgetExceeded`. `usable` are the `usable_names`, if known, and `invalid` the indices of actual
@@ -115,7 +117,11 @@ class _Matcher:
         """Return a group's scores, the earliest step it takes (`end` if none), whether all are matched."""
         scores, earliest, unmatched, whole = [], end, None, True
         free = list(range(end - 1, -1, -1))
-        taken = self._in_order(group_index, group, free) if group and group[0].is_strict else None
+        taken: dict[int, list[int]] | None = None
+        if group and group[0].is_strict:
+            taken = self._in_order(group_index, group, free)
+        elif any(step.has_args for step in group):
+            taken = self._assigned(group_index, group, free)
         for step_index, step in enumerate(group):
             place = group_index, step_index
             index, score = self._best(step, place, free if taken is None else taken.get(step_index, ()))
@@ -143,6 +149,27 @@ class _Matcher:
         if best.differences:
             self.diffs.append((*place, [*best.differences]))
         return taken, best.score
+
+    def _assigned(
+        self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
+    ) -> dict[int, list[int]] | None:
+        """Return what the steps of a group take for the greatest sum; None if that is too much work."""
+        names = frozenset().union(*(step.names for step in group))
+        columns = [index for index in free if self.actual_steps[index].get("name") in names]
+        weights = [
+            [
+                self._compare(step, (group_index, at), i).score if usable[i] in step.names else 0.0
+                for i in columns
+            ]
+            for at, step in enumerate(group)
+            for usable in [self._names_for(step)]
+        ]
+        try:
+            return {at: [columns[i]] for at, i in assign(weights, self.budget)} if columns else {}
+        except ComparisonBudgetExceeded:
+            if self.budget.quick:
+                raise
+            return None
 
     def _in_order(
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from typing import Any
 
 from hypothesis import given
@@ -49,11 +50,23 @@ def has(actual: Any, expected: Any) -> bool:
 @given(DICTS, DICTS, st.booleans())
 def test_agrees_with_a_plain_oracle(expected: Any, actual: Any, as_text: bool) -> None:
     step, given_args = {"name": "weather", "args": expected}, json.dumps(actual) if as_text else actual
+    given_args = given_args if actual or not as_text else ""
     for mode, agrees in (("exact", plain(expected) == plain(actual)), ("subset", has(actual, expected))):
         result = result_of(step | {"args_match": mode}, args=[given_args])
         assert result["steps_score"] == agrees
         assert result["failure"] == ("none" if agrees else "wrong_args")
         assert agrees == ("diff" not in result["reference_steps"][0][0]) == ("failure_detail" not in result)
+
+
+@given(st.lists(DICTS, min_size=1, max_size=3), st.lists(DICTS, max_size=3))
+def test_steps_take_calls_so_that_most_match(expected: list[Any], calls: list[Any]) -> None:
+    steps = [{"name": "weather", "args": args, "args_match": "subset"} for args in expected]
+    padded = [*calls, *[None] * len(steps)]
+    most = max(
+        sum(call is not None and has(call, args) for args, call in zip(expected, each, strict=False))
+        for each in permutations(padded, len(steps))
+    )
+    assert result_of(*steps, args=calls)["steps_score"] == most / len(steps)
 
 
 @each(

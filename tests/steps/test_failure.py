@@ -184,6 +184,9 @@ TWO: dict[str, Any] = {"max_steps": 2}
         # It counts whatever it returned, in any spelling of its aliases.
         (NEVER, {}, [{"name": "Drop-", "status": "error"}], (0, "forbidden_step", None)),
         (NEVER, {}, {"actual_steps": [DELETE], "error": "timeout"}, (None, "forbidden_step", None)),
+        ({"forbidden_steps": ["Drop It"]}, {}, [{"name": "drop-it"}], (0, "forbidden_step", None)),
+        ({"forbidden_steps": ["Drop It"]}, {}, [{"name": "drop_it"}], (0, "forbidden_step", None)),
+        ({"forbidden_steps": ["drop_it"]}, {}, [DELETE], (0, "forbidden_step", None)),
         (TWO, {}, [LOOK, LOOK], (1, "none", None)),
         (TWO, {}, [LOOK, LOOK, LOOK], (0, "too_many_steps", "steps: 3, allowed: 2")),
         (TWO | NEVER, {}, [LOOK, LOOK, DELETE], (0, "forbidden_step", None)),
@@ -197,7 +200,7 @@ async def test_limits(question: Any, template: Any, response: Any, expected: tup
     for steps in ({"reference_steps": [[LOOK]]}, {}):
         asked = {"id": "q", "question_text": "?", **question, **steps}
         reference = [{"template_id": "t", "questions": [asked], **template}]
-        aliases = {"delete_graph": ["drop"]}
+        aliases = {"delete_graph": ["drop", "drop_it"]}
         again = pickle.loads(pickle.dumps(Evaluator(reference, step_aliases=aliases)))  # noqa: S301
         result = await again.evaluate({"question_id": "q", **response})
         given = [{"question_id": "q", **response}]

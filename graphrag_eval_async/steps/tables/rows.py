@@ -147,7 +147,7 @@ def _cells(pairs: Iterable[Pair]) -> int:
     return sum(pair.cells for pair in pairs)
 
 
-def assign(weights: Sequence[Sequence[int]], budget: Budget) -> list[tuple[int, int]]:
+def assign(weights: Sequence[Sequence[float]], budget: Budget) -> list[tuple[int, int]]:
     """The pairs of a row and a column with the greatest sum of weights; each is in one at most.
 
     The Hungarian method: https://en.wikipedia.org/wiki/Hungarian_algorithm.
