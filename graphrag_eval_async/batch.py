@@ -165,7 +165,6 @@ def compare(
     primary: Sequence[str] | None = None,
     non_inferior: Mapping[str, float] | None = None,
     labels: Results | None = None,
-    chosen_at_random: bool = False,
     by: str | None = None,
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
@@ -181,9 +180,8 @@ def compare(
         primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged scores of
             answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
-        labels: labels of results of both runs, as for `calibrate`, each with `sha256`: then `corrected` has
-            both means as people would give them, and their difference.
-        chosen_at_random: as for `calibrate`.
+        labels: labels of results of both runs that `sample-for-labels` drew: then `corrected` has both means
+            as people would give them, and their difference.
         by: key of a tag, whose values are compared, too; "tags" for all keys.
 
     Returns:
@@ -202,7 +200,7 @@ def compare(
     comparison = RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
     comparison.live_rows(level=level)  # Checks the level before anything is read.
     if labels is not None:
-        comparison.labelled = labelled = LabelledRuns(level=level, chosen_at_random=chosen_at_random)
+        comparison.labelled = labelled = LabelledRuns(level)
         add_results(labels, labelled.add_label, what="labels")
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")

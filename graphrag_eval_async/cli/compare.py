@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
-from graphrag_eval_async.cli.options import refuse
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
 from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
@@ -55,12 +54,10 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     )
     sources: list[tuple[str, Callable[[dict[str, Any]], object]]]
     sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
-    if given.labels is None:
-        refuse(given, "chosen_at_random", "{} needs --labels FILE")
-    else:
+    if given.labels is not None:
         from graphrag_eval_async.inference.labelled import LabelledRuns
 
-        comparison.labelled = LabelledRuns(level=given.level, chosen_at_random=given.chosen_at_random)
+        comparison.labelled = LabelledRuns(given.level)
         sources.insert(0, (given.labels, comparison.labelled.add_label))
     rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(given, rejects)

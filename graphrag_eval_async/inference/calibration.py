@@ -111,7 +111,8 @@ class Calibration:
             raise UsageError(f"labels: none matches a result: {told}")
         pairs = _pairs(labels)
         scores = [score for own in self._scores.values() for score in own]
-        reason = self._not_random(labels)
+        drawn = all(label.mark is not None for own in labels.values() for label in own)
+        reason = None if self._declared or drawn else NOT_RANDOM
         by_template: defaultdict[str, tuple[list[Pair], list[Score]]] = defaultdict(lambda: ([], []))
         for pair in pairs:
             by_template[pair.score.template_id][0].append(pair)
@@ -136,18 +137,12 @@ class Calibration:
         """The questions with a score."""
         return self._scores.keys()
 
-    def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], str | None, list[str]]:
-        """Return labelled and all results of some questions; why the mean cannot be corrected; warnings."""
-        known, _ = self._matched()
-        labels = {score: own for score, own in known.items() if score.question_id in questions}
-        pairs, reason = _pairs(labels), self._not_random(labels)
+    def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], list[str]]:
+        """Return labelled results of some questions, all of these, and why they may be no random sample."""
+        labels, _ = self._matched()
+        pairs = [pair for pair in _pairs(labels) if pair.score.question_id in questions]
         scores = [score for question in sorted(questions) for score in self._scores[question]]
-        warnings = _warnings(known, sum(map(len, self._scores.values())))
-        return pairs, scores, _too_few(pairs, reason), warnings
-
-    def _not_random(self, labels: Mapping[Score, Iterable[Label]]) -> str | None:
-        drawn = all(label.mark is not None for own in labels.values() for label in own)
-        return None if self._declared or drawn else NOT_RANDOM
+        return pairs, scores, _warnings(labels, sum(map(len, self._scores.values())))
 
     def _matched(self) -> tuple[dict[Score, list[Label]], Counter[str]]:
         """Return the labels of each score, and how many are for no score or for several, by reason."""
@@ -198,15 +193,15 @@ def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str
     return told
 
 
-def _too_few(pairs: Sequence[Pair], reason: str | None) -> str | None:
-    if reason is None and len(pairs) < MIN_LABELS:
-        return f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
-    return reason
+def too_few(labels: int) -> str | None:
+    """Return why so many labels give no interval, if so."""
+    told = f"{labels} labels; an interval needs {MIN_LABELS} or more, else it is too short"
+    return told if labels < MIN_LABELS else None
 
 
 def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: str | None) -> dict[str, Any]:
     """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
-    reason = _too_few(pairs, reason)
+    reason = reason or too_few(len(pairs))
     verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
     counts, agreement = Counter(verdicts), Agreement()
     votes = [{"judge": score, "people": label} for score, label in verdicts]

@@ -6,7 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import AggregationError, describe
-from graphrag_eval_async.inference.calibration import Calibration, corrected_mean, estimate, interval_of
+from graphrag_eval_async.inference.calibration import (
+    Calibration,
+    corrected_mean,
+    estimate,
+    interval_of,
+    too_few,
+)
 from graphrag_eval_async.inference.labels import read_label
 from graphrag_eval_async.inference.pairs import SIDES
 
@@ -19,15 +25,14 @@ if TYPE_CHECKING:
 class LabelledRuns:
     """Corrects the scores of a baseline and a candidate. Add all labels before the first result."""
 
-    def __init__(self, *, level: float = 0.95, chosen_at_random: bool = False) -> None:
-        """See `compare`."""
+    def __init__(self, level: float = 0.95) -> None:
         self._level = level
-        self._sides = {side: Calibration(level=level, chosen_at_random=chosen_at_random) for side in SIDES}
+        self._sides = {side: Calibration(level=level) for side in SIDES}
 
     def add_label(self, label: Mapping[str, Any]) -> None:
         """Add a label, which is for the run with the line of its `sha256`, perhaps for both."""
-        if (read := read_label(label)).sha256 is None:
-            told = "needs `sha256`, which says which run's answer it is for; sample-for-labels adds it"
+        if (read := read_label(label)).sha256 is None or read.mark is None:
+            told = "needs `sha256` and `drawn`, which sample-for-labels adds"
             raise AggregationError(f"label of question {describe(read.question_id)}: {told}")
         for calibration in self._sides.values():
             calibration.add_label(label)
@@ -46,13 +51,13 @@ class LabelledRuns:
         row: dict[str, Any] = {"labels": {}, "warnings": []}
         known = {}
         for side, own in self._sides.items():
-            pairs, scores, reason, warnings = own.sample(shared)
+            pairs, scores, warnings = own.sample(shared)
             row["labels"][side] = len(pairs)
             row["warnings"] += [f"{side}: {told}" for told in warnings]
-            if reason is None:
-                row[side], known[side] = corrected_mean(pairs, scores, self._level), estimate(pairs, scores)
-            else:
+            if reason := too_few(len(pairs)):
                 row.setdefault("reason", f"{side}: {reason}")
+            else:
+                row[side], known[side] = corrected_mean(pairs, scores, self._level), estimate(pairs, scores)
         if "reason" not in row:
             one, other = known["baseline"], known["candidate"]
             change, apart = other.mean - one.mean, Counter(other.deviations)

@@ -81,5 +81,3 @@ def test_labels_of_two_runs(folder: Folder, capfd: pytest.CaptureFixture[str]) -
     assert run("compare", *runs, "--labels", folder.lines(*labels[:7], name="few")) == 0
     assert "answer_f1 is not corrected; baseline: 7 labels;" in capfd.readouterr().out
     assert run("compare", *runs, "--labels", folder.lines(label(1, True), *labels, name="none")) == 3
-    assert run("compare", *runs, "--chosen-at-random") == 2
-    assert "--chosen-at-random needs --labels FILE" in capfd.readouterr().err

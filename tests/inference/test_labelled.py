@@ -56,13 +56,13 @@ def test_when_there_is_none() -> None:
     assert found["labels"] == {"baseline": 20, "candidate": 100}
     assert found["reason"] == "baseline: 20 labels; an interval needs 100 or more, else it is too short"
     assert found["warnings"][0].startswith("candidate: 20 of the drawn results have no label")
-    plain = [{key: value for key, value in each.items() if key != "drawn"} for each in many]
-    found = compare(after, after, labels=plain)["corrected"]["answer_f1"]
-    assert "not say that they were chosen at random" in found["reason"]
-    same = compare(after, after, labels=plain, chosen_at_random=True)["corrected"]["answer_f1"]
+    same = compare(after, after, labels=many)["corrected"]["answer_f1"]
     assert same["difference"] == {"mean": 0.0, "reason": "no interval, since the labels do not vary"}
-    with pytest.raises(AggregationError, match="label of question 'q1': needs `sha256`"):
-        compare(before, after, labels=[label(1, True)])
+    for missing in ({"sha256": None}, {"drawn": None}):
+        with pytest.raises(
+            AggregationError, match="needs `sha256` and `drawn`, which sample-for-labels adds"
+        ):
+            compare(before, after, labels=[few[0] | missing])
     with pytest.raises(UsageError, match="labels: none has a value"):
         compare(before, after, labels=[each | {"value": None} for each in few])
     with pytest.raises(UsageError, match="for answer_f1, faithfulness; give those of one"):
