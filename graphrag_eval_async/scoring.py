@@ -149,6 +149,8 @@ class Scoring(NamedTuple):
         if match is None or question.reference_answer is None:
             return
         evaluation.judged = {ANSWER_MATCH: None}
+        if question.data is None and not evaluation.failed:
+            evaluation.facts = Facts(unanswered=not evaluation.is_answered, has_steps=False)
         if not evaluation.failed and evaluation.is_answered:
             tolerance = self.rules.tolerance if question.tolerance is None else question.tolerance
             answer = response.fields["actual_answer"]

@@ -29,9 +29,9 @@ RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
 CHANGES = ("regression", "improvement")
 NOTHING_SCORED = (
-    "Nothing scored the responses: there are no steps to compare, and no scores of a judge. To judge "
-    "answers, evaluate with --llm PROVIDER/MODEL or --config FILE. To compare steps, questions need "
-    "reference_steps, and responses actual_steps."
+    "Nothing scored the responses: there are no steps to compare, and no scores of answers. To compare "
+    "answers, set `match` on questions, or evaluate with --llm PROVIDER/MODEL or --config FILE. To compare "
+    "steps, questions need reference_steps, and responses actual_steps."
 )
 NO_SCORE = "no question has a primary score on both sides"
 VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
@@ -41,7 +41,7 @@ FAILURES = {
     "error": "the response is an error",
     "forbidden_step": "the agent took a step that the question forbids",
     "too_many_steps": "the agent took more steps than the question allows",
-    "no_answer": "right steps, but no answer",
+    "no_answer": "no answer, though no step is wrong",
     "no_steps": "the agent took no expected step",
     "missing_step": "the agent took other expected steps, but not this one",
     "wrong_step_order": "right steps in the wrong order",
@@ -57,8 +57,9 @@ FAILURES = {
     "extra_triples": "most of what is wrong are extra triples",
     "missed_retrieval": "some relevant documents were not found",
     "wrong_query_result": "the step returned something else",
-    "right_steps_wrong_answer": "right steps, but the judge found the answer wrong",
-    "wrong_steps_right_answer": "the judge found the answer right, though the steps are wrong",
+    "right_steps_wrong_answer": "right steps, but a wrong answer",
+    "wrong_answer": "the answer is wrong; there are no reference steps",
+    "wrong_steps_right_answer": "the answer is right, though the steps are wrong",
 }
 """What the reasons of failure mean."""
 

@@ -74,7 +74,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     similarities: Mapping[tuple[int, int], float] = NOTHING  # That of each reference step.
     calls: Mapping[str, float | None] = NOTHING  # `TOOL_CALLS`, if they are on.
     errors: Sequence[str] = ()  # Comparisons that failed, with the reason.
-    failure: str | None = None  # Why the steps or the answer are wrong; None without reference steps.
+    failure: str | None = None  # Why the steps or the answer are wrong; None if nothing decides.
     facts: Any = None  # What `failure` is derived from, again after judging.
     plan: Any = None  # Metrics to judge; None without a judge.
     judged: Mapping[str, Any] = NOTHING  # Keys and values of the judged metrics.

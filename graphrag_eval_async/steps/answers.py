@@ -20,7 +20,7 @@ NAMED = 200  # Characters of the items that a reason names.
 
 _GROUPED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)")
 _split = re.compile(r"[,;|\n]|\s(?:and|&)\s", re.IGNORECASE).split
-_MARKER = re.compile(r"\s*(?:[-–*•+]\s+)?(?:\(?\d{1,3}[.)]\s+)?")
+_MARKER = re.compile(r"\s*(?:[-\u2013*•+]\s+)?(?:\(?\d{1,3}[.)]\s+)?")
 """What stands before an item of a list: a bullet or a number."""
 
 # No letter or digit may stand there, nor anything that belongs to a number.

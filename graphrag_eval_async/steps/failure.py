@@ -1,4 +1,4 @@
-"""Why a response failed: the `failure` of a result whose question has reference steps.
+"""Why a response failed: the `failure` of a result whose question has reference steps or a `match`.
 
 If the steps are wrong, the earliest reference step that is not fully matched gives the reason, with the
 actual step that it took. If it took none, the latest of its name that no other took is to blame, preferably
@@ -32,6 +32,7 @@ CLASSES = (
     "no_answer",
     NO_FAILURE,
     "right_steps_wrong_answer",
+    "wrong_answer",
     "wrong_steps_right_answer",
     "no_steps",
     "missing_step",
@@ -58,6 +59,7 @@ class Facts(NamedTuple):
 
     reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
     unanswered: bool = False  # The answer is missing or blank, although there is a reference answer.
+    has_steps: bool = True  # Whether there are reference steps; else the answer alone decides.
     detail: str | None = None  # Such as which step is missing, or which argument is wrong.
 
 
@@ -70,7 +72,9 @@ def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
         return "wrong_steps_right_answer" if is_right else facts.reason
     if facts.unanswered:
         return "no_answer"
-    return "right_steps_wrong_answer" if is_right is False else NO_FAILURE
+    if is_right is False:
+        return "right_steps_wrong_answer" if facts.has_steps else "wrong_answer"
+    return NO_FAILURE
 
 
 def broken_limit(

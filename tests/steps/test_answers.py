@@ -112,6 +112,7 @@ OF_ALL = templates(
     asked("near", "100", match="number", tolerance=0.01, reference_steps=STEPS),
     asked("both", ["Berlin", "Bonn"], match="contains", reference_steps=STEPS, tags=["two"]),
     asked("own", "Lindau", reference_steps=STEPS),
+    asked("alone", "5", match="number"),
     {"id": "none", "question_text": "?"},
 )
 GIVEN: list[tuple[dict[str, Any], Any, Any]] = [
@@ -121,6 +122,10 @@ GIVEN: list[tuple[dict[str, Any], Any, Any]] = [
     ({"question_id": "both", "actual_answer": "Bonn, Berlin"}, 1.0, "none"),
     ({"question_id": "near", "actual_answer": " "}, None, "no_answer"),
     ({"question_id": "near", "actual_answer": "100", "error": "lost"}, None, "step_error"),
+    ({"question_id": "alone", "actual_answer": "5"}, 1.0, "none"),
+    ({"question_id": "alone", "actual_answer": "6"}, 0.0, "wrong_answer"),
+    ({"question_id": "alone"}, None, "no_answer"),
+    ({"question_id": "alone", "error": "lost"}, None, None),
     (
         {"question_id": "both", "actual_answer": "Berlin, Bonn", "actual_steps": []},
         1.0,
@@ -142,7 +147,7 @@ async def test_a_question_that_says_match_has_the_metric() -> None:
     read.finish()
     snapshot = stream.aggregates.snapshot(detail=True)
     assert snapshot == read.snapshot(detail=True)
-    coverage = {"applied": 7, "values": 5, "failed": {"no_answer": 1, "response_error": 1}, "pending": 0}
+    coverage = {"applied": 11, "values": 7, "failed": {"no_answer": 2, "response_error": 2}, "pending": 0}
     assert snapshot["micro"]["answer_match"]["coverage"] == coverage
 
 
