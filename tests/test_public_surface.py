@@ -76,7 +76,7 @@ METHODS: dict[type, str] = {
     ),
     package.RunningAggregates: (
         "add cumulative_counts expect_steps finish from_bytes lowest merge order_templates overall "
-        "per_tag per_template prepare question_scores snapshot templates to_bytes to_pandas to_rows"
+        "per_tag per_template prepare question_scores snapshot templates to_bytes to_pandas to_rows variances"
     ),
     package.PrometheusCollector: "collect describe",
     package.Last: "count",

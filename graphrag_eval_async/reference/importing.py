@@ -7,16 +7,12 @@ import os
 import re
 from contextlib import suppress
 from hashlib import sha256
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from graphrag_eval_async.errors import ReferenceDataError, warn_caller
-from graphrag_eval_async.records.misnamed import TRACES
-from graphrag_eval_async.records.yaml_file import read_yaml
 from graphrag_eval_async.reference.reading import read_templates
-from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,18 +61,15 @@ def _questions(source: str, problems: list[str]) -> list[dict[str, Any]]:
     """The different questions of a file as rows, each with its first line; adds to the problems."""
     line, is_log = 0, source.lower().endswith((".jsonl", ".ndjson"))
     rows: dict[str, dict[str, Any]] = {}  # By question.
-    ignored: dict[str, None] = {}  # Ids.
     try:
         for line, cells in (_responses if is_log else _rows)(source):
             texts = {name: each.strip() for name, each in cells.items() if isinstance(each, str)}
             texts |= {name: cells[name] for name in _MORE if name in cells and name not in texts}
             row = {COLUMNS[name]: each for name, each in texts.items() if each and name in COLUMNS}
             if (question := row.get("question_text")) is None:
-                cure = "`convert` reads traces" if TRACES.keys() & cells.keys() else "add its text"
-                problems += [f"line {line}: no question; {cure}"] if row or is_log else []
+                problems += [f"line {line}: no question; add its text"] if row or is_log else []
             elif question not in rows or is_log:
-                rows[question] = kept = {"line": line, **row, **rows.get(question, {})}
-                ignored |= {row["id"]: None} if row.get("id", kept.get("id")) != kept.get("id") else {}
+                rows[question] = {"line": line, **row, **rows.get(question, {})}
             else:
                 problems.append(f"line {line}: the question of line {rows[question]['line']}; remove one")
     except UnicodeDecodeError:
@@ -85,9 +78,6 @@ def _questions(source: str, problems: list[str]) -> list[dict[str, Any]]:
         problems.append(f"line {line + 1} or later: {error}; is a double quote missing?")
     except (OSError, ValueError) as error:
         problems.append(getattr(error, "strerror", None) or str(error))
-    if ignored:
-        told = one_line(", ".join(ignored), limit=200)
-        warn_caller(f"{source}: a question with several ids keeps the first; ignored: {told}")
     return [*rows.values()]
 
 
@@ -117,28 +107,19 @@ def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
     return question
 
 
-def _tags(cell: str) -> Any:
-    """The tags in a cell: ``hops=2; hard``, or as reference sets have them, such as ``{hops: 2}``."""
-    if cell.startswith(("{", "[")):
-        try:
-            return read_yaml(cell.encode())
-        except ValueError:
-            raise ValueError("tags: expected YAML, such as {hops: 2} or [hard]; or write hops=2") from None
-    pairs = [re.split(r"=|:\s", part, maxsplit=1) for part in re.split("[;,]", cell) if part.strip()]
-    tags = {key.strip(): value[0].strip() if value else True for key, *value in pairs}
-    if len(tags) < len(pairs):
-        raise ValueError(f"tags: {cell!r:.200} has a key twice")
-    return tags
+def _tags(cell: str) -> dict[str, Any]:
+    """The tags in a cell: ``hops=2; hard``, ``{hops: 2}`` or ``[hard]``."""
+    parts = [part for part in re.split("[;,]", cell.strip("{[]}")) if part.strip()]
+    pairs = [re.split(r"=|:\s", part, maxsplit=1) for part in parts]
+    return {key.strip(): value[0].strip() if value else True for key, *value in pairs}
 
 
 def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The rows of a table, each with the line in which it ends."""
     with open(path, encoding="utf-8-sig") as file:
-        first = file.readline()
-        told = re.fullmatch("sep=([,;\t])\n", first)  # By Excel.
-        by = told[1] if told else max(",;\t", key=first.count)
-        lines = file if told else chain([first], file)
-        reader = csv.DictReader(lines, delimiter=by, strict=True)
+        by = max(",;\t", key=file.readline().count)
+        file.seek(0)
+        reader = csv.DictReader(file, delimiter=by, strict=True)
         reader.fieldnames = names = [name.strip().lower() for name in reader.fieldnames or ()]
         known = [COLUMNS[name] for name in names if name in COLUMNS]
         if "question_text" not in known or len({*known}) < len(known):
@@ -150,7 +131,7 @@ def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for row in reader:
             if any(row.pop(None, ())):
                 raise ValueError(f"line {reader.line_num}: too many cells; put texts in double quotes")
-            yield reader.line_num + bool(told), row
+            yield reader.line_num, row
 
 
 def _responses(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
