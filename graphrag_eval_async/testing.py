@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
@@ -11,7 +12,7 @@ from graphrag_eval_async.monitor.evidence import Step, pairs_of
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.records.conditions import OPERATORS, parse_bound
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RETRIEVAL_METRICS
-from graphrag_eval_async.records.outcomes import ERRORS_OF_RESULT, REASON
+from graphrag_eval_async.records.outcomes import CUSTOM_METRICS, ERRORS_OF_RESULT, REASON
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import escape, one_line, plural
@@ -39,20 +40,24 @@ def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
         UsageError: `result` is not a result, results have no such key, or a comparison is invalid.
     """
     __tracebackhide__ = True  # pytest shows the line of the test.
-    if not isinstance(result, Mapping) or "template_id" not in result or not expected:
+    is_result = isinstance(result, Mapping) and {"template_id", "question_id"} <= result.keys()
+    if not is_result or not expected:
         told = f"got {type(result).__name__} and {plural(len(expected), 'condition')}"
         raise UsageError(
             f'assert_evaluation: expected a result and conditions, such as failure="none"; {told}'
         )
-    if broken := [*filter(None, (_broken(result, *each) for each in expected.items()))]:
+    if broken := [*filter(None, map(_broken, repeat(result), expected, expected.values()))]:
         raise AssertionError(escape("\n".join([*_told(result, broken)])))
 
 
 def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
     """Say what is wrong with the value of a key; "" if it is as expected."""
+    __tracebackhide__ = True
     outputs = (result.get("judge") or {}).get("outputs", ())
-    known = [*result, *outputs, *sorted(RESULT_KEYS.difference(RETRIEVAL_METRICS))]
-    if key not in known and not key.endswith(COST):
+    names = (result.get(CUSTOM_METRICS) or {}).get("names", ())
+    in_code = key in names or key.startswith((*(f"{name}_" for name in names),))
+    known = dict.fromkeys([*result, *outputs, *names, *sorted(RESULT_KEYS.difference(RETRIEVAL_METRICS))])
+    if key not in known and not (in_code or key.endswith(COST) or result.get("status") == "error"):
         raise UsageError(f"{key}: not a key of results; {did_you_mean(key, known)}")
     found = result.get(key)
     wanted, holds = f"expected {expected!r:.{CHARACTERS}}", found == expected
@@ -69,7 +74,7 @@ def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
     if holds or found is not None:
         return "" if holds else f"{key}: {found!r:.{CHARACTERS}}, {wanted}"
     errors = [f"{key}_error", *(each for each, values in ERRORS_OF_RESULT.items() if key in values), "error"]
-    lacking = "not configured, or nothing to compare or judge"
+    lacking = "skipped" if in_code else "not configured, or nothing to compare or judge"
     why = next((result[each] for each in errors if result.get(each)), lacking)
     return f"{key}: has no value ({why}), {wanted}"
 
@@ -78,7 +83,8 @@ def _told(result: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
     """The message: what does not hold, and what explains it."""
     yield f"question {result['question_id']!r}: {one_line(str(result.get('question_text', '')))}"
     yield from (f"  {each}" for each in broken)
-    for key in (REASON, "failure_detail", "error", "pending", "reference_answer", "actual_answer"):
+    answers = ("reference_answer", "actual_answer", "answer_match_reason")
+    for key in (REASON, "failure_detail", "error", "pending", *answers):
         if (value := result.get(key)) not in (None, NO_FAILURE):
             told = reason_in_words(str(value)) if key == REASON else str(value)
             yield f"{key}: {one_line(told, limit=CHARACTERS)}"

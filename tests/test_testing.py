@@ -20,6 +20,11 @@ JUDGED = RIGHT | {
     "judge": {"outputs": ["brevity", "tone"]},
     "faithfulness_error": "budget: used up",
 }
+SKIPPED, *_ = run_evaluation_sync(
+    [{"template_id": "t", "questions": [{"id": "q", "question_text": "?"}]}],
+    [{"question_id": "q", "actual_answer": "x"}],
+    metrics={"brevity": lambda *_: None},
+)
 
 
 def told(result: Any, **expected: Any) -> str:
@@ -37,6 +42,7 @@ def test_the_page_shows_the_message() -> None:
 def test_conditions_that_hold() -> None:
     for value in (">= 0.25", "<0.3", 0.25, pytest.approx(0.2501, abs=0.01), lambda x: x < 0.5):
         assert_evaluation(PARTLY, steps_score=value, failure="missed_retrieval", answer_f1=None, error=None)
+    assert_evaluation(SKIPPED, brevity=None)
     assert_evaluation(JUDGED | {"tone": True}, tone=True, brevity=None, sample=1, answer_f1="< 0.5")
 
 
@@ -49,6 +55,9 @@ def test_conditions_that_hold() -> None:
         (RIGHT, {"failure": ">= 1"}, "'none', expected >= 1"),
         (RIGHT, {"answer_f1": bool}, "has no value (not configured, or nothing to compare or judge), for"),
         (JUDGED, {"faithfulness": 1}, "has no value (budget: used up), expected 1"),
+        (SKIPPED, {"brevity": ">= 0.5"}, "has no value (skipped), expected >= 0.5"),
+        (SKIPPED, {"brevity_words": 1}, "has no value (skipped), expected 1"),
+        (FAILED, {"brevity": 1}, "has no value (TimeoutError: the agent gave no answer within 60 s)"),
         (FAILED, {"steps_score": 1}, "has no value (TimeoutError: the agent gave no answer within 60 s)"),
     ],
 )
@@ -66,6 +75,21 @@ def test_the_step_that_differs() -> None:
     )
     assert "actual_answer: \\x1b[2J" in told(RIGHT | {"actual_answer": "\x1b[2J"}, steps_score=0)
     assert "reference step" not in told(FAILED, steps_score=1) + told(RIGHT, steps_score=0)
+
+
+def test_order_and_answers_without_a_judge() -> None:
+    steps = [{"name": name, "output": name, "status": "success"} for name in "ab"]
+    expected = [{"name": name, "output": name} for name in "ab"]
+    question: dict[str, Any] = {"id": "q", "question_text": "?", "reference_answer": "5", "match": "number"}
+    question["reference_steps"] = [{"order": "strict", "steps": expected}]
+    responses = [
+        {"question_id": "q", "actual_answer": "6", "actual_steps": each} for each in (steps, steps[::-1])
+    ]
+    right, wrong = run_evaluation_sync([{"template_id": "t", "questions": [question]}], responses)
+    assert "reference step b: in another order\n" in told(wrong, failure="none")
+    message = told(right, failure="none")
+    assert "failure: right_steps_wrong_answer: right steps, but a wrong answer\n" in message
+    assert "answer_match_reason: number: has 6" in message
 
 
 def test_shortened_and_with_differences() -> None:
@@ -88,6 +112,8 @@ def test_shortened_and_with_differences() -> None:
         (RIGHT, {"steps_scor": 1}, "steps_scor: not a key of results; did you mean steps_score?"),
         (JUDGED, {"ton": 1}, "ton: not a key of results; did you mean tone?"),
         (RIGHT, {"steps_score": ">= 80"}, "steps_score: is from 0 to 1, not 80; for 80 %, write 0.8"),
+        (SKIPPED, {"brevty": 1}, "brevty: not a key of results; did you mean brevity?"),
+        ({"template_id": "t"}, {"error": None}, "assert_evaluation: expected a result and conditions"),
         (RIGHT, {}, "assert_evaluation: expected a result and conditions"),
         (RESULTS, {"failure": "none"}, "assert_evaluation: expected a result and conditions"),
     ],

@@ -85,7 +85,7 @@ class CodeMetrics:
     def add(self, evaluation: Evaluation, seen: Any = None, returned: Any = None) -> None:
         """Add the values of the metrics to a complete evaluation; `returned` has those of async ones."""
         result, arguments = seen or _seen(evaluation)
-        listed: dict[str, list[str]] = {"outputs": [], "fractions": []}
+        listed: dict[str, list[str]] = {"names": self.names, "outputs": [], "fractions": []}
         keys = dict[str, Any]()
         for metric in self._metrics:
             try:

@@ -24,7 +24,7 @@ from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON, REFERE
 from graphrag_eval_async.steps import Budget, accepted_names, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.arguments import args_differences, in_words
-from graphrag_eval_async.steps.differences import MAX_DIFFERENCES
+from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.steps.retrieval import read_documents
 from graphrag_eval_async.text import plural
@@ -130,7 +130,10 @@ def pairs_of(result: Result) -> list[Pair]:
         differences = [*_differences(step.get("diff"))]
         verdict = "earlier step" if place < scored else _verdict(step, other, is_partial=bool(differences))
         if verdict == "different" and other is not None and not differences:
-            differences = [*_differences(_compared(step, other))]
+            agreement = _compared(step, other)
+            differences = [*_differences(agreement.differences)]
+            if agreement.score == 1 and result.get(REASON) == "wrong_step_order":
+                verdict = "in another order"
         pairs.append(Pair(*_side_by_side(step, other), verdict, differences))
     return pairs + [Pair(None, _step(step), "not expected") for step in actual if id(step) not in taken]
 
@@ -176,14 +179,13 @@ def _closest(
     return next(reversed(asked or worked or attempts), None)
 
 
-def _compared(expected: Result, actual: Result) -> Sequence[Mapping[str, Any]]:
-    """The differences of arguments, tables and graphs, as results list them; none of other outputs."""
-    if differing := args_differences(expected, actual):
-        return differing
+def _compared(expected: Result, actual: Result) -> Agreement:
+    """How the steps agree, with the differences of arguments, tables and graphs."""
+    found = Agreement(0, None, args_differences(expected, actual))
     with suppress(MalformedStep, ComparisonBudgetExceeded, ComparatorError):
-        prepared = prepare_step({**expected, "score": "f1"})
-        return [*prepared.compare(ActualStep(actual, Budget(STEPS))).differences]
-    return []
+        for asked in () if found.differences else (expected, {**expected, "score": "f1"}):
+            found = prepare_step(asked).compare(ActualStep(actual, Budget(STEPS)))
+    return found
 
 
 def _differences(diff: Any) -> Iterator[Marked]:

@@ -68,7 +68,7 @@ ResultShape = shape(
     key("failure", str | None, "why it failed; null if steps were not compared", examples=[*CLASSES]),
     key("failure_detail", str | None, "which step is missing, or that IRIs differ in scheme or prefix"),
     key("execution_error", str | None, "why the steps have no score, as queries could not be run"),
-    key("custom_metrics", dict[str, list[str]] | None, "outputs and fractions of metrics in code"),
+    key("custom_metrics", dict[str, list[str]] | None, "metrics in code: names, outputs and fractions"),
     *((name, Number | None, None) for name in RESULT_METRICS),
 )
 

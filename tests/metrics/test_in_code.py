@@ -97,6 +97,7 @@ async def test_values_take_the_path_of_outputs(judged: bool) -> None:
     assert not {"n_b", "none", "brevity_error"} & {*one}
     assert (two["counts_steps"], two["counts_right"]) == (None, None)
     assert two["counts_error"] == "KeyError: 'q2'"
+    assert three["custom_metrics"]["names"] == [*metrics]
     assert three["custom_metrics"]["outputs"] == ["counts_steps", "counts_right", "n_a"]
     assert "custom_metrics" not in error  # As judges, metrics do not see failed responses.
     found = stream.aggregates.snapshot(detail=True)
