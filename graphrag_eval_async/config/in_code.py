@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction, signature
 from math import inf
 from pkgutil import resolve_name
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Never, TypeAlias, TypeVar
 
 from graphrag_eval_async.errors import UsageError, describe_exception
 
@@ -17,7 +17,7 @@ Range: TypeAlias = tuple[float, float] | None
 is_key = re.compile(r"[A-Za-z0-9_-]{1,128}(?<!_cost)(?<!_error)").fullmatch
 
 
-def metric(*, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]:  # noqa: A002
+def metric(*given: Never, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]:  # noqa: A002
     """Declare what a metric of your own returns; a function without this decorator is a metric, too.
 
     Args:
@@ -29,12 +29,17 @@ def metric(*, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]
     Raises:
         UsageError: an argument has an invalid value.
     """
-    low, high = range or (0, 1)
-    if isinstance(keys, str) or not -inf < low < high < inf:
-        raise UsageError(f'metric: expected such as range=(0, 1), keys=["a", "b"]; got {range!r}, {keys!r}')
+    try:
+        low, high = map(float, (0, 1) if range is None else range)
+        is_valid = -inf < low < high < inf and all(isinstance(each, str) for each in keys)
+    except (TypeError, ValueError, OverflowError):
+        is_valid = False
+    if given or not is_valid or isinstance(keys, str):
+        wanted = '@metric(range=(0, 1), keys=["a", "b"])'
+        raise UsageError(f"metric: expected such as {wanted}; got {(*given, range, keys)!r}")
 
     def declare(function: F) -> F:
-        function._graphrag_eval = (low, high) if range else None, tuple(keys)  # type: ignore[attr-defined]
+        function._graphrag_eval = (low, high) if range is not None else None, tuple(keys)  # type: ignore[attr-defined]
         return function
 
     return declare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from inspect import getsource, unwrap
+from inspect import getsource, isawaitable, iscoroutine, unwrap
 from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -94,7 +94,7 @@ class CodeMetrics:
                     raise value
                 values = _values(metric, value, {**result, **keys})
             except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
-                values = dict.fromkeys(metric.outputs)
+                values = {key: None for key in metric.outputs if key not in keys}  # Those are of another.
                 told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
                 keys |= values | {f"{metric.name}_error": in_utf8(told)[:2000]}  # In this order.
             keys |= values
@@ -115,11 +115,16 @@ def _seen(evaluation: Evaluation) -> tuple[dict[str, Any], Callable[[], list[Any
 
 def _values(metric: CodeMetric, value: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
     """The values that a metric returned, by their keys in the result; raises an exception if one is wrong."""
+    if isawaitable(value):
+        if iscoroutine(value):
+            value.close()
+        raise TypeError("got an awaitable: define the metric, and what its decorators return, by async def")
     given = value if isinstance(value, Mapping) else {None: value}
     found = {metric.name if name is None else f"{metric.name}_{name}": each for name, each in given.items()}
     for key in found if value is not None else ():
         if not metric.is_open and key not in metric.outputs:
-            raise ValueError(f"expected {describe(value)} to be a dict of the declared keys")
+            told = f"one with {key!r}" if isinstance(value, Mapping) else describe(value)
+            raise ValueError(f"expected a dict of the declared keys, not {told}")
         if key in taken or key in RESULT_KEYS or not is_key(key):
             raise ValueError(f"{key!r} cannot be a key of the result: choose another name")
     return {key: _number(each, metric.range) for key, each in found.items() if each is not None}

@@ -141,7 +141,8 @@ async def test_what_a_metric_may_return(value: Any, error: str | None) -> None:
         return given(value)(*arguments)
 
     others = dict.fromkeys(["mine_of_others", "later_of_others"], given(1))
-    metrics = {**others, "mine": given(value), "later": later}
+    clash = {"twice": given({"a": 0}), "twice_a": given(1)}  # The first keeps its value.
+    metrics = {**others, "mine": given(value), "later": later, **clash}
     [result] = await run_evaluation(REFERENCE, [response("q1")], missing="skip", metrics=metrics)
     assert result["mine_of_others"] == 1
     if error is None:
@@ -150,6 +151,7 @@ async def test_what_a_metric_may_return(value: Any, error: str | None) -> None:
         assert result["mine"] is None
         assert error in result["mine_error"]
     assert (result["later"], "later_error" in result) == (result["mine"], error is not None)
+    assert (result["twice_a"], "cannot be a key" in result["twice_a_error"]) == (0, True)
     orjson.dumps(result)
     assert compute_aggregates([result])["micro"]["mine_of_others"]["mean"] == 1
 
@@ -159,14 +161,20 @@ async def test_bounds_and_declared_keys_are_checked() -> None:
         "a": metric(range=(-1, 0.5))(given(0.6)),
         "b": metric(keys=["x"])(given({"x": 1, "y": 1})),
         "c": metric(keys=["x"])(given(1)),
+        "d": lambda *_: asyncio.sleep(0),
     }
     [result] = await run_evaluation(REFERENCE, [response("q1")], missing="skip", metrics=metrics)
     assert result["a_error"] == "ValueError: expected a finite number from -1 to 0.5, not 0.6"
     assert (result["b_x"], result["c_x"]) == (None, None)
-    assert all("declared keys" in result[f"{name}_error"] for name in "bc")
-    for wrong in ({"range": (1, 0)}, {"range": (0, math.inf)}, {"keys": "x"}):
+    assert result["b_error"].endswith("expected a dict of the declared keys, not one with 'b_y'")
+    assert result["c_error"].endswith("declared keys, not 1")
+    assert result["d_error"].startswith("TypeError: got an awaitable: ")
+    wrong_ranges: Any = (1, 0), (0, math.inf), 5, ("a", "b"), (0, 1, 2), (), (0, 10**400)
+    wrong_keys: Any = "x", [1], 5
+    wrong = [{"range": bounds} for bounds in wrong_ranges] + [{"keys": keys} for keys in wrong_keys]
+    for declare in [partial(metric, **arguments) for arguments in wrong] + [partial(metric, given(1))]:
         with pytest.raises(UsageError, match="metric: expected such as"):
-            metric(**wrong)
+            declare()
 
 
 async def test_a_metric_sees_copies() -> None:
