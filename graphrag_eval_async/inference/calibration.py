@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import chain
 from math import fsum, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -100,11 +101,15 @@ class Calibration:
         if score is not None:
             self._scores[score.question_id].append(score)
 
+    def check_scored(self, other: Calibration) -> None:
+        """Raise a `UsageError` if no result of either has the metric."""
+        if not self._scores and not other._scores:
+            raise no_score(self.metric(), self._metrics | other._metrics)
+
     def snapshot(self) -> dict[str, Any]:
         """Return the comparison; see `calibrate`."""
         metric = self.metric()
-        if not self._scores:
-            raise no_score(metric, self._metrics)
+        self.check_scored(self)
         labels, unused = self._matched()
         if not labels:
             told = ", ".join(f"{count} {UNUSED[why]}" for why, count in unused.items())
@@ -131,6 +136,12 @@ class Calibration:
             "warnings": _warnings(labels, len(scores)),
             "notes": NOTES,
         }
+
+    @property
+    def unused(self) -> Counter[Label]:
+        """The labels that are for no score, or for several."""
+        used = chain.from_iterable(self._matched()[0].values())
+        return Counter(self._labels[self.metric()]) - Counter(used)
 
     @property
     def scored(self) -> Iterable[str]:

@@ -15,6 +15,7 @@ from graphrag_eval_async.inference.calibration import (
 )
 from graphrag_eval_async.inference.labels import read_label
 from graphrag_eval_async.inference.pairs import SIDES
+from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,8 @@ class LabelledRuns:
         They are over the results of the questions that both sides have scores of. The variance of the
         difference is clustered by question, since both sides ask the same ones.
         """
+        baseline, candidate = self._sides.values()
+        baseline.check_scored(candidate)
         shared = set.intersection(*({*own.scored} for own in self._sides.values()))
         row: dict[str, Any] = {"labels": {}, "warnings": []}
         known = {}
@@ -58,11 +61,16 @@ class LabelledRuns:
                 row.setdefault("reason", f"{side}: {reason}")
             else:
                 row[side], known[side] = corrected_mean(pairs, scores, self._level), estimate(pairs, scores)
+        if unused := (baseline.unused & candidate.unused).total():
+            told = "not used: neither run has a score in the line of `sha256`"
+            row["warnings"].append(f"{plural(unused, 'label')} {told}")
         if "reason" not in row:
             one, other = known["baseline"], known["candidate"]
             change, apart = other.mean - one.mean, Counter(other.deviations)
             apart.subtract(one.deviations)
             labelled = min(one.labelled, other.labelled)
             ends = interval_of(change, apart.values(), labelled, self._level, (-1.0, 1.0))
+            if one == other:
+                ends = {"reason": "no interval, since both runs have the same scores and labels"}
             row["difference"] = {"mean": change, **ends}
         return {own.metric(): row}

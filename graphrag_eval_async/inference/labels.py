@@ -28,7 +28,8 @@ UNUSED = {
     "unknown_question_id": "for a question that the results do not have; check `question_id`",
     "no_score": "for a question without a score",
     "no_such_sample": "for a sample that the results do not have, or that has no score; check `sample`",
-    "other_sha256": "for another line of the question; remove `sha256` if the answer is the same",
+    "other_sha256": "for another line of the question, as of another run; only if the answer is the same, "
+    "remove `sha256`",
     "several_results": "for several results of one question; add `sample` or `sha256`",
 }
 """Why labels are not used, and what to do."""

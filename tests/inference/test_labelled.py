@@ -56,8 +56,13 @@ def test_when_there_is_none() -> None:
     assert found["labels"] == {"baseline": 20, "candidate": 100}
     assert found["reason"] == "baseline: 20 labels; an interval needs 100 or more, else it is too short"
     assert found["warnings"][0].startswith("candidate: 20 of the drawn results have no label")
-    same = compare(after, after, labels=many)["corrected"]["answer_f1"]
-    assert same["difference"] == {"mean": 0.0, "reason": "no interval, since the labels do not vary"}
+    other = [*many, many[0] | {"sha256": "other"}]
+    same = compare(after, after, labels=other)["corrected"]["answer_f1"]
+    told = "no interval, since both runs have the same scores and labels"
+    assert same["difference"] == {"mean": 0.0, "reason": told}
+    assert same["warnings"] == ["1 label not used: neither run has a score in the line of `sha256`"]
+    with pytest.raises(UsageError, match="answer_f2: no result has it; did you mean answer_f1"):
+        compare(before, after, labels=[each | {"metric": "answer_f2"} for each in few])
     for missing in ({"sha256": None}, {"drawn": None}):
         with pytest.raises(
             AggregationError, match="needs `sha256` and `drawn`, which sample-for-labels adds"
