@@ -12,6 +12,7 @@ from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
 from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.margins import NON_INFERIOR
 from graphrag_eval_async.inference.planning import POWERS, Spread
@@ -50,7 +51,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     comparison = RunningComparison(
         include_errors=given.include_errors,
         primary=primary_of(given),
-        non_inferior=dict(given.non_inferior),
+        non_inferior=margins_of(given),
     )
     sources: list[tuple[str, Callable[[dict[str, Any]], object]]]
     sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
@@ -223,10 +224,20 @@ def parse_max_drop(text: str) -> MaxDrop:
     metric, _, value = text.rpartition("=")
     most = to_float(value)
     if not metric.strip() or not 0 <= most < math.inf:
-        raise ValueError(f"{text!r}: expected METRIC=X, with X of 0 or more, such as steps_score=0.02")
+        raise ValueError(f"{text!r}: expected METRIC=X, with X not negative, such as steps_score=0.02")
+    if {*":[]"} & {*metric}:
+        raise ValueError(f"{text!r}: expected a metric without a template or tag, since all results count")
     low, high = range_of(metric := metric.strip())
     check_bound(f"a change of {metric}", most, (0, high - low))
     return MaxDrop(metric, most)
+
+
+def margins_of(given: Given) -> dict[str, float]:
+    """The margins by metric."""
+    margins = dict(given.non_inferior)
+    if len(margins) < len(given.non_inferior):
+        raise UsageError("--non-inferior: a metric is given twice; expected one margin for each")
+    return margins
 
 
 def check_regressions(

@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli import options
-from graphrag_eval_async.cli.compare import check_regressions
+from graphrag_eval_async.cli.compare import check_regressions, margins_of
 from graphrag_eval_async.cli.files import check_distinct, files_of_results, make_folder_of, write_page
 from graphrag_eval_async.cli.gates import (
     check_each,
@@ -53,7 +53,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         compares=given.baseline is not None,
         include_errors=given.include_errors,
         primary=primary_of(given),
-        non_inferior=dict(given.non_inferior),
+        non_inferior=margins_of(given),
     )
     collected = ReportResults()
 

@@ -32,7 +32,7 @@ from graphrag_eval_async.inference.verdicts import (
 )
 from graphrag_eval_async.records.conditions import RIGHT
 from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_metric, is_primary, is_score, range_of
-from graphrag_eval_async.records.outcomes import OF_AGENT, REASON, RESPONSE_ERROR
+from graphrag_eval_async.records.outcomes import OF_AGENT, OUTPUTS, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.records.tags import ALL, Tag, tag_position
@@ -280,7 +280,7 @@ class RunningComparison:
     @property
     def metrics(self) -> set[str]:
         """The metrics that results of either side have, or should have but failed."""
-        return set().union(*(run.metrics | run.failed for run in self._runs.values())) - {REASON}
+        return set().union(*(run.metrics | run.failed for run in self._runs.values())) - {REASON, OUTPUTS}
 
     def drop(self, metric: str) -> Drop:
         """Return how a metric changed if errors count: as 0 in scores up to 1."""

@@ -96,6 +96,10 @@ def test_gates_on_unknown_names(folder: Folder, capfd: pytest.CaptureFixture[str
             "colors:missing_rate <= 1",
         ): "'colors' in the reference set; did you mean colours?",
         (*compare, "--max-drop", "steps=0.1"): "'steps'; did you mean steps_score?",
+        (*compare, "--non-inferior", "judge=0.1"): "'judge'; ",
+        (*compare, "--max-drop", "colours:steps_score=0.1"): "without a template or tag",
+        (*compare, "--non-inferior", "steps_score=-1"): "with X not negative",
+        (*compare, *(["--non-inferior", "steps_score=0.1"] * 2)): "a metric is given twice",
     }.items():
         assert run(*command) == 2
         out, err = capfd.readouterr()
