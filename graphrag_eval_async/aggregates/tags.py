@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.group import Group
-from graphrag_eval_async.records.tags import MOST_KEYS, MOST_VALUES, counted_tags, tag_position
+from graphrag_eval_async.records.tags import counted_tags, tag_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,6 +53,7 @@ class Tagged:
         return ({"per_tag": per_tag} if per_tag else {}) | ({"tags_are_cut": True} if self.are_cut else {})
 
     def _limit(self) -> None:
-        if len(self.groups) > MOST_VALUES or len({key for key, _ in self.groups}) > MOST_KEYS:
-            self.groups = {tag: self.groups[tag] for tag in counted_tags(self.groups)}
+        counted = counted_tags(self.groups, is_cut=self.are_cut)
+        if len(counted) < len(self.groups):
+            self.groups = {tag: self.groups[tag] for tag in counted}
             self.are_cut = True

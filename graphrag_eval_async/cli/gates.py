@@ -18,7 +18,7 @@ from graphrag_eval_async.records.metrics import (
     section_of,
 )
 from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.records.tags import ALL, counted_tags, tag_name
+from graphrag_eval_async.records.tags import ALL, CUT, counted_tags, tag_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def check_gates(given: Given, reference: Reference, config: Config | None) -> None:
     """Raise a `UsageError` if no result can have the template, tag or metric of a gate, or that of --by."""
     templates = reference.templates
-    check_tags(given, (tag for question in reference for tag in question.tags))
+    check_tags(given, {tag for question in reference for tag in question.tags})
     for gate in given.gate:
         if gate.metric == MISSING_RATE:
             check_names("--gate", gate.template, None, templates, config)
@@ -42,7 +42,7 @@ def check_gates(given: Given, reference: Reference, config: Config | None) -> No
             _check_condition("--gate", gate, templates, config)
 
 
-def check_tags(given: Given, tags: Iterable[Tag]) -> None:
+def check_tags(given: Given, tags: set[Tag], *, are_cut: bool = False) -> None:
     """Raise a `UsageError` if a gate or --by needs a tag that is not among those that count of `tags`."""
     wanted = [("--gate", tag_name(gate.tag)) for gate in given.gate if gate.tag is not None]
     wanted += [("--by", by)] if (by := getattr(given, "by", None)) is not None else []
@@ -51,6 +51,8 @@ def check_tags(given: Given, tags: Iterable[Tag]) -> None:
         names = [*map(tag_name, known)] if option == "--gate" else [*dict(known), *([ALL] if known else [])]
         if name not in names:
             hint = did_you_mean(name, names) if names else "there are no tags"
+            if are_cut or len(known) < len(tags):
+                raise UsageError(f"{option}: the tag {name!r} is unknown or cut, since {CUT}; {hint}")
             raise UsageError(f"{option}: no result has the tag {name!r}; {hint}")
 
 
@@ -96,9 +98,10 @@ def check_names(
 def check_read(given: Given, snapshot: Mapping[str, Any], reference: Reference | None) -> None:
     """Do the same as `check_gates`, given the results that were read."""
     templates, known = () if reference is None else reference.templates, metrics_read(snapshot["micro"])
-    found = [(key, value) for key, values in snapshot.get("per_tag", {}).items() for value in values]
+    found = {(key, value) for key, values in snapshot.get("per_tag", {}).items() for value in values}
     if known is not None or found:
-        check_tags(given, [*found, *(tag for question in reference or () for tag in question.tags)])
+        found.update(tag for question in reference or () for tag in question.tags)
+        check_tags(given, found, are_cut="tags_are_cut" in snapshot)
     for gate in given.gate:
         metric = None if gate.metric == MISSING_RATE else gate.metric
         check_known("--gate", gate.template, metric, templates, known)

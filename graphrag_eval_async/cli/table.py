@@ -20,7 +20,7 @@ from graphrag_eval_async.monitor.wording import (
 )
 from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_questions, own_interval
 from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
-from graphrag_eval_async.records.tags import CUT, tags_of
+from graphrag_eval_async.records.tags import cut_note, tags_of
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import by_frequency, counts, interval_cell, name_cell, number, one_line, percent
 
@@ -63,7 +63,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = N
         headings, *rows = zip(["tag" if by else "template", *map(name_cell, groups)], *part, strict=True)
         tables.append(table_of(headings, rows, _width(stream), apart=1))
     lines = [draw(tables, stream), *_captions({metric: snapshot["micro"][metric] for metric in shown})]
-    lines += [f"Other tags are not shown: {CUT}."] if by is not None and snapshot.get("tags_are_cut") else []
+    lines += folded([note]) if by is not None and (note := cut_note(snapshot)) else []
     if repeats := repeats_rows(snapshot["micro"]):
         table = table_of(["samples", "pass@k", "pass^k", "questions"], repeats, _width(stream))
         lines += ["", draw([table], stream)]

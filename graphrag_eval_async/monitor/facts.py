@@ -20,7 +20,7 @@ from graphrag_eval_async.records.metrics import (
     means_of,
 )
 from graphrag_eval_async.records.outcomes import REASON
-from graphrag_eval_async.records.tags import tags_of
+from graphrag_eval_async.records.tags import cut_note, tags_of
 from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import RedisStream
@@ -138,6 +138,7 @@ class Facts:
         if tags := tags_of(aggregates.per_tag()):
             recents = tags_of(recent)
             found["tags"] = {name: group_facts(own, recents.get(name)) for name, own in tags.items()}
+            found["tags_note"] = cut_note(total)
             sums += [each for name in tags for each in add_detail(found["tags"][name], tags[name])]
         return found | ({"agreement": total["agreement"]} if "agreement" in total else {})
 

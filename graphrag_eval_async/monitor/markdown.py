@@ -24,7 +24,7 @@ from graphrag_eval_async.monitor.wording import (
     variances,
 )
 from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
-from graphrag_eval_async.records.tags import tags_of
+from graphrag_eval_async.records.tags import cut_note, tags_of
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import NAME_CHARACTERS, counts, number, one_line, percent, plural
 
@@ -110,7 +110,9 @@ def _sections(summary: Summary) -> Iterator[Section]:
     told += [f"{code(name)}: {each}." for name, each in variances(micro).items()]
     yield from _table("Repeats: k samples of a question", repeats, repeats_rows(micro), " ".join(told))
     yield from _groups(summary, "Templates", "template", summary.snapshot["per_template"])
-    yield from _groups(summary, "Tags", "tag", tags_of(summary.snapshot, summary.by))
+    yield from _groups(
+        summary, "Tags", "tag", tags_of(summary.snapshot, summary.by), cut_note(summary.snapshot)
+    )
     yield from _questions(summary)
     failures = failure_counts(summary.snapshot["micro"]).items()
     rows = [[cell(kind), str(count)] for kind, count in failures]
@@ -202,7 +204,9 @@ def _change(row: Mapping[str, Any]) -> list[str]:
     return [change_of(row), interval, p, row.get("verdict", "")]
 
 
-def _groups(summary: Summary, title: str, heading: str, groups: Mapping[str, Any]) -> Iterator[Section]:
+def _groups(
+    summary: Summary, title: str, heading: str, groups: Mapping[str, Any], note: str = ""
+) -> Iterator[Section]:
     scores = _scores_of(summary.snapshot["macro"])
     shown, rest = scores[:SHOWN_SCORES], [*map(code, scores[SHOWN_SCORES : 2 * SHOWN_SCORES])]
     rows = [
@@ -211,7 +215,7 @@ def _groups(summary: Summary, title: str, heading: str, groups: Mapping[str, Any
     ]
     headings = [heading, ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
     more = [f"Not shown: {', '.join(rest)}{', ...' * (len(scores) > 2 * SHOWN_SCORES)}"] if rest else []
-    yield from _table(title, headings, rows, *more)
+    yield from _table(title, headings, rows, *more, *filter(None, [note]))
 
 
 def _questions(summary: Summary) -> Iterator[Section]:

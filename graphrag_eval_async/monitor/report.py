@@ -17,7 +17,7 @@ from graphrag_eval_async.monitor.wording import VALIDITY, unscored
 from graphrag_eval_async.monitor.worst import explained
 from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.records.tags import tags_of
+from graphrag_eval_async.records.tags import cut_note, tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -108,6 +108,7 @@ def html_report(
         "overall": _group(micro),
         "templates": {name: _group(group) for name, group in snapshot["per_template"].items()},
         "tags": {name: _group(group) for name, group in tags_of(snapshot, by).items()},
+        "tags_note": cut_note(snapshot),
         "unscored": "" if state["judge"] else unscored(micro),
         "agreement": snapshot.get("agreement"),
     }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import groupby, islice
 from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
 Tag: TypeAlias = tuple[str, str]
 """A key and its value as text."""
@@ -44,14 +46,16 @@ def read_tags(given: Any, of_template: Tags = ()) -> Tags:
         given = dict.fromkeys(given, BARE)
     if not isinstance(given, Mapping):
         raise ValueError(f"tags: expected an object or a list of names, got {describe(given)}")
-    tags = dict(of_template)
+    tags: dict[str, str] = {}
     for key, value in given.items():
         if not isinstance(key, str) or not key.strip() or not {*"=[]"}.isdisjoint(key):
             raise ValueError(f"tags: expected a key without =, [ and ], got {describe(key)}")
         if not isinstance(value, str | int | float):
             raise ValueError(f"tags.{key}: expected a string, a number or a boolean, got {describe(value)}")
+        if key.strip() in tags:
+            raise ValueError(f"tags.{key.strip()}: given twice; spaces around it do not count")
         tags[key.strip()] = (value if isinstance(value, str) else json.dumps(value)).strip()
-    return tuple(sorted(tags.items()))
+    return tuple(sorted((dict(of_template) | tags).items()))
 
 
 def tag_name(tag: Tag) -> str:
@@ -69,17 +73,25 @@ def parse_tag(text: str) -> Tag:
 def tag_position(tag: Tag) -> tuple[str, float, str]:
     """Sort key of tags: by key, then numbers by size, then other values by name."""
     key, value = tag
-    return key, float(value) if value.replace(".", "", 1).isdecimal() else inf, value
+    try:
+        number = float(value)
+    except ValueError:
+        number = inf
+    return key, min(inf, number), value  # NaN is no number here.
 
 
-def counted_tags(tags: Iterable[Tag]) -> list[Tag]:
-    """The tags by which results are grouped if these are all: the first in order, within the limits.
+def counted_tags(tags: Collection[Tag], *, is_cut: bool = False) -> list[Tag]:
+    """The tags by which results are grouped, in order, if these are all, or those that count of more.
 
+    If there are more than the limits allow, the first keys count, and of each as many of its first values.
     Tags that another one's arrival drops never count again, so the order of arrival does not matter.
     """
-    ordered = sorted({*tags}, key=tag_position)
-    keys = [*dict.fromkeys(key for key, _ in ordered)][:MOST_KEYS]
-    return [tag for tag in ordered if tag[0] in keys][:MOST_VALUES]
+    ordered, keys = sorted(tags, key=tag_position), {key for key, _ in tags}
+    if is_cut or len(tags) > MOST_VALUES or len(keys) > MOST_KEYS:
+        most = MOST_VALUES // min(MOST_KEYS, len(keys) or 1)
+        first = islice(groupby(ordered, itemgetter(0)), MOST_KEYS)
+        return [tag for _, same in first for tag in islice(same, most)]
+    return ordered
 
 
 def uncounted_tags(tags: set[Tag]) -> list[str]:
@@ -87,6 +99,11 @@ def uncounted_tags(tags: set[Tag]) -> list[str]:
     if not (rest := sorted(tags.difference(counted_tags(tags)), key=tag_position)):
         return []
     return [f"tags: {CUT}; {len(rest)} are left out, the first is {tag_name(rest[0])!r}"]
+
+
+def cut_note(snapshot: Mapping[str, Any]) -> str:
+    """What to say below the groups of a snapshot, if tags were left out."""
+    return f"Other tags are not shown: {CUT}." if snapshot.get("tags_are_cut") else ""
 
 
 def tags_of(snapshot: Mapping[str, Any], by: str | None = None) -> dict[str, Any]:

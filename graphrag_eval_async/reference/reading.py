@@ -348,6 +348,11 @@ def _converted(value: Any, shape: Any, place: str) -> Any:
         return convert(value, shape)
     except (ValidationError, UnicodeError) as error:
         what, _, inner = str(error).partition(" - at `$")
+    if inner.startswith(".tags[...]"):
+        try:
+            read_tags(value["tags"])
+        except ValueError as error:
+            raise _Problem(f"{place}.{error}") from None
     where, hint = place + inner.removesuffix("`"), ""
     if what.startswith("Expected `str") and what.endswith(("`int`", "`float`", "`bool`")):
         hint = "; put it in quotes"

@@ -31,6 +31,7 @@ def test_tags_become_text(tags: Any, shown: dict[str, list[str]]) -> None:
     [
         ("hard", "tags: expected an object or a list of names, got 'hard'"),
         ([2], "tags: expected an object or a list of names, got list"),
+        ({"a": 1, " a ": 2}, "tags.a: given twice; spaces around it do not count"),
         ({"a=b": 1}, "tags: expected a key without =, [ and ], got 'a=b'"),
         ({"a": None}, "tags.a: expected a string, a number or a boolean, got None"),
     ],
@@ -45,7 +46,10 @@ def test_a_result_with_invalid_tags_is_not_counted(tags: Any, problem: str) -> N
 
 @each("tags", [{f"k{i:02}": 0 for i in range(22)}, {}])
 def test_the_same_tags_count_beyond_the_limits_in_any_order(tags: dict[str, int]) -> None:
-    some = [result(question_id=f"q{i}", steps_score=1, tags={**tags, "n": i}) for i in range(230)]
+    some = [
+        result(question_id=f"q{i}", steps_score=1, tags={**tags, "n": i - 115, "x": i % 2})
+        for i in range(230)
+    ]
     whole = aggregated(some)
     random.Random(0).shuffle(some)
     merged = RunningAggregates()
@@ -57,5 +61,5 @@ def test_the_same_tags_count_beyond_the_limits_in_any_order(tags: dict[str, int]
     assert merged.to_bytes() == whole.to_bytes()
     shown = merged.snapshot()
     assert shown["tags_are_cut"]
-    assert [*shown["per_tag"]] == ([*tags][:20] or ["n"])
-    assert [*shown["per_tag"].get("n", {})] == ([] if tags else [str(i) for i in range(200)])
+    assert [*shown["per_tag"]] == ([*tags][:20] or ["n", "x"])
+    assert [*shown["per_tag"].get("n", {})] == ([] if tags else [str(i) for i in range(-115, -15)])

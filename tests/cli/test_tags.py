@@ -107,3 +107,22 @@ def test_comparisons_and_reports(folder: Folder, results: Path, capsys: pytest.C
         assert [row.split("`")[1] for row in table.splitlines()[4:] if row] == names
         html = (folder.path / "p.html").read_text().partition('id="tags-table"')[2].partition("</table>")[0]
         assert [row.split('"')[1] for row in html.split("<tr data-key=")[1:]] == names or html
+
+
+def test_tags_beyond_the_limits_are_said_to_be_cut(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = [
+        {"template_id": "t", "question_id": f"q{i}", "status": "success", "steps_score": 1}
+        | {"tags": {"author": i, "hops": i % 2}}
+        for i in range(250)
+    ]
+    output, page = folder.lines(*results), folder.file("p.html")
+    note = "Other tags are not shown: results are grouped by at most 20 keys and 200 values."
+    assert run("aggregate", output, "--by", "hops", "--gate", "steps_score[hops=1] >= 1") == 0
+    assert note in " ".join(capsys.readouterr().out.split())
+    assert run("report", output, "-o", page, "--markdown", "-", "--by", "hops") == 0
+    assert note in capsys.readouterr().out
+    assert note in (folder.path / "p.html").read_text()
+    assert run("aggregate", output, "--gate", "steps_score[author=249] >= 1") == 2
+    assert "the tag 'author=249' is unknown or cut, since" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_tags_beyond_the_limits_are_a_doubt() -> None:
             asking(tags="hard"),
             f"{QUESTION}.tags: Expected `object | array | null`, got `str`; write {{key: value}} or [name]",
         ),
-        (asking(tags={"n": None}), f"{QUESTION}.tags[...]: Expected `bool | int | float | str`, got `null`"),
+        (asking(tags={"n": None}), f"{QUESTION}.tags.n: expected a string, a number or a boolean, got None"),
         (asking(tags={"a=b": 1}), f"{QUESTION}.tags: expected a key without =, [ and ], got 'a=b'"),
         (
             [{**asking()[0], "tags": ["a]"]}],
