@@ -67,7 +67,7 @@ def _questions(source: str, problems: list[str]) -> list[dict[str, Any]]:
             texts |= {name: cells[name] for name in _MORE if name in cells and name not in texts}
             row = {COLUMNS[name]: each for name, each in texts.items() if each and name in COLUMNS}
             if (question := row.get("question_text")) is None:
-                problems += [f"line {line}: no question; add its text"] if row or is_log else []
+                problems += [f"line {line}: no question; add it; `convert` traces"] if row or is_log else []
             elif question not in rows or is_log:
                 rows[question] = {"line": line, **row, **rows.get(question, {})}
             else:

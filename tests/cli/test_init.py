@@ -62,7 +62,7 @@ def test_own_questions(
     assert "questions[0].reviewed: the reference answer is that of an agent" in capfd.readouterr().out
     answers.write_text("{}\n")
     assert run("init", "new", "--questions", str(answers)) == 2
-    told = f"Error: reference set: 1 problem in {answers}\n  line 1: no question; add its text\n"
+    told = f"Error: reference set: 1 problem in {answers}\n  line 1: no question; add it; `convert` traces\n"
     assert (capfd.readouterr().err, (tmp_path / "new").exists()) == (told, False)
 
 

@@ -144,7 +144,7 @@ def test_answers_that_nobody_reviewed() -> None:
         ("question,id\n" + "".join(f"{i},x\n" for i in range(30)), [*["line"] * 20, "..."]),
         (
             '{"question": "A?"}\n{"question_id": "q"}\n\n{"messages": []}\n[]',
-            ["line 2: no question", "line 4: no question", "line 5: expected a JSON object"],
+            ["line 2: no question", "line 4: no question; add it; `convert`", "line 5: expected a JSON"],
         ),
         (None, ["No such file"]),
     ],
