@@ -14,6 +14,7 @@ from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
 from graphrag_eval_async.records.conditions import OF_RIGHT, OPERATORS, Condition, rounded
 from graphrag_eval_async.records.conditions import CheckedGate as CheckedGate
+from graphrag_eval_async.records.metrics import ANSWER_MATCH
 from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, OF_AGENT, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import StepNames, misnamed_steps
@@ -32,7 +33,7 @@ Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 
 NO_RESPONSE = "no_response"  # The kind of a question without any result.
 
-MAX_ERROR = 300  # characters of an error that are kept
+MAX_ERROR = 300  # characters of an error, or of why an answer is wrong, that are kept
 
 
 class Question(NamedTuple):
@@ -56,7 +57,7 @@ class Question(NamedTuple):
     @property
     def is_explained(self) -> bool:
         """Whether `kind` and `score` say everything that `told` says."""
-        return self.outcome == "failed" and self.kind != "score"
+        return self.outcome == "failed" and self.kind != "score" and f"{ANSWER_MATCH} is" not in self.told
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class _Samples:
     values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     missing: dict[str, str] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
+    why: str = ""  # The `answer_match_reason` of the first answer that is not the reference answer.
 
 
 class Questions:
@@ -101,6 +103,7 @@ class Questions:
             return
         result = seen.as_dict()
         samples.count += 1
+        samples.why = samples.why or _why(seen, result)
         seconds = result.get("elapsed_sec")
         samples.seconds += seconds if isinstance(seconds, int | float) and 0 <= seconds < inf else 0.0
         if seen.failed:
@@ -132,9 +135,16 @@ class Questions:
                 score = decisive.metric, means[decisive.metric]
                 rank = score[1] if decisive.over else -score[1]
             missing = {each.metric: samples.missing.get(each.metric) for each in apply}
-            told = [_told(each, means[each.metric]) for each in unmet]
+            whys = {ANSWER_MATCH: samples.why}
+            told = [_told(each, means[each.metric]) + whys.get(each.metric, "") for each in unmet]
             outcome = _outcome(samples, missing, told, is_scored=bool(known))
             yield Question(template, question, *outcome, score, rank, samples.count, samples.seconds)
+
+
+def _why(seen: Evaluation, result: Mapping[str, Any]) -> str:
+    why = result.get(f"{ANSWER_MATCH}_reason")
+    is_wrong = isinstance(why, str) and dict(seen.values).get(ANSWER_MATCH, 1) < 1
+    return f" ({one_line(str(why), limit=MAX_ERROR)})" if is_wrong else ""
 
 
 def _told(condition: Condition, mean: float) -> str:

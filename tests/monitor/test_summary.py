@@ -52,6 +52,11 @@ ANSWERED: dict[str, Any] = {"reference_answer": "a", "actual_answer": "a"}
             ("failed", "score", "answer_f1 is 0.4, expected >= 0.5"),
         ),
         (
+            [result("q", **ANSWERED, answer_match=0, answer_match_reason="number:\nhas 6")],
+            [],
+            ("failed", "score", "answer_match is 0, expected >= 0.5 (number: has 6)"),
+        ),
+        (
             [result("q", **ANSWERED, answer_eval_error="timeout: 60 s")],
             [],
             ("error", "timeout", "answer_f1 has no value: timeout"),
