@@ -186,6 +186,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (["a"], {}, "reference_answer: a list needs"),
     ([1], {"match": "list"}, "reference_answer[0]: Expected `str`, got `int`; put it in quotes"),
     ("5", {"tolerance": 0.1}, "tolerance: needs `match: number`"),
+    ("5", {"match": "number", "tolerance": 5}, "tolerance: is relative and must be below 1; 0.05 is 5 %"),
     ("5", {"match": "number", "tolerance": -1}, "tolerance: Expected `float` >= 0.0"),
     (
         "5",
@@ -207,6 +208,7 @@ def test_questions_that_cannot_be_matched(answer: Any, more: dict[str, Any], pro
     [
         ("numbr", 'answer_match: expected "exact" or'),
         (None, "answer_match: expected a way to match, such as exact, got nothing"),
+        ({"match": "number", "tolerance": 5}, "answer_match.tolerance: is relative and must be below 1"),
         ({"match": "exact", "tolerance": 1}, "answer_match.tolerance: is for `match: number`"),
         ({"mach": "exact"}, "answer_match.mach: unknown key; did you mean match?"),
     ],
