@@ -14,7 +14,7 @@ from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
 from graphrag_eval_async.inference.calibration import Calibration
 from graphrag_eval_async.inference.labels import UNUSED, LabelSample
-from graphrag_eval_async.monitor.wording import between, mean_cell
+from graphrag_eval_async.monitor.wording import mean_cell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.text import name_cell, number, one_line, percent, tell
 
@@ -68,13 +68,10 @@ def render_calibration(snapshot: Mapping[str, Any]) -> str:
         f"{overall['labels']} of them have a label, whose mean is {number(overall['mean_label'])}."
     )
     if people["items"]:
-        alpha = "not defined, since all agree" if people["alpha"] is None else number(people["alpha"])
-        alpha += between(people["alpha_interval"])
-        lines.append(f"People: {people['items']} results with several labels; Krippendorff's alpha {alpha}.")
-    if overall["kappa_interval"]:
-        lines.append(
-            f"Judge and people: kappa {number(overall['kappa'])}{between(overall['kappa_interval'])}."
-        )
+        told = "not defined, since all agree" if people["alpha"] is None else _agreement(people, "alpha")
+        lines.append(f"People: {people['items']} results with several labels; Krippendorff's alpha {told}.")
+    if overall["kappa"] is not None:
+        lines.append(f"Judge and people: kappa {_agreement(overall, 'kappa')}.")
     lines += [
         f"not used: {count} {'label' if count == 1 else 'labels'} {UNUSED[why]}"
         for why, count in snapshot["unused_labels"].items()
@@ -94,6 +91,10 @@ def _corrected(found: Mapping[str, Any]) -> str:
         return f"{told}{found['reason']}."
     interval = found["interval"]
     return f"{told}{percent(interval['level'])} interval {interval['low']:.3f} to {interval['high']:.3f}."
+
+
+def _agreement(row: Mapping[str, Any], key: str) -> str:
+    return mean_cell({"mean": row[key], "interval": row[f"{key}_interval"]})
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -11,10 +11,10 @@ from graphrag_eval_async.monitor.history import getting_worse
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.monitor.wording import (
     RESOURCE_HEADINGS,
-    between,
     detectable,
     greatest_losses,
     headline,
+    mean_cell,
     not_run_in_words,
     reason_in_words,
     repeats_rows,
@@ -313,8 +313,9 @@ def agreement_facts(
     """How far several judges agree, and a judge with itself, by metric."""
     told = []
     for metric, each in (agreement or {}).items():
-        alpha, ends = each.get("krippendorff_alpha"), between(each.get("krippendorff_alpha_interval"))
-        told.append((metric, "no variation" if alpha is None else f"Krippendorff's alpha {alpha:.3f}{ends}"))
+        alpha = {"mean": each.get("krippendorff_alpha"), "interval": each.get("krippendorff_alpha_interval")}
+        is_known = alpha["mean"] is not None
+        told.append((metric, f"Krippendorff's alpha {mean_cell(alpha)}" if is_known else "no variation"))
     for metric, each in ({} if noise is None else noise["metrics"]).items():
         spread = f", spread {each['spread']:.3g}" if "spread" in each else ""
         same = f"same verdict in {each['agreement']:.1%} of {plural(each['pairs'], 'pair')}{spread}"

@@ -227,12 +227,6 @@ def ends(interval: Mapping[str, float] | None) -> str:
     return f"{signed(interval['low'])} to {signed(interval['high'])}" if interval else ""
 
 
-def between(interval: Mapping[str, float] | None) -> str:
-    """The ends of an interval of how far judges agree, after a comma; nothing if there is none."""
-    told = ", {} interval {:.2f} to {:.2f}"
-    return told.format(percent(interval["level"]), interval["low"], interval["high"]) if interval else ""
-
-
 def detectable(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Sentences about the changes that a comparison could have seen, each after a space."""
     known = {metric: row["detectable"] for metric, row in rows.items() if "detectable" in row}

@@ -94,17 +94,9 @@ class EvaluationStream:
         self._rejudge = evaluator.rejudge(options.rejudge, session) if options.rejudge else None
         self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
         intake = Intake(
-            evaluator,
-            session,
-            execution,
-            counts,
-            self._done,
-            questions,
-            until,
-            options,
-            store is not None,
-            self._rejudge,
+            evaluator, session, execution, counts, self._done, questions, until, options, store is not None
         )
+        intake.rejudge = self._rejudge
         if (shared := queue or questions) is not None:
             source = Source(shared.batches(), None)
         else:

@@ -48,7 +48,6 @@ def test_from_the_draw_to_the_corrected_mean(folder: Folder, capfd: pytest.Captu
     assert out.startswith("answer_f1: mean 0.5333 of 150 results by the judge; 120 of them have a label,\n")
     assert "Corrected mean, as people would see it: 0.6" in out
     assert "Judge and people: kappa 0.7" in out
-    assert ", 95 % interval 0." in out
     assert not err
     assert orjson.loads(Path(output).read_bytes())["overall"]["specificity"] == 1
 
