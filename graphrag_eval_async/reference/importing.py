@@ -111,7 +111,7 @@ def _tags(cell: str) -> dict[str, Any]:
     """The tags in a cell: ``hops=2; hard``, ``{hops: 2}`` or ``[hard]``."""
     parts = [part for part in re.split("[;,]", cell.strip("{[]}")) if part.strip()]
     pairs = [re.split(r"=|:\s", part, maxsplit=1) for part in parts]
-    return {key.strip(): value[0].strip() if value else True for key, *value in pairs}
+    return {key.strip(" '\""): value[0].strip(" '\"") if value else True for key, *value in pairs}
 
 
 def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -101,10 +101,10 @@ def test_responses_and_results(tmp_path: Path) -> None:
 
 def test_columns_of_a_match(tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
-    path.write_text("question;answer;match;tolerance;tags\nA?;5;number;0.1;{hops: 2}\n")
+    path.write_text("question;answer;match;tolerance;tags\nA?;5;number;0.1;{'hops': 2, kind: count}\n")
     [template] = import_questions(path)
     asked = {"id": "a", "question_text": "A?", "reference_answer": "5", "match": "number"}
-    assert template["questions"] == [asked | {"tolerance": 0.1, "tags": {"hops": "2"}}]
+    assert template["questions"] == [asked | {"tolerance": 0.1, "tags": {"hops": "2", "kind": "count"}}]
 
 
 def test_answers_that_nobody_reviewed() -> None:
