@@ -173,10 +173,13 @@ def _check_values(config: Config, problem: Problem) -> None:
     if config.answer_correctness is not None:
         prompt = config.answer_correctness.prompt or ""
         _check_placeholders("answer_correctness.prompt", prompt, CORRECTNESS_INPUTS, problem)
-    if isinstance(how := config.answer_match, AnswerMatchConfig) and how.tolerance and how.match != "number":
-        problem("answer_match.tolerance", "is for `match: number`")
-    elif isinstance(how, AnswerMatchConfig) and (how.tolerance or 0) >= 1:
-        problem("answer_match.tolerance", "is relative and must be below 1; 0.05 is 5 %")
+    how = config.answer_match
+    if (
+        isinstance(how, AnswerMatchConfig)
+        and how.tolerance
+        and not (how.match == "number" and how.tolerance < 1)
+    ):
+        problem("answer_match.tolerance", "is for `match: number`, relative, and below 1; 0.05 is 5 %")
     _check_custom(config.custom_evaluations, problem)
     outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
     own = check_metrics(

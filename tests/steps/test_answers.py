@@ -208,7 +208,7 @@ def test_questions_that_cannot_be_matched(answer: Any, more: dict[str, Any], pro
     [
         ("numbr", 'answer_match: expected "exact" or'),
         (None, "answer_match: expected a way to match, such as exact, got nothing"),
-        ({"match": "number", "tolerance": 5}, "answer_match.tolerance: is relative and must be below 1"),
+        ({"match": "number", "tolerance": 5}, "answer_match.tolerance: is for `match: number`, relative"),
         ({"match": "exact", "tolerance": 1}, "answer_match.tolerance: is for `match: number`"),
         ({"mach": "exact"}, "answer_match.mach: unknown key; did you mean match?"),
     ],
