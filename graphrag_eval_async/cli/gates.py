@@ -13,6 +13,7 @@ from graphrag_eval_async.records.metrics import (
     ERROR_RATE,
     MISSING_RATE,
     counts_of,
+    is_of_repeats,
     mean_of_questions,
     means_of,
     section_of,
@@ -36,7 +37,7 @@ def check_gates(given: Given, reference: Reference, config: Config | None) -> No
     templates = reference.templates
     check_tags(given, {tag for question in reference for tag in question.tags})
     for gate in given.gate:
-        if gate.metric == MISSING_RATE:
+        if _needs_no_metric(gate):
             check_names("--gate", gate.template, None, templates, config)
         else:
             _check_condition("--gate", gate, templates, config)
@@ -103,8 +104,12 @@ def check_read(given: Given, snapshot: Mapping[str, Any], reference: Reference |
         found.update(tag for question in reference or () for tag in question.tags)
         check_tags(given, found, are_cut="tags_are_cut" in snapshot)
     for gate in given.gate:
-        metric = None if gate.metric == MISSING_RATE else gate.metric
+        metric = None if _needs_no_metric(gate) else gate.metric
         check_known("--gate", gate.template, metric, templates, known)
+
+
+def _needs_no_metric(gate: Condition) -> bool:
+    return gate.metric == MISSING_RATE or is_of_repeats(gate.metric) is not None
 
 
 def metrics_read(overall: Mapping[str, Any]) -> list[str] | None:
@@ -158,7 +163,8 @@ def _check(gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float
         templates = ", ".join(template for template in values if isinstance(template, str)) or "none"
         told = f"no results of such a template; there are: {templates}"
     elif gate.metric not in known:
-        told = f"no values; metrics with values: {', '.join(known) or 'none'}"
+        others = ", ".join(name for name in known if not is_of_repeats(name))
+        told = f"no values; metrics with values: {others or 'none'}"
     else:
         value = known[gate.metric]
         holds, told = OPERATORS[gate.operator](value, gate.bound), f"the mean is {rounded(value, gate.bound)}"
@@ -166,8 +172,9 @@ def _check(gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:
-    """The means over questions of the metrics, and of the share of errors among the samples."""
-    means = {metric: mean_of_questions(stats) for metric, stats in means_of(group).items()}
+    """The means over questions of the metrics, of the share of errors among the samples, and of repeats."""
+    means = {**group.get("repeats", {})}
+    means |= {metric: mean_of_questions(stats) for metric, stats in means_of(group).items()}
     samples, errors = counts_of(group)
     if samples:
         means[ERROR_RATE] = group.get(ERROR_RATE, errors / samples)

@@ -238,8 +238,8 @@ Judges
 Gates
   --gate CONDITION... : records.conditions:parse_gate
     Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8', 'lines:error_rate < 0.1' or, for
-    results with a tag, 'steps_score[hops=2] >= 0.7'. METRIC may also be error_rate or missing_rate.
-    Repeatable.
+    results with a tag, 'steps_score[hops=2] >= 0.7'. METRIC may also be error_rate, missing_rate, pass@2 or
+    pass^2. Repeatable.
   --max-drop METRIC=X... : cli.compare:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In scores up to 1, an error counts
     as 0. Repeatable.

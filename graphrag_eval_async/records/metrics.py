@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -102,6 +103,9 @@ ERROR_RATE = "error_rate"
 MISSING_RATE = "missing_rate"
 """Name of the share of questions without a response; not a key of a result."""
 
+is_of_repeats = re.compile(r"pass[@^][1-9]\d{0,2}").fullmatch
+"""Whether a name is that of a rate of repeats, such as ``pass@2``; not a key of a result."""
+
 PRIMARY = (
     *(ERROR_RATE, "steps_score", ANSWER_MATCH, "answer_f1", "answer_relevance", "ragas_answer_correctness"),
     *("faithfulness", "sparql_groundedness"),
@@ -169,7 +173,7 @@ def section_of(metric: str) -> str | None:
 
 def range_of(metric: str) -> tuple[float, float]:
     """The least and the greatest value of a metric; outputs of custom evaluations may have any."""
-    if metric in BOUNDED_METRICS or metric in {ERROR_RATE, MISSING_RATE}:
+    if metric in BOUNDED_METRICS or metric in {ERROR_RATE, MISSING_RATE} or is_of_repeats(metric):
         return 0, 1
     if metric in _POSITIONS and is_score(metric):
         return -1, 1  # Made of cosine similarities.

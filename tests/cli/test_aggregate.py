@@ -109,6 +109,24 @@ def test_gates_on_unknown_names(folder: Folder, capfd: pytest.CaptureFixture[str
         assert run(*compare, "--max-drop", f"{metric}=0.1") == code
 
 
+def test_gates_on_repeats(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    results = folder.lines(
+        *(
+            {**GOOD, "template_id": "t", "sample": i + 1, "steps_score": own}
+            for i, own in enumerate((1, 0, 1))
+        )
+    )
+    for gate, code in {
+        "pass@2 >= 1": 0,
+        "t:pass^2 > 0.3": 0,
+        "pass^2 > 0.4": 1,
+        "pass@4 >= 0": 1,
+        "pass@0 > 0": 2,
+    }.items():
+        assert [run(command, results, "--gate", gate) for command in ("aggregate", "report")] == [code] * 2
+    assert "no metric 'pass@0'" in capfd.readouterr().err
+
+
 def test_standard_input_is_read_only_once(capfd: pytest.CaptureFixture[str]) -> None:
     for command in (["aggregate"], ["plot", "-o", "page.svg"], ["plan", "--detect", "0.1"], ["compare"]):
         assert run(*command, "-", "-") == 2
