@@ -25,7 +25,7 @@ def questions_needed(
         whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds shrink the mean
             and widen the spread.
     """
-    alpha, beta = _quantiles(level, power)
+    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(power)
     size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
     if whole:
         size += 4 + 2 / variance
@@ -48,18 +48,14 @@ def detectable_change(changes: Sequence[float], level: float, *, bounded: bool) 
     squares = fsum((change / size - mean) ** 2 for change in changes)
     if squares <= 1e-24 * n:
         return None
-    variance, (alpha, beta) = squares / (n - 1), _quantiles(level, POWER)
-    left = n - alpha**2 / 2
+    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(POWER)
+    variance, left = squares / (n - 1), n - alpha**2 / 2
     if bounded and {*changes} <= {-1.0, 0.0, 1.0}:
         left -= 4 + 2 / variance
     if n < _least(level) or left <= 0:
         return inf
     change = (alpha + beta) * sqrt(variance / left) * size
     return inf if bounded and change > 1 else change
-
-
-def _quantiles(level: float, power: float) -> tuple[float, float]:
-    return -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(power)
 
 
 def _least(level: float) -> int:

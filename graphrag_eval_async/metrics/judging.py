@@ -165,9 +165,9 @@ class Judging:
     ) -> dict[tuple[int, str], Any]:
         """Return the scores among the keys of a result (step -1) and of its steps, by step and name."""
         names = {name for panel in self._panels.values() for name in panel.values}
-        items = {-1: keys, **of_steps}
-        found = {(step, name): own[name] for step, own in items.items() for name in names & own.keys()}
-        return {key: value for key, value in found.items() if value is not None}
+        items = {-1: keys, **of_steps}.items()
+        known = ((step, name, own.get(name)) for step, own in items for name in names)
+        return {(step, name): value for step, name, value in known if value is not None}
 
     async def run(self, plan: Plan, session: JudgeSession) -> tuple[Keys, dict[int, Keys], Keys] | None:
         """Return the keys of the result, of its steps by index, and of `judge`; None if it was dropped."""

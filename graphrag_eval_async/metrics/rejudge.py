@@ -70,5 +70,5 @@ def _noise(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     if any(isinstance(value, str) for pair in pairs for value in pair):
         return {"pairs": len(pairs), "agreement": fmean(one == other for one, other in pairs)}
     alike = [(one >= RIGHT_ANSWER) == (other >= RIGHT_ANSWER) for one, other in pairs]
-    squares = sorted((one - other) ** 2 for one, other in pairs)
+    squares = ((one - other) ** 2 for one, other in pairs)
     return {"pairs": len(pairs), "agreement": fmean(alike), "spread": sqrt(fmean(squares) / 2)}

@@ -72,9 +72,7 @@ def test_labels_of_two_runs(folder: Folder, capfd: pytest.CaptureFixture[str]) -
         assert run("sample-for-labels", runs[-1], "-n", "120", "-o", folder.file("draw.jsonl")) == 0
         drawn = folder.read("draw.jsonl")
         labels += [each | {"value": int(each["question_id"][1:]) < right + 5} for each in drawn]
-    path = folder.lines(*labels, name="labels")
-    capfd.readouterr()
-    assert run("compare", *runs, "--labels", path) == 0
+    assert run("compare", *runs, "--labels", folder.lines(*labels, name="labels")) == 0
     told = " ".join(capfd.readouterr().out.split())
     assert "answer_f1, as people would see it by 120 and 120 labels: 0.4" in told
     assert run("compare", *runs, "--labels", folder.lines(*labels[:7], name="few")) == 0
