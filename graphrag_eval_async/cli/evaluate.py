@@ -25,6 +25,7 @@ from graphrag_eval_async.cli.run import (
     report_stream,
     stopping,
     trace_format,
+    unmatched,
 )
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
@@ -140,7 +141,7 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
             given.jobs, [given.source], judged=evaluator.waits, traces=evaluator.trace_format
         )
         if jobs > 1:
-            return _run_in_processes(given, evaluator, jobs, interrupts, counted)
+            return _run_in_processes(given, evaluator, jobs, interrupts, counted, config)
         given = given.replace(ordered=True)
     if not given.until:
         source = read_jsonl(given.source, shuffle=given.shuffle, shard=given.shard)
@@ -284,7 +285,12 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
 
 
 def _run_in_processes(
-    given: Given, evaluator: Evaluator, jobs: int, interrupts: Interrupts, counted: Reference | None
+    given: Given,
+    evaluator: Evaluator,
+    jobs: int,
+    interrupts: Interrupts,
+    counted: Reference | None,
+    config: Config | None,
 ) -> Exit:
     from graphrag_eval_async.scale.file_evaluation import FileEvaluation
     from graphrag_eval_async.sources.reading import expand
@@ -305,7 +311,8 @@ def _run_in_processes(
         with progress(evaluation.merging, shown=_shows_progress(given)) as advance:
             work = evaluation.run(None if results is None else results.send, advance)
             ending = run_to_end(work, interrupts, drain=evaluation.merging.stop)
-    return report(given, evaluation, ending, reference=counted)
+    notes = unmatched(evaluation, counted, config)
+    return report(given, evaluation, ending, reference=counted, notes=notes)
 
 
 def _shows_progress(given: Given) -> bool:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.report import Found
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.scale.redis.source import RedisStream
@@ -246,8 +247,7 @@ def report_stream(
     if (repeated := getattr(stream, "judge_noise", None)) is not None:
         about += noise(repeated)
     about += _deciding(decision) if decision is not None else []
-    if config is None or not (config.judged or config.answer_match):
-        about += _unmatched(stream, reference)
+    about += unmatched(stream, reference, config)
     return report(
         given,
         stream,
@@ -261,10 +261,11 @@ def report_stream(
     )
 
 
-def _unmatched(stream: Run, reference: Reference | None) -> list[str]:
+def unmatched(found: Found, reference: Reference | None, config: Config | None) -> list[str]:
     """Return a line that says how to compare answers, if there are some and nothing compares them."""
     questions = [each for each in reference or () if each.reference_answer is not None]
-    if not questions or any(each.match for each in questions) or not stream.aggregates._answers():
+    compared = any(each.match for each in questions) or (config and (config.judged or config.answer_match))
+    if compared or not questions or not found.aggregates._answers():
         return []
     return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
 

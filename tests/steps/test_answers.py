@@ -229,12 +229,13 @@ def test_sets_with_matches_are_saved(tmp_path: Path) -> None:
 def test_a_run_says_that_answers_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, told = Folder(tmp_path), "answers are not compared: set"
     question = asked("own", "Lindau")
-    for questions, answer, expected in (
+    for questions, answer, expected, *options in (
         ([question], "Lindau", True),
+        ([question], "Lindau", True, "--jobs", "2"),
         ([question], " ", False),
         ([question, asked("q", "1", match="exact")], "Lindau", False),
         ([question | {"reference_answer": None}], "Lindau", False),
     ):
         reference = folder.write("reference.json", orjson.dumps(templates(*questions)))
-        run("evaluate", reference, folder.lines({"question_id": "own", "actual_answer": answer}))
+        run("evaluate", reference, folder.lines({"question_id": "own", "actual_answer": answer}), *options)
         assert (told in capsys.readouterr().err) == expected
