@@ -385,10 +385,12 @@ class Aggregates:
             for alike, row in results:
                 self._waiting.setdefault(alike, []).append(row)
         waiting, self._waiting = self._waiting, {}
+        if tagged := {alike: rows for alike, rows in waiting.items() if alike[-1]}:
+            self._tags.add(tagged)
+            for alike in tagged:  # Few large batches are quicker.
+                waiting.setdefault((*alike[:-1], ()), []).extend(waiting.pop(alike))
         for alike, rows in waiting.items():
             self._group(alike[0]).add(alike, rows, self._micro)
-        if tagged := [(alike, rows) for alike, rows in waiting.items() if alike[-1]]:
-            self._tags.add(tagged)
 
     def _group(self, name: str) -> Group:
         group = self._groups.get(name)

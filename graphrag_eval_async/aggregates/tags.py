@@ -8,7 +8,7 @@ from graphrag_eval_async.aggregates.group import Group
 from graphrag_eval_async.records.tags import counted_tags, tag_position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.window import Alike, Row
     from graphrag_eval_async.records.conditions import Condition
@@ -23,10 +23,10 @@ class Tagged:
         self.groups: dict[Tag, Group] = {}
         self.are_cut = False
 
-    def add(self, results: Iterable[tuple[Alike, list[Row]]]) -> None:
+    def add(self, results: Mapping[Alike, Sequence[Row]]) -> None:
         """Add results with tags."""
         waiting: dict[Alike, list[Row]] = {}  # The same tag of several templates at once.
-        for (_, failed, metrics, _, outcomes, tags), rows in results:
+        for (_, failed, metrics, _, outcomes, tags), rows in results.items():
             for tag in tags:
                 waiting.setdefault(("", failed, metrics, (), outcomes, (tag,)), []).extend(rows)
         for alike, rows in waiting.items():
