@@ -52,7 +52,7 @@ def test_numbers_in_prose(text: str, expected: list[set[float]]) -> None:
     assert [{reading.value for reading in number.readings} for number in numbers_in(text)] == expected
 
 
-@given(st.decimals(-(10**12), 10**12, places=2), st.sampled_from([",.", ".,", "\u2009,", "'."]))
+@given(st.decimals(-(10**12), 10**12, places=2), st.sampled_from([",.", ".,", "\u2009,", "'.", " ,"]))
 def test_numbers_as_people_write_them(value: Any, marks: str) -> None:
     written = f"{value:,.2f}".translate(str.maketrans(",.", marks))
     [number] = numbers_in(f"It is {written}.")
