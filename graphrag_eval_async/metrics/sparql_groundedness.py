@@ -127,10 +127,13 @@ def _read(
             names.append(name)
     for name in sorted(names, key=len, reverse=True):  # Numbers in names are no values of their own.
         rest = rest.replace(name.casefold(), " ")
-    asked = numbers_in(question)
+    asked, digits = (
+        numbers_in(question),
+        {*re.findall(r"\d+", question)},
+    )  # Also those of fractions and ranges.
     numbers: dict[Any, Number] = {}
     for number in sorted(numbers_in(rest), key=lambda number: not number.is_sure):
-        if not any(a == b for each in asked for a, b in number.pairs(each)):
+        if number.text not in digits and not any(a == b for each in asked for a, b in number.pairs(each)):
             numbers.setdefault(number.readings, number)
     known = [float(table.row_count) for table in tables if table and table.columns and table.row_count != 1]
     for cell in cells:

@@ -97,7 +97,7 @@ def judged(**values: bool) -> dict[str, Any]:
 
 
 async def test_values_of_the_question_do_not_count() -> None:
-    asked = case("Hausach has 1200.", query("Hausach", "1200"), question="Has Hausach 1,200?")
+    asked = case("Hausach has 1200, 15.", query("Hausach", "1200"), question="Has Hausach 1,200 of 10/15?")
     keys = await evaluate(GROUNDEDNESS, ScriptedMetricJudge(judged()), asked)
     assert keys == {"sparql_groundedness_reason": "the answer states no values or entities"}
     other = case("It is 1 %.", query("Hausach"), question="Is it 100 %?")
