@@ -173,7 +173,7 @@ def _check(gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:
     """The means over questions of the metrics, of the share of errors among the samples, and of repeats."""
-    means = {**group.get("repeats", {})}
+    means = {name: rate for name, rate in group.get("repeats", {}).items() if is_of_repeats(name)}
     means |= {metric: mean_of_questions(stats) for metric, stats in means_of(group).items()}
     samples, errors = counts_of(group)
     if samples:
