@@ -127,10 +127,8 @@ def _read(
             names.append(name)
     for name in sorted(names, key=len, reverse=True):  # Numbers in names are no values of their own.
         rest = rest.replace(name.casefold(), " ")
-    asked, digits = (
-        numbers_in(question),
-        {*re.findall(r"\d+", question)},
-    )  # Also those of fractions and ranges.
+    asked = numbers_in(question)
+    digits = {*re.findall(r"\d+", question)}  # Also those of fractions and ranges.
     numbers: dict[Any, Number] = {}
     for number in sorted(numbers_in(rest), key=lambda number: not number.is_sure):
         if number.text not in digits and not any(a == b for each in asked for a, b in number.pairs(each)):
