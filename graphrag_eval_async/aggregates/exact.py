@@ -7,10 +7,10 @@ it does not depend on the order of its terms. It is rounded once, when read.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 UNIT_BITS = 1074
 ONE = 1 << UNIT_BITS
@@ -57,3 +57,32 @@ def mean(units: int, count: int, *, integral: bool) -> float:
         if not remainder:
             return whole
     return units / (count * ONE)
+
+
+def first_values(
+    metrics: Sequence[str], rows: Sequence[Sequence[float]]
+) -> Iterator[tuple[str, Sequence[float]]]:
+    """Yield one value of each metric for each row: the mean of several retrieval steps."""
+    if rows and len(set(metrics)) == len(metrics):
+        yield from zip(metrics, zip(*rows, strict=True), strict=True)
+        return
+    for name in dict.fromkeys(metrics if rows else ()):
+        own = [place for place, other in enumerate(metrics) if other == name]
+        sums = [sum_units([row[place] for place in own]) for row in rows]
+        yield name, [mean(units, len(own), integral=False) for units in sums]
+
+
+def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the means of the templates' means, and of their bounds, if there are any."""
+    groups = [shown[metric] for shown in per_template.values() if metric in shown]
+    macro: dict[str, Any] = {}
+    for key in ("mean", "mean_of_questions"):
+        if means := [group[key] for group in groups if key in group]:
+            macro[key] = _mean(means)
+    if bounds := [group["bounds"] for group in groups if "bounds" in group]:
+        macro["bounds"] = {end: _mean([each[end] for each in bounds]) for end in ("low", "high")}
+    return macro
+
+
+def _mean(values: Sequence[float]) -> float:
+    return mean(sum_units(values), len(values), integral=all(type(value) is int for value in values))

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import OutcomeCounts, bounds, count, coverage, reasons
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units
+from graphrag_eval_async.aggregates.exact import ONE, first_values, mean
 from graphrag_eval_async.aggregates.histogram import count_of
 from graphrag_eval_async.aggregates.questions import (
     FIRST,
@@ -316,19 +316,6 @@ def first_weights(own: Series, metric: str, groups: Collection[Group]) -> Weight
     return weights if count_of(weights) <= most else None
 
 
-def first_values(
-    metrics: Sequence[str], rows: Sequence[Sequence[float]]
-) -> Iterator[tuple[str, Sequence[float]]]:
-    """Yield one value of each metric for each row: the mean of several retrieval steps."""
-    if rows and len(set(metrics)) == len(metrics):
-        yield from zip(metrics, zip(*rows, strict=True), strict=True)
-        return
-    for name in dict.fromkeys(metrics if rows else ()):
-        own = [place for place, other in enumerate(metrics) if other == name]
-        sums = [sum_units([row[place] for place in own]) for row in rows]
-        yield name, [mean(units, len(own), integral=False) for units in sums]
-
-
 def _of_questions(
     groups: Iterable[Group], metric: str, mean_of_values: float, values: int
 ) -> dict[str, float]:
@@ -397,19 +384,3 @@ def metric(series: dict[str, Series], name: str) -> Series:
     if own is None:
         own = series[name] = Series(name)
     return own
-
-
-def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the means of the templates' means, and of their bounds, if there are any."""
-    groups = [shown[metric] for shown in per_template.values() if metric in shown]
-    macro: dict[str, Any] = {}
-    for key in ("mean", "mean_of_questions"):
-        if means := [group[key] for group in groups if key in group]:
-            macro[key] = _mean(means)
-    if bounds := [group["bounds"] for group in groups if "bounds" in group]:
-        macro["bounds"] = {end: _mean([each[end] for each in bounds]) for end in ("low", "high")}
-    return macro
-
-
-def _mean(values: Sequence[float]) -> float:
-    return mean(sum_units(values), len(values), integral=all(type(value) is int for value in values))

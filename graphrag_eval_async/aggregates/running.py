@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.aggregates.coverage import covered_metrics
-from graphrag_eval_async.aggregates.group import (
-    DetailOptions,
-    Group,
-    first_values,
-    macro_of,
-    metric,
-    variance_later,
-)
+from graphrag_eval_async.aggregates.exact import first_values, macro_of
+from graphrag_eval_async.aggregates.group import DetailOptions, Group, metric, variance_later
 from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.tags import Tagged
@@ -371,9 +365,8 @@ class Aggregates:
         aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
         aggregates._pending, aggregates._fractions = loaded.pending, loaded.fractions
         aggregates._place(loaded.order.items())
-        aggregates._expected = loaded.expected
+        aggregates._expected, aggregates._tags = loaded.expected, loaded.tags
         aggregates._agreement.update(loaded.agreement)
-        aggregates._tags = loaded.tags
         return aggregates
 
     def _flush(self) -> None:
