@@ -244,8 +244,6 @@ class Group:
             shown[ERROR_RATE] = _of_questions(groups, ERROR_RATE, rate, samples).get(
                 "mean_of_questions", rate
             )
-        if repeats := _repeats(groups):
-            shown["repeats"] = repeats
         steps = self.trimmed_steps
         names = sorted(name for name in steps if name is not None)
         tables = {
@@ -265,8 +263,10 @@ class Group:
     def _add_detail(
         self, shown: dict[str, Any], detail: DetailOptions, groups: Collection[Group]
     ) -> dict[str, Any]:
-        """Return a snapshot with coverage, bounds, quantiles, intervals and reasons of failure."""
+        """Return a snapshot with coverage, bounds, quantiles, intervals, repeats and reasons of failure."""
         whole = {key: part for key, part in shown.items() if key not in self.series}
+        if repeats := _repeats(groups):
+            whole["repeats"] = repeats
         if found := reasons(self.outcomes):
             whole[REASON] = found
         for metric in sorted(detail.metrics, key=metric_position):

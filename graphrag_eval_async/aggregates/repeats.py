@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from fractions import Fraction
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, to_units
@@ -52,8 +53,12 @@ class Rights:
         absent, kinds = {c.metric for c in self._conditions} - {c.metric for c, _ in known}, dict(outcomes)
         lacking = absent & kinds.keys() or (absent if failed else set())
         if (known or lacking) and (failed or {kinds[metric] for metric in lacking} <= OF_AGENT):
-            meet = [[OPERATORS[c.operator](value, c.bound) for value in own] for c, own in known]
-            right = array("d", map(all, zip(*meet, strict=True)) if meet else [0] * results)
+            meet = [map(OPERATORS[c.operator], own, repeat(c.bound)) for c, own in known]
+            # Most often there is one condition.
+            of_all = (
+                meet[0] if len(meet) == 1 else map(all, zip(*meet, strict=True)) if meet else [0] * results
+            )
+            right = array("d", of_all)
             yield self.known.setdefault((*sorted(lacking), *([] if known else [""])), QuestionValues()), right
 
     def merge(self, other: Rights, places: Sequence[int], *, fresh: bool) -> None:

@@ -182,6 +182,7 @@ def add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[d
     stats = {name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each}
     group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})
+    group["repeats"] = detail.get("repeats")
     return [(metrics[metric], own) for metric, each in stats.items() if (own := each.get("weights"))]
 
 
@@ -197,7 +198,6 @@ def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = Non
             "mean_of_questions": total.get(ERROR_RATE),
             "window": recent.get(ERROR_RATE),
         },
-        "repeats": total.get("repeats"),
         "metrics": {metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()},
     }
     if (cost := _cost(total)) is not None:

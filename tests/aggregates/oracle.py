@@ -34,7 +34,7 @@ def batch_aggregates(
     micro = _aggregate(results, include_errors)
     macro = {}
     for metric in micro:
-        if isinstance(micro[metric], dict) and metric not in {"steps", "repeats"}:
+        if isinstance(micro[metric], dict) and metric != "steps":
             macro[metric] = {
                 key: _mean(means)
                 for key in ("mean", "mean_of_questions")
@@ -67,8 +67,6 @@ def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> di
     if results:
         errors_of = [(_question(result), float(result["status"] == "error")) for result in results]
         shown["error_rate"] = _of_questions(errors_of).get("mean_of_questions", errors / len(results))
-    if repeats := _repeats(results, include_errors):
-        shown["repeats"] = repeats
     counted = [result for result in results if include_errors or result["status"] != "error"]
     steps = _steps([result.get("actual_steps") or [] for result in counted])
     if steps:
@@ -85,7 +83,7 @@ def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> di
 RIGHT = {"steps_score": 1, "answer_f1": 0.5}
 
 
-def _repeats(results: Sequence[Mapping[str, Any]], include_errors: bool) -> dict[str, float]:
+def repeats_of(results: Sequence[Mapping[str, Any]], *, include_errors: bool) -> dict[str, float]:
     """pass@k and pass^k over all ways to take k samples of a question."""
     counted = [result for result in results if include_errors or result["status"] != "error"]
     scored = any(result.get(metric) is not None for result in counted for metric in RIGHT)

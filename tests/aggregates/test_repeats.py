@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.aggregates.made import aggregated, result
+from tests.aggregates.oracle import repeats_of
+from tests.aggregates.strategies import judged, results
 from tests.monitor.summaries import summary_of
 from tests.support.cases import each
 
@@ -13,6 +18,22 @@ RIGHT = SCORED | {"actual_answer": "a", "steps_score": 1.0, "answer_f1": 0.5}
 UNANSWERED = SCORED | {"steps_score": 1.0}
 ERROR = SCORED | {"status": "error"}
 JUDGE_FAILED = UNANSWERED | {"actual_answer": "a", "answer_eval_error": "timeout: so it was"}
+
+
+@given(st.lists(results(), max_size=25) | st.lists(judged(), max_size=12), st.booleans())
+def test_rates_are_those_of_all_ways_to_take_samples(
+    some: list[dict[str, Any]], include_errors: bool
+) -> None:
+    shown = aggregated(some, include_errors=include_errors).snapshot(detail=True)
+    groups = [(shown["micro"], some)]
+    for name, group in shown["per_template"].items():
+        groups.append((group, [one for one in some if one["template_id"] == name]))
+    for key, values in shown.get("per_tag", {}).items():
+        for value, group in values.items():  # Questions of different templates count as one.
+            own = [{**one, "template_id": ""} for one in some if one.get("tags", {}).get(key) == value]
+            groups.append((group, own))
+    for group, own in groups:
+        assert group.get("repeats", {}) == repeats_of(own, include_errors=include_errors)
 
 
 @each(
@@ -33,7 +54,7 @@ JUDGE_FAILED = UNANSWERED | {"actual_answer": "a", "answer_eval_error": "timeout
 def test_right_samples(samples: list[dict[str, Any]], right: float | None, counted: int) -> None:
     results = [result(**each, sample=i) for i, each in enumerate(samples, 1)]
     for some in (results, results[::-1]):
-        repeats = aggregated(some).snapshot()["micro"].get("repeats", {})
+        repeats = aggregated(some).snapshot(detail=True)["micro"].get("repeats", {})
         assert repeats.get("pass@1") == right
         assert repeats.get(f"questions@{counted}", 0) == bool(counted)
         assert f"pass@{counted + 1}" not in repeats
