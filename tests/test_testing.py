@@ -82,10 +82,12 @@ def test_order_and_answers_without_a_judge() -> None:
     expected = [{"name": name, "output": name} for name in "ab"]
     question: dict[str, Any] = {"id": "q", "question_text": "?", "reference_answer": "5", "match": "number"}
     question["reference_steps"] = [{"order": "strict", "steps": expected}]
-    responses = [
-        {"question_id": "q", "actual_answer": "6", "actual_steps": each} for each in (steps, steps[::-1])
-    ]
-    right, wrong = run_evaluation_sync([{"template_id": "t", "questions": [question]}], responses)
+    given = [("6", steps), ("6", steps[::-1]), ("5", steps[::-1])]
+    responses = [{"question_id": "q", "actual_answer": one, "actual_steps": each} for one, each in given]
+    right, wrong, lucky = run_evaluation_sync([{"template_id": "t", "questions": [question]}], responses)
+    assert lucky["failure"] == "wrong_steps_right_answer"
+    assert "out of order" in lucky["failure_detail"]
+    assert "reference step b: in another order\n" in told(lucky, failure="none")
     assert "reference step b: in another order\n" in told(wrong, failure="none")
     message = told(right, failure="none")
     assert "failure: right_steps_wrong_answer: right steps, but a wrong answer\n" in message

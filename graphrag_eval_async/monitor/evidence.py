@@ -132,7 +132,10 @@ def pairs_of(result: Result) -> list[Pair]:
         if verdict == "different" and other is not None and not differences:
             agreement = _compared(step, other)
             differences = [*_differences(agreement.differences)]
-            if agreement.score == 1 and result.get(REASON) == "wrong_step_order":
+            if agreement.score == 1 and result.get(REASON) in (
+                "wrong_step_order",
+                "wrong_steps_right_answer",
+            ):
                 verdict = "in another order"
         pairs.append(Pair(*_side_by_side(step, other), verdict, differences))
     return pairs + [Pair(None, _step(step), "not expected") for step in actual if id(step) not in taken]

@@ -153,7 +153,7 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     # The judged answer may change it.
     result["failure"] = evaluation.failure if evaluation.pending is None else None
     facts = evaluation.facts
-    if facts is not None and facts.detail is not None and result["failure"] == facts.reason:
+    if facts is not None and facts.detail is not None and result["failure"] is not None:
         result["failure_detail"] = facts.detail
     result |= {key: fields[key] for key in RESOURCES if key in fields}
     if evaluation.sample is not None:

@@ -101,8 +101,12 @@ def _match_list(reference: str, answer: str) -> tuple[float, str]:
     if rest and not any(": " in item for item in expected) and expected.isdisjoint(_items(lead)):
         [answer] = rest  # What leads in is no item.
     given = _items(answer)
-    others = (expected, _items(answer, grouped=False)), (_items(reference, grouped=False), given)
-    pairs = [(expected, given), *(each for each in others if len(each[0] & each[1]) > 1)]
+    readings = [
+        (one, other)
+        for one in (expected, _items(reference, grouped=False))
+        for other in (given, _items(answer, grouped=False))
+    ]
+    pairs = [readings[0], *(each for each in readings[1:] if len(each[0] & each[1]) > 1)]
     expected, given = max(pairs, key=lambda each: _f1(*each))
     named = _named("lacks", sorted(expected - given)), _named("adds", sorted(given - expected))
     return _f1(expected, given), "; ".join(filter(None, named))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_WORDS = ("zero", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_VALUES = dict(zip(_WORDS, ("0", *map(str, range(2, 13))), strict=True))
 _SCALES = {
     **dict.fromkeys(("thousand", "tausend", "tsd"), 3),
     **dict.fromkeys(("million", "millions", "millionen", "mio", "mln"), 6),
@@ -73,7 +74,7 @@ def _number(match: re.Match[str]) -> Number:
     text, sign, digits, power, word, unit = match.group("text", "sign", "digits", "power", "word", "unit")
     scale = _SUFFIXES.get(unit) or _SCALES.get(unit.strip(" '*-").lower(), 0)
     exponent, is_negative = (int(power[1:]) if power else 0), bool(sign)
-    digits = digits if word is None else str(_WORDS.index(word.lower()) + 2)
+    digits = digits if word is None else _VALUES[word.lower()]
     unscaled = _readings(digits, exponent, is_negative)
     scaled = _readings(digits, exponent + scale, is_negative) if scale else unscaled
     is_sure = word is None and (scale != 0 or not match.string[match.end("text") :][:1].isalnum())
