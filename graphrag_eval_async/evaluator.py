@@ -119,7 +119,7 @@ class Evaluator:
         _check_arguments(comparators, steps_groups, metrics, on_fatal)
         has_reference = reference is not None and not isinstance(reference, NoReference)
         self._step_aliases: Any = {} if step_aliases is None else step_aliases
-        self._configure(config, judge, metrics or {}, on_fatal, steps_groups, has_reference)
+        rules = self._configure(config, judge, metrics or {}, on_fatal, steps_groups, has_reference)
         self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
@@ -132,13 +132,13 @@ class Evaluator:
                 warn_caller(doubt)
         every = {**self.reference.comparators, **(comparators or {})}
         own = {name: each for name, each in every.items() if name in known}
-        prepared, compares_queries = self.reference.prepared, self._rules.query_similarity
+        prepared, compares_queries = self.reference.prepared, rules.query_similarity
         self.trace_format = None if format is None else _trace_format(format, self.reference)
         if (comparators and self.reference is reference) or compares_queries:  # Loaded without them.
             prepared = PreparedSteps(self.reference.questions, own, compares_queries=compares_queries)
-        self._scoring = Scoring(self._rules, own, prepared, self._names)
-        if self._rules.match is not None:
-            check_matches(self.reference, self._rules.match, self._rules.tolerance)
+        self._scoring = Scoring(rules, own, prepared, self._names)
+        if rules.match is not None:
+            check_matches(self.reference, rules.match, rules.tolerance)
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)
 
@@ -150,15 +150,14 @@ class Evaluator:
         on_fatal: OnFatal,
         steps_groups: StepsGroups | None,
         has_reference: bool,
-    ) -> None:
-        """Do what a configuration says, if there is one."""
+    ) -> Rules:
+        """Do what a configuration says, if there is one; return how it asks for scoring."""
         self._judging: Judging | None = None
         self._executing: Executing | None = None
         self.in_code: CodeMetrics | None = None
         self._config: Config | None = None
-        self._rules = Rules(steps_groups or "last")
         if config is None and judge is None and not metrics:
-            return
+            return Rules(steps_groups or "last")
         from graphrag_eval_async.config import LimitsConfig, load_config  # which most streams do not need
         from graphrag_eval_async.metrics import Judging
 
@@ -177,12 +176,12 @@ class Evaluator:
             from graphrag_eval_async.execution import Executing
 
             self._executing = Executing(checked.execute, checks=steps.check_queries)
+        if isinstance(self._step_aliases, Mapping):
+            self._step_aliases = {**checked.aliases, **self._step_aliases}
         own = checked.answer_match
         match: Any = (own,) if own is None or isinstance(own, str) else (own.match, own.tolerance)
         flags = steps.strict_types, steps.query_similarity, steps.tool_calls
-        self._rules = Rules(steps_groups or steps.groups, *flags, *match)
-        if isinstance(self._step_aliases, Mapping):
-            self._step_aliases = {**checked.aliases, **self._step_aliases}
+        return Rules(steps_groups or steps.groups, *flags, *match)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
@@ -192,7 +191,7 @@ class Evaluator:
         make = partial(
             Evaluator,
             comparators=self._scoring.comparators,
-            steps_groups=self._rules.mode,
+            steps_groups=self._scoring.rules.mode,
             step_aliases=self._step_aliases,
             config=self._config,
             metrics=None if self.in_code is None else self.in_code.paths("another process"),
@@ -247,7 +246,7 @@ class Evaluator:
     def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
         """Return what evaluates usual responses, see `usual`; None if none are usual."""
         others = self._judging, self._executing, self.in_code, self.trace_format
-        if any(others) or self._rules._replace(strict_types=False) != Rules():
+        if any(others) or self._scoring.rules._replace(strict_types=False) != Rules():
             return None
         own = self._scoring.comparators
         return UsualWay(self.reference.questions, own, self._names, self._known, take_sample)
@@ -320,7 +319,7 @@ class Evaluator:
         questions = [question.as_dict() for question in self.reference]
         judging, aliases = self._judging, sorted(self._aliases.items())
         executing = self._executing and self._executing.fingerprint
-        in_code, rules = self.in_code and self.in_code.fingerprint, self._rules
+        in_code, rules = self.in_code and self.in_code.fingerprint, self._scoring.rules
         match = rules.match and (rules.match, rules.tolerance)
         flags = rules.strict_types, rules.query_similarity and "queries", rules.tool_calls and "calls"
         more = [aliases, *flags, executing, in_code, match]
@@ -375,10 +374,11 @@ class Evaluator:
             evaluation.judged = {**evaluation.judged, **keys}
             if evaluation.facts is not None:
                 evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
-            result = evaluation.as_dict()
-            count_metrics(evaluation, result, result.get("actual_steps") or [])
         if self.in_code is not None:
             await self.in_code.complete(evaluation)
+        else:
+            result = evaluation.as_dict()
+            count_metrics(evaluation, result, result.get("actual_steps") or [])
         return True
 
     @property

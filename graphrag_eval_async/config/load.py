@@ -181,17 +181,12 @@ def _check_values(config: Config, problem: Problem) -> None:
     ):
         problem("answer_match.tolerance", "is for `match: number`, relative, and below 1; 0.05 is 5 %")
     _check_custom(config.custom_evaluations, problem)
-    outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
     own = check_metrics(
         config, config.custom_metrics, lambda name, what: problem(f"custom_metrics.{name}", what)
     )
-    known = [
-        ERROR_RATE,
-        *RESULT_METRICS,
-        *RETRIEVAL_METRICS,
-        *outputs,
-        *(key for each in own for key in each.outputs),
-    ]
+    outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
+    outputs += [output for each in own for output in each.outputs]
+    known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs]
     for index, name in enumerate(config.primary or ()):
         if name not in known and not is_metric(name) and not any(metric.may_give(name) for metric in own):
             problem(f"primary[{index}]", f"{name!r} is no metric; {did_you_mean(name, known)}")

@@ -20,7 +20,7 @@ from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.records.results import count_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from graphrag_eval_async.config import Config, LimitsConfig
     from graphrag_eval_async.config.in_code import Range
@@ -92,7 +92,7 @@ class CodeMetrics:
                 value = returned[metric.name] if metric.is_async else metric.function(*arguments())
                 if isinstance(value, BaseException):
                     raise value
-                values = _values(metric, value, {**result, **keys})
+                values = _values(metric, value, (result, keys, RESULT_KEYS))
             except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
                 values = {key: None for key in metric.outputs if key not in keys}  # Those are of another.
                 told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
@@ -113,7 +113,7 @@ def _seen(evaluation: Evaluation) -> tuple[dict[str, Any], Callable[[], list[Any
     return result, lambda: [evaluation.question, *map(orjson.loads, texts)]
 
 
-def _values(metric: CodeMetric, value: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
+def _values(metric: CodeMetric, value: Any, taken: Sequence[Collection[str]]) -> dict[str, Any]:
     """The values that a metric returned, by their keys in the result; raises an exception if one is wrong."""
     if isawaitable(value):
         if iscoroutine(value):
@@ -125,7 +125,7 @@ def _values(metric: CodeMetric, value: Any, taken: Mapping[str, Any]) -> dict[st
         if not metric.is_open and key not in metric.outputs:
             told = f"one with {key!r}" if isinstance(value, Mapping) else describe(value)
             raise ValueError(f"expected a dict of the declared keys, not {told}")
-        if key in taken or key in RESULT_KEYS or not is_key(key):
+        if any(key in each for each in taken) or not is_key(key):
             raise ValueError(f"{key!r} cannot be a key of the result: choose another name")
     return {key: _number(each, metric.range) for key, each in found.items() if each is not None}
 

@@ -99,10 +99,8 @@ def _verdicts(
         is_number = len(key.split()) <= 2 and any(  # A unit may follow.
             number.text in known and key.startswith(number.text) for number in numbers_in(key)
         )
-        if (
-            key not in known and not is_number and (key not in others or not each.grounded)
-        ):  # If in doubt, it is not supported.
-            others[key] = each
+        if key not in known and not is_number and (key not in others or not each.grounded):
+            others[key] = each  # If in doubt, it is not supported.
     told = {number.text for key in others for number in numbers_in(key)}
     return [
         *((True, value, "in the rows") for value in found),

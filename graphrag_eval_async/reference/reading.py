@@ -66,6 +66,27 @@ class Contents:
         if step.get("output") is None and needs_execution(step) and step["name"] not in self.comparators:
             self.lacks_output = True
 
+    def add_question(
+        self,
+        template_id: str,
+        shape: Any,
+        data: bytes | None,
+        of_template: Tags,
+        limits: tuple[tuple[str, ...], int | None] = ((), None),
+    ) -> None:
+        """Add the question of a shape; raises a `ValueError` that names the key if it is wrong."""
+        tags = read_tags(shape.tags, of_template)
+        tags = self.tags.setdefault(tags, tags)
+        answer, match, tolerance = shape.reference_answer, shape.match, shape.tolerance
+        if type(answer) is list:
+            if match not in ("contains", "list"):
+                raise ValueError("reference_answer: a list needs `match: contains` or `match: list`")
+            answer = "\n".join(answer)
+        if match is not None or tolerance is not None:
+            check_match(match, answer, tolerance)
+        own = template_id, shape.id, shape.question_text, answer, data, tags
+        self.questions[shape.id] = Question(*own, *limits, match, tolerance)
+
 
 def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Contents:
     """The contents of templates, whatever they are; a JSON file is `Raw`, or an `UnreadableFile` error."""
@@ -87,7 +108,6 @@ class _Problem(Exception):  # noqa: N818
     """The first problem of a template or question. The message begins with its place."""
 
 
-_Limits: TypeAlias = tuple[tuple[str, ...], int | None]
 _Value: TypeAlias = str | int | float | bool | None
 _NoGraph: Any = Literal[tuple(each for each in MEDIA_TYPES if each not in GRAPHS)]
 
@@ -143,36 +163,18 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
         templates = msgspec.json.Decoder(list[_UsualTemplate], dec_hook=check_steps).decode(text)
     except (_Problem, MalformedStep, ValueError, TypeError, OverflowError, RecursionError):
         return None
-    questions = contents.questions
     try:
         for template in templates:
             template_id, of_template = template.template_id, read_tags(template.tags)
             contents.templates.append(template_id)
             for each in template.questions:
                 data = each.reference_steps.data if each.reference_steps else None
-                tags = read_tags(each.tags, of_template)
-                tags = contents.tags.setdefault(tags, tags)
-                questions[each.id] = _question(template_id, each, data, tags)
+                contents.add_question(template_id, each, data, of_template)
     except ValueError:
         return None
     count = sum(len(template.questions) for template in templates)
-    is_unique = len(questions) == count and len({*contents.templates}) == len(templates)
+    is_unique = len(contents.questions) == count and len({*contents.templates}) == len(templates)
     return contents if is_unique and templates else None
-
-
-def _question(
-    template_id: str, shape: Any, data: bytes | None, tags: Tags, limits: _Limits = ((), None)
-) -> Question:
-    """The question of a shape. Raises a `ValueError` that names the key if answers cannot be matched so."""
-    answer, match, tolerance = shape.reference_answer, shape.match, shape.tolerance
-    if type(answer) is list:
-        if match not in ("contains", "list"):
-            raise ValueError("reference_answer: a list needs `match: contains` or `match: list`")
-        answer = "\n".join(answer)
-    if match is not None or tolerance is not None:
-        check_match(match, answer, tolerance)
-    text = shape.question_text
-    return Question(template_id, shape.id, text, answer, data, tags, *limits, match, tolerance)
 
 
 _TEMPLATE_KEYS, _QUESTION_KEYS, _GROUP_KEYS, _STEP_KEYS = (
@@ -270,9 +272,7 @@ class _CarefulReader:
             raise _Problem(f"{place}.forbidden_steps: {wrong[0][:64]!r} is also a reference step")
         data = encode_steps(groups) if groups or forbidden or most is not None else None
         try:
-            tags = read_tags(shape.tags, of_template)
-            tags = self._contents.tags.setdefault(tags, tags)
-            self._contents.questions[shape.id] = _question(template_id, shape, data, tags, (forbidden, most))
+            self._contents.add_question(template_id, shape, data, of_template, (forbidden, most))
         except ValueError as error:
             raise _Problem(f"{place}.{error}") from None
 

@@ -45,7 +45,7 @@ class Intake:
     until: UntilDecided | None
     options: StreamOptions
     hands_on_rejects: bool  # To be stored with the results.
-    rejudge: Rejudge | None = None
+    rejudge: Rejudge | None
 
     def __post_init__(self) -> None:
         usual = None if self.questions is not None else self.evaluator.usual_way(self.counts.take_sample)

@@ -93,10 +93,8 @@ class EvaluationStream:
         store, execution = queue or self._journal, evaluator.execution_session()
         self._rejudge = evaluator.rejudge(options.rejudge, session) if options.rejudge else None
         self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
-        intake = Intake(
-            evaluator, session, execution, counts, self._done, questions, until, options, store is not None
-        )
-        intake.rejudge = self._rejudge
+        more = options, store is not None, self._rejudge
+        intake = Intake(evaluator, session, execution, counts, self._done, questions, until, *more)
         if (shared := queue or questions) is not None:
             source = Source(shared.batches(), None)
         else:
