@@ -19,7 +19,7 @@ from graphrag_eval_async.reference import NoReference, StepNames, load_reference
 from graphrag_eval_async.text import counts, one_line
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.commands import Given
 
 
 class Found:

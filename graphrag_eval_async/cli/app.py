@@ -16,9 +16,9 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from graphrag_eval_async.cli.commands import COMMANDS
+from graphrag_eval_async.cli.commands import COMMANDS, Given
 from graphrag_eval_async.cli.exits import Exit
-from graphrag_eval_async.cli.options import Given, options
+from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.cli.parsing import RESUMED
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.posix import require_posix

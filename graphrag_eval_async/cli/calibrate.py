@@ -21,8 +21,8 @@ from graphrag_eval_async.text import name_cell, number, one_line, percent, tell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
-    from graphrag_eval_async.cli.options import Given
 
 HEADINGS = ("labels", "agree-\nment", "kappa", "sensi-\ntivity", "speci-\nficity", "bias", "corrected\nmean")
 

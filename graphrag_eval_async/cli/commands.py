@@ -1,8 +1,14 @@
-"""The commands: what they do, the function that runs each, and its arguments and options."""
+"""The commands: what they do, the function that runs each, its arguments and options, and their values."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class Command(NamedTuple):
@@ -175,3 +181,26 @@ COMMANDS = {
         f"{REPORTED} steps_groups max_in_flight/worker max_line_bytes",
     ),
 }
+
+
+class Given(SimpleNamespace):
+    """The values of the options of a command, by field."""
+
+    def __init__(self, given: Collection[str], /, **values: Any) -> None:
+        """`given` are the fields that are on the command line."""
+        super().__init__(**values)
+        self._given = given
+
+    def replace(self, **values: Any) -> Self:
+        """Return the same with some values changed."""
+        return type(self)(self._given, **{**vars(self), **values})
+
+
+def refuse(given: Given, names: str, message: str) -> None:
+    """Raise a `UsageError` with `message` and, for its ``{}``, the first of the fields `names` that is given.
+
+    A field is given if it is on the command line.
+    """
+    for name in names.split():
+        if name in given._given:
+            raise UsageError(message.format(f"--{name.replace('_', '-')}"))

@@ -39,8 +39,8 @@ from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
-    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.inference.pairs import Drop
 
 HEADINGS = ("baseline", "candidate", "change", "interval", "p")

@@ -29,7 +29,7 @@ from graphrag_eval_async.text import counts, tell
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.config import Config
 
 CALLS_AHEAD = 8

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines, write_page
 from graphrag_eval_async.cli.gates import check_gates, on_missing
 from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
-from graphrag_eval_async.cli.options import refuse
 from graphrag_eval_async.cli.reading import processes_for, progress
 from graphrag_eval_async.cli.report import end, list_rejects, report
 from graphrag_eval_async.cli.run import (
@@ -42,8 +42,8 @@ from graphrag_eval_async.text import counts, kind_of_problem, one_line, tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
-    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.report import ReportResults

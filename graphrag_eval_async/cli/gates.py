@@ -24,7 +24,7 @@ from graphrag_eval_async.records.tags import ALL, CUT, counted_tags, tag_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.conditions import Condition

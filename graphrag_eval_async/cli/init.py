@@ -15,7 +15,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.commands import Given
 
 FILMS = ("reference.yaml", "responses.jsonl", "judges.yaml", "harness.py")
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
-    from graphrag_eval_async.cli.options import Given
 
 POINTS = 120  # of an interval that narrows
 TEMPLATES = 40  # shown at most, the first ones

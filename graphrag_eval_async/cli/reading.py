@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from graphrag_eval_async.cli.bar import Source
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Interrupts
-    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.records import Reject

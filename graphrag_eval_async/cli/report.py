@@ -19,8 +19,8 @@ from graphrag_eval_async.text import counts, describe, one_line, tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Ending, Exit
-    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.inference.running import Interval, RunningAggregates
     from graphrag_eval_async.records import Reject, Rejects
     from graphrag_eval_async.stream.until import Decision

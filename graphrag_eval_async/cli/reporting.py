@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.compare import check_regressions, margins_of
 from graphrag_eval_async.cli.files import check_distinct, files_of_results, make_folder_of, write_page
 from graphrag_eval_async.cli.gates import (
@@ -34,8 +34,8 @@ from graphrag_eval_async.text import tell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
-    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.records import Rejects
     from graphrag_eval_async.reference import Reference
 
@@ -79,7 +79,7 @@ def _check(given: Given) -> None:
     needs_reference(given)
     if given.baseline is None:
         names = "config max_drop non_inferior max_regressions fail_on_regression allow_missing"
-        options.refuse(given, names, "{} needs --baseline FILE")
+        refuse(given, names, "{} needs --baseline FILE")
     written = [given.junit, given.markdown]
     check_distinct([*given.results, given.baseline, given.reference], [given.rejects, given.output, *written])
     for path in filter(None, written):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
-from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import check_names
 from graphrag_eval_async.cli.judges import (
@@ -35,8 +35,8 @@ from graphrag_eval_async.traces.trace import FAILURES
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
-    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.cli.report import Found
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.scale.redis.results import Run
@@ -61,7 +61,7 @@ def config_of(given: Given) -> Config | None:
 def trace_format(given: Given) -> TraceFormat | None:
     """Return the format of traces with the options for it; None without one."""
     if given.format is None:
-        options.refuse(given, "select question_id failed step_name grace", "{} needs --format")
+        refuse(given, "select question_id failed step_name grace", "{} needs --format")
         return None
     waits = {"grace": given.grace, "late": late_file(given)} if hasattr(given, "grace") else {}
     return TraceFormat(
@@ -96,13 +96,11 @@ def check_files(
     if given.resume:
         if given.output in (None, "-") or given.rejects == "-":
             raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
-        options.refuse(
-            given, "stages", "{} cannot be combined with --resume: a journal keeps only complete results"
-        )
+        refuse(given, "stages", "{} cannot be combined with --resume: a journal keeps only complete results")
         suffixes = ["", ".run", ".damaged", ".watch"]
         beside += [given.rejects or f"{given.output}.rejects", *(given.output + each for each in suffixes)]
     else:
-        options.refuse(given, "fsync", "{} needs --resume")
+        refuse(given, "fsync", "{} needs --resume")
         if given.output is not None and os.path.exists(f"{given.output}.run"):
             raise UsageError(
                 f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "

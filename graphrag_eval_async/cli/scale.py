@@ -18,7 +18,7 @@ from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.text import dollars, tell
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.commands import Given
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:

@@ -30,7 +30,7 @@ from graphrag_eval_async.traces.trace import QuestionTexts
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.records import Record
     from graphrag_eval_async.traces import TraceFormat
 

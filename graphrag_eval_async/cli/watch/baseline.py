@@ -19,7 +19,7 @@ from graphrag_eval_async.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.cli.options import Given
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.config import Config
 
 SHOWN = (ERROR_RATE, *SCORES)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from graphrag_eval_async.cli import options
+from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
@@ -47,8 +47,8 @@ from graphrag_eval_async.traces.format import OTLP
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
+    from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
-    from graphrag_eval_async.cli.options import Given
     from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Change
@@ -142,12 +142,12 @@ def _checked(given: Given) -> Given:
     if given.otlp_listen is not None:
         if given.paths or given.format not in (None, OTLP):
             raise UsageError("--otlp-listen cannot be combined with logs or a --format other than otlp")
-        options.refuse(given, "until_idle", "--otlp-listen cannot be combined with {}")
+        refuse(given, "until_idle", "--otlp-listen cannot be combined with {}")
     elif not given.paths:
         raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
     _check_paths(given)
     if not given.alert:
-        options.refuse(given, "on_alert on_alert_url", "{} needs --alert")
+        refuse(given, "on_alert on_alert_url", "{} needs --alert")
     if given.on_alert_url and os.environ.get(SECRET) == "":
         raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
     if "-" in {given.output, given.rejects}:
@@ -162,12 +162,12 @@ def _check_paths(given: Given) -> None:
         raise UsageError("standard input (-) cannot be watched together with files")
     if any(map(is_redis, given.paths)):
         names = "config llm format otlp_metrics rejects resume start until_idle"
-        options.refuse(given, names, "{} cannot be combined with a Redis stream, which watch only shows")
+        refuse(given, names, "{} cannot be combined with a Redis stream, which watch only shows")
     if given.paths == ["-"]:
         if sys.stdin is None:
             raise UsageError("standard input is closed")
         told = "{} is for files; standard input (-) is read until it ends"
-        options.refuse(given, "until_idle start", told)
+        refuse(given, "until_idle start", told)
 
 
 def _source(given: Given, ended: asyncio.Event) -> Source:
