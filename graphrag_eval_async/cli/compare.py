@@ -14,10 +14,9 @@ from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.margins import NON_INFERIOR
 from graphrag_eval_async.inference.planning import POWERS, Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
-from graphrag_eval_async.inference.verdicts import UNDECIDED, lower_is_better
+from graphrag_eval_async.inference.verdicts import NON_INFERIOR, UNDECIDED, lower_is_better
 from graphrag_eval_async.monitor.alerts import check_known
 from graphrag_eval_async.monitor.wording import (
     change_of,

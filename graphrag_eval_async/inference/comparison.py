@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.aggregates.questions import mean_of, plus
 from graphrag_eval_async.errors import AggregationError, UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
-from graphrag_eval_async.inference.margins import check_margins, non_inferiority
 from graphrag_eval_async.inference.pairs import (
     SIDES,
     Drop,
@@ -24,15 +23,16 @@ from graphrag_eval_async.inference.verdicts import (
     NOTES,
     LiveSnapshot,
     check_known,
+    check_margins,
     decide_values,
     finished_rows,
     is_fraction,
     lower_is_better,
+    non_inferiority,
     position,
 )
-from graphrag_eval_async.records.conditions import RIGHT
 from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_metric, is_primary, is_score, range_of
-from graphrag_eval_async.records.outcomes import OF_AGENT, OUTPUTS, REASON, RESPONSE_ERROR
+from graphrag_eval_async.records.outcomes import OUTPUTS, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.records.tags import ALL, Tag, tag_position
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from graphrag_eval_async.inference.labelled import LabelledRuns
-    from graphrag_eval_async.inference.pairs import Rightness, Side
+    from graphrag_eval_async.inference.pairs import Side
     from graphrag_eval_async.inference.verdicts import Rows
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -156,7 +156,7 @@ class RunningComparison:
             question.tags = max(question.tags, (side == "candidate" and bool(seen.tags), seen.tags))
             outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
             question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes)
-            question.add_sample(side, seen.sample, _rightness(seen))
+            question.add_sample(side, seen)
             self._runs[side].add(seen)
             self._fractions.update(seen.fractions)
             for metric, _ in values if side == "baseline" else ():
@@ -216,10 +216,8 @@ class RunningComparison:
                 name for name, each in known if "baseline" in each.values and "candidate" not in each.values
             ],
             "questions": len(shared),
-            "regressions": [name for name, question in shared.items() if _became_wrong(question, SIDES)],
-            "improvements": [
-                name for name, question in shared.items() if _became_wrong(question, SIDES[::-1])
-            ],
+            "regressions": [name for name, each in shared.items() if each.became_wrong(*SIDES)],
+            "improvements": [name for name, each in shared.items() if each.became_wrong(*SIDES[::-1])],
             "worse": _worse(shared),
             **{f"only_in_{side}": names for side, names in lone.items()},
             "pending": {side: [name for name, each in known if side in each.pending] for side in SIDES},
@@ -320,39 +318,6 @@ class RunningComparison:
         shared = {metric for pairs in self.live_snapshot().per_template.values() for metric in pairs}
         lone = (baseline.metrics | candidate.metrics | {*(self._primary or ())}) - shared
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
-
-
-def _rightness(seen: Evaluation) -> Rightness | None:
-    """Return whether a result is right by each metric of `RIGHT`; None for an error.
-
-    A metric that the agent left without a value, such as by giving no answer, is None. One without a value
-    for another reason, such as a failure of its judge, is absent.
-    """
-    if seen.failed:
-        return None
-    own: Rightness = {metric: None for metric, kind in seen.outcomes if metric in RIGHT and kind in OF_AGENT}
-    return own | {metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT}
-
-
-def _became_wrong(question: Question, sides: tuple[Side, Side]) -> bool:
-    """Whether a question is right on the first of two sides and not on the second.
-
-    It is right if its first samples all are, by all metrics that are known of each sample, and of which the
-    first side has a value. Of both sides, as many samples count: more would all be right less often.
-    """
-    first, second = (question.first_samples(side) for side in sides)
-    samples = [sample for sample in (*first, *second) if sample is not None]
-    known = {
-        metric
-        for metric in RIGHT
-        if all(metric in sample for sample in samples)
-        if any(sample and sample.get(metric) is not None for sample in first)
-    }
-    first_is_right, second_is_right = (
-        all(sample is not None and all(map(sample.get, known)) for sample in samples)
-        for samples in (first, second)
-    )
-    return bool(known) and first_is_right and not second_is_right
 
 
 def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:

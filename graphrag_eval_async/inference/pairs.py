@@ -15,13 +15,16 @@ from graphrag_eval_async.aggregates.exact import mean, sum_floats
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.questions import mean_of, plus
 from graphrag_eval_async.inference.confidence import confidence_sequence
+from graphrag_eval_async.records.conditions import RIGHT
 from graphrag_eval_async.records.metrics import ERROR_RATE
+from graphrag_eval_async.records.outcomes import OF_AGENT
 from graphrag_eval_async.records.shapes import OF_EVALUATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.questions import Several
+    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.records.tags import Tags
 
 Side = Literal["baseline", "candidate"]
@@ -36,7 +39,7 @@ Metrics: TypeAlias = "dict[str, float | Several]"
 
 
 Rightness: TypeAlias = "dict[str, bool | None]"
-"""Whether a result is right, by metric; None if the agent left it without a value."""
+"""Whether a result is right, by metric of `RIGHT`; None if the agent left it without a value."""
 
 
 def change_between(baseline: float, candidate: float) -> float:
@@ -85,14 +88,39 @@ class Question:
         elif reference is not None:
             self.differs |= reference != self._reference
 
-    def add_sample(self, side: Side, number: object, rightness: Rightness | None) -> None:
-        """Add whether a sample is right, None for an error; one without a `number` counts as the first."""
-        own = self._samples.setdefault(side, [])
-        insort(own, (number if type(number) is int else 1, rightness), key=itemgetter(0))
+    def add_sample(self, side: Side, seen: Evaluation) -> None:
+        """Add whether a sample is right; one without a number counts as the first.
 
-    def first_samples(self, side: Side) -> list[Rightness | None]:
-        """Return whether the first samples are right, as many as the side with fewer of them has."""
-        return [each for _, each in self._samples[side][: min(map(len, self._samples.values()))]]
+        A metric that the agent left without a value, such as by giving no answer, is not right. One without a
+        value for another reason, such as a failure of its judge, does not count.
+        """
+        right: Rightness | None = None
+        if not seen.failed:
+            right = {metric: None for metric, kind in seen.outcomes if metric in RIGHT and kind in OF_AGENT}
+            right |= {metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT}
+        sample = seen.sample if type(seen.sample) is int else 1, right
+        insort(self._samples.setdefault(side, []), sample, key=itemgetter(0))
+
+    def became_wrong(self, before: Side, after: Side) -> bool:
+        """Whether the question is right on one side and not on the other.
+
+        It is right if its first samples all are, by all metrics that are known of each sample, and of which
+        the side `before` has a value. As many samples of both sides count: more are all right less often.
+        """
+        count = min(map(len, self._samples.values()))
+        first, second = ([right for _, right in self._samples[side][:count]] for side in (before, after))
+        samples = [sample for sample in (*first, *second) if sample is not None]
+        known = {
+            metric
+            for metric in RIGHT
+            if all(metric in sample for sample in samples)
+            if any(sample and sample.get(metric) is not None for sample in first)
+        }
+        before_is_right, after_is_right = (
+            all(sample is not None and all(map(sample.get, known)) for sample in own)
+            for own in (first, second)
+        )
+        return bool(known) and before_is_right and not after_is_right
 
     def expect(self, side: Side) -> None:
         """Record that a complete result is still to come."""

@@ -1,31 +1,34 @@
-"""Verdicts on which of two runs is better, overall and per template."""
+"""Verdicts on which of two runs is better, overall and per template, or no worse by more than a margin."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from math import isfinite, nextafter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.one_look import change_interval
 from graphrag_eval_async.inference.pairs import PairSums
 from graphrag_eval_async.inference.power import detectable_change
 from graphrag_eval_async.inference.sign_flips import sign_flip_test
+from graphrag_eval_async.records.conditions import check_bound
 from graphrag_eval_async.records.metrics import (
     BOUNDED_METRICS,
     ERROR_RATE,
     is_primary,
     is_score,
     metric_position,
+    range_of,
 )
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from graphrag_eval_async.inference.pairs import Pair
+    from graphrag_eval_async.inference.pairs import Drop, Pair
 
 NOTES = {
     "verdict": "A verdict needs both: p_adjusted below 1 - level, and an interval that excludes 0. p is of "
@@ -46,7 +49,7 @@ NOTES = {
 }
 """Explanations of the verdicts."""
 
-UNDECIDED = "undecided"
+UNDECIDED, NON_INFERIOR = "undecided", "non_inferior"
 
 Row: TypeAlias = dict[str, Any]
 
@@ -235,3 +238,36 @@ def _verdict(metric: str, change: int) -> str:
     if not change:
         return UNDECIDED
     return "better" if (change < 0) == lower_is_better(metric) else "worse"
+
+
+def check_margins(margins: object) -> None:
+    """Raise a `UsageError` unless each metric can be worse by its margin."""
+    if not isinstance(margins, Mapping):
+        raise UsageError(f"non_inferior: expected a dict of margins by metric, got {describe(margins)}")
+    for metric, margin in margins.items():
+        if not isinstance(margin, int | float) or not margin > 0:
+            raise UsageError(f"non_inferior: {metric}: expected a margin above 0, got {describe(margin)}")
+        low, high = range_of(metric)
+        check_bound(f"non_inferior: a change of {metric}", margin, (0, high - low))
+
+
+def non_inferiority(drop: Drop, metric: str, margin: float, level: float, *, bounded: bool) -> dict[str, Any]:
+    """Return whether a metric is shown to be worse by less than a margin, its means, and its interval.
+
+    It is if the whole interval of the mean change is better than the margin: Hall's, see `change_interval`.
+    Of a `bounded` metric, from 0 to 1, it is over the changes and three more, two by 1 for the worse and one
+    for the better: questions that were not asked may lose everything, though none that was asked did. So even
+    if a change is seldom and large, a candidate that is worse by the margin is shown not to be in at most
+    (1 - level) / 2 of comparisons. If several metrics all must be shown, the same holds for all together:
+    Berger (1982), "Multiparameter hypothesis testing and acceptance sampling".
+    """
+    found: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
+    found |= {"verdict": UNDECIDED, **(drop.means or {})}
+    sign = -1.0 if lower_is_better(metric) else 1.0
+    changes = [*drop.changes, *([-sign, -sign, sign] * bounded)]
+    if not drop.changes or (ends := change_interval(changes, level, bounded=False)) is None:
+        return found | {"reason": "too few questions have it on both sides, or all changes agree"}
+    found["interval"] = {"level": level, "low": ends[0], "high": ends[1], "kind": "one_look"}
+    if told := drop.lacking(metric):
+        return found | {"reason": told.removeprefix("; ")}
+    return found | ({"verdict": NON_INFERIOR} if min(sign * end for end in ends) > -margin else {})

@@ -17,9 +17,9 @@ from graphrag_eval_async.aggregates.questions import clusters
 from graphrag_eval_async.inference.calibration import Pair, corrected_mean
 from graphrag_eval_async.inference.labelled import LabelledRuns
 from graphrag_eval_async.inference.labels import Score
-from graphrag_eval_async.inference.margins import non_inferiority
 from graphrag_eval_async.inference.one_look import change_interval, one_look
 from graphrag_eval_async.inference.pairs import SIDES, Drop
+from graphrag_eval_async.inference.verdicts import non_inferiority
 from tests.inference.test_comparison import compared, result
 from tests.inference.test_labelled import run_of as labelled_run
 from tests.support.cases import each
