@@ -44,7 +44,7 @@ def check_gates(given: Given, reference: Reference, config: Config | None) -> No
 
 
 def check_tags(given: Given, tags: set[Tag], *, are_cut: bool = False) -> None:
-    """Raise a `UsageError` if a gate or --by needs a tag that is not among those that count of `tags`."""
+    """Raise a `UsageError` if a gate or --by names a tag that is not in `tags`, or not counted."""
     wanted = [("--gate", tag_name(gate.tag)) for gate in given.gate if gate.tag is not None]
     wanted += [("--by", by)] if (by := getattr(given, "by", None)) is not None else []
     known = counted_tags(tags) if wanted else []

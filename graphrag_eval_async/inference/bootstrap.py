@@ -1,4 +1,4 @@
-"""Intervals of how far judges, or people, agree, by a bootstrap over questions."""
+"""Bootstrap intervals of the agreement between judges, or between people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 RESAMPLES, GROUPS, SEED = 1_999, 400, 20
 LEAST = 10
-"""Questions from which on there is an interval."""
+"""Questions that an interval needs."""
 
 
 def intervals(votes: Iterable[tuple[str, Mapping[str, float]]], level: float) -> dict[str, dict[str, Any]]:
@@ -19,11 +19,11 @@ def intervals(votes: Iterable[tuple[str, Mapping[str, float]]], level: float) ->
 
     They are the percentiles of `RESAMPLES` draws of as many questions with replacement: Efron and
     Tibshirani (1993), "An Introduction to the Bootstrap", section 13.3. More than `GROUPS` questions are
-    drawn in groups, so the work is bounded. There is none for fewer than `LEAST` questions, if all scores
-    agree in one draw of twenty, or if all draws give the same.
+    drawn in groups, so the work is bounded. There is no interval for fewer than `LEAST` questions, if
+    all scores agree in one draw of twenty, or if all draws give the same.
 
     Args:
-        votes: of each result, its question, and 2 or more scores by judge.
+        votes: the question of each result, and two or more scores by judge.
         level: confidence level, between 0 and 1.
     """
     by_question: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)

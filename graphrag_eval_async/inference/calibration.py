@@ -149,7 +149,7 @@ class Calibration:
         return self._scores.keys()
 
     def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], list[str]]:
-        """Return labelled results of some questions, all of these, and why they may be no random sample."""
+        """Return the labelled results and all results of some questions, and warnings about the sample."""
         labels, _ = self._matched()
         pairs = [pair for pair in _pairs(labels) if pair.score.question_id in questions]
         scores = [score for question in sorted(questions) for score in self._scores[question]]
@@ -220,7 +220,7 @@ def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: s
         agreement.add(own)
     found = intervals(zip((pair.score.question_id for pair in pairs), votes, strict=True), level)
     right, wrong = counts[True, True] + counts[False, True], counts[True, False] + counts[False, False]
-    corrected = corrected_mean(pairs, scores, level) if reason is None else {"reason": reason}
+    corrected = corrected_mean(estimate(pairs, scores), level) if reason is None else {"reason": reason}
     return {
         "results": len(scores),
         "labels": len(pairs),
@@ -249,9 +249,8 @@ class Estimate(NamedTuple):
     labelled: int  # Questions with a label.
 
 
-def corrected_mean(pairs: Sequence[Pair], scores: Sequence[Score], level: float) -> dict[str, Any]:
-    """Return the mean that people would give all results, with Student's t interval; see `estimate`."""
-    found = estimate(pairs, scores)
+def corrected_mean(found: Estimate, level: float) -> dict[str, Any]:
+    """Return the mean that people would give all results, with Student's t interval."""
     ends = interval_of(found.mean, found.deviations.values(), found.labelled, level, (0.0, 1.0))
     return {"mean": min(1.0, max(0.0, found.mean)), "weight": found.weight, **ends}
 

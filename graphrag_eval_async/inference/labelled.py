@@ -60,7 +60,8 @@ class LabelledRuns:
             if reason := too_few(len(pairs)):
                 row.setdefault("reason", f"{side}: {reason}")
             else:
-                row[side], known[side] = corrected_mean(pairs, scores, self._level), estimate(pairs, scores)
+                known[side] = estimate(pairs, scores)
+                row[side] = corrected_mean(known[side], self._level)
         if unused := (baseline.unused & candidate.unused).total():
             told = "not used: neither run has a score in the line of `sha256`"
             row["warnings"].append(f"{plural(unused, 'label')} {told}")

@@ -1,4 +1,4 @@
-"""How many questions a comparison needs to see a change, and which change so many questions show."""
+"""How many questions a comparison needs to detect a change, and which change its questions can detect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POWER = 0.8
-"""The probability with which a comparison decides the change that it is said to see."""
+"""The probability that a comparison decides a change that it can detect."""
 
 
 def questions_needed(
@@ -33,10 +33,10 @@ def questions_needed(
 
 
 def detectable_change(changes: Sequence[float], level: float, *, bounded: bool) -> float | None:
-    """Return the change of the mean that so many questions show with a power of `POWER`.
+    """Return the smallest change of the mean that as many questions detect with a power of `POWER`.
 
-    That is the change for which `questions_needed` gives their number, if it has the spread of these changes.
-    It is infinite if they are too few for any change, and None if all changes agree: their spread is unknown.
+    For this change and the spread of these changes, `questions_needed` gives their number. It is infinite if
+    they are too few for any change, and None if all changes agree: their spread is unknown.
 
     Args:
         changes: of each question, from a baseline to a candidate.

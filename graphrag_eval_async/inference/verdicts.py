@@ -254,12 +254,12 @@ def check_margins(margins: object) -> None:
 def non_inferiority(drop: Drop, metric: str, margin: float, level: float, *, bounded: bool) -> dict[str, Any]:
     """Return whether a metric is shown to be worse by less than a margin, its means, and its interval.
 
-    It is if the whole interval of the mean change is better than the margin: Hall's, see `change_interval`.
-    Of a `bounded` metric, from 0 to 1, it is over the changes and three more, two by 1 for the worse and one
-    for the better: questions that were not asked may lose everything, though none that was asked did. So even
-    if a change is seldom and large, a candidate that is worse by the margin is shown not to be in at most
-    (1 - level) / 2 of comparisons. If several metrics all must be shown, the same holds for all together:
-    Berger (1982), "Multiparameter hypothesis testing and acceptance sampling".
+    The whole interval of the mean change must be better than the margin; it is Hall's, see `change_interval`.
+    If the metric is `bounded`, from 0 to 1, the interval is over the changes and three more: two losses and
+    one gain, of 1 each. They stand for questions that were not asked, which may lose everything. So even if
+    losses are rare and large, a candidate that is worse by the margin passes at most (1 - level) / 2 of
+    comparisons. If several metrics must all pass, the same holds for all together: Berger (1982),
+    "Multiparameter hypothesis testing and acceptance sampling".
     """
     found: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
     found |= {"verdict": UNDECIDED, **(drop.means or {})}

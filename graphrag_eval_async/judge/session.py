@@ -154,7 +154,7 @@ class JudgeSession:
         return Server(client, endpoint, key, model, scrub)
 
     def forget_cache(self) -> None:
-        """Ask the judges also what the cache knows, and keep nothing more in it."""
+        """Ask the judges even for replies that the cache holds, and add nothing to it."""
         for sender in (*self.senders.values(), self.embedder):
             sender.open(sender.judge, None)
 

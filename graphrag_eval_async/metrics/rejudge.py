@@ -1,4 +1,4 @@
-"""The judge's own noise: some answers are judged twice, and both verdicts compared."""
+"""The judge's own noise: judges some answers twice, and compares both verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rejudge:
-    """Judges `count` of the answers that a stream judged once more at its end; changes no result.
+    """Judges `count` of the judged answers again at the end of a stream; changes no result.
 
     It takes the answers with the smallest hashes of question and sample, so their order does not matter.
     """

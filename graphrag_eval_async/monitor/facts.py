@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 RATE_SECONDS = 10.0  # the time over which a rate is taken; longer if it was not asked for meanwhile
 SUMS = "sums"  # the key of the sums that `complete` turns into confidence sequences
-VARIANCES = "variances"  # the key of what it calls to know the variances of scores
+VARIANCES = "variances"  # the key of the functions by which `complete` computes variances of scores
 
 
 class Rate:
@@ -176,14 +176,13 @@ def add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[d
     """Add what is known at once to a group, and return what `complete` takes."""
     metrics = group["metrics"]
     for metric, shown in metrics.items():
-        shown |= {
-            key: own[key] for key in ("quantiles", "bounds", "variance") if key in (own := detail[metric])
-        }
+        own = detail[metric]
+        shown |= {key: own[key] for key in ("quantiles", "bounds", "variance") if key in own}
     stats = {name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each}
     group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})
     group["repeats"] = detail.get("repeats")
-    return [(metrics[metric], own) for metric, each in stats.items() if (own := each.get("weights"))]
+    return [(metrics[metric], each["weights"]) for metric, each in stats.items() if each.get("weights")]
 
 
 def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 
 from graphrag_eval_async import plan_questions
 from graphrag_eval_async.aggregates.questions import clusters
-from graphrag_eval_async.inference.calibration import Pair, corrected_mean
+from graphrag_eval_async.inference.calibration import Pair, corrected_mean, estimate
 from graphrag_eval_async.inference.labelled import LabelledRuns
 from graphrag_eval_async.inference.labels import Score
 from graphrag_eval_async.inference.one_look import change_interval, one_look
@@ -101,7 +101,7 @@ def test_the_interval_of_a_corrected_mean_covers_that_of_people(labels: int, res
         judge = np.where(random.random(results) < 0.85, truth, 1.0)
         scores = [Score(str(i), 1, "t", "", float(score)) for i, score in enumerate(judge)]
         pairs = [Pair(score, float(right)) for score, right in zip(scores[:labels], truth, strict=False)]
-        found = corrected_mean(pairs, scores, 0.95)
+        found = corrected_mean(estimate(pairs, scores), 0.95)
         covered += found["interval"]["low"] <= 0.7 <= found["interval"]["high"]
         errors.append(found["mean"] - 0.7)
     assert covered / 1000 >= (0.91 if labels == 100 else 0.93)
