@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
+from graphrag_eval_async.configured import check_arguments, configure
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError, warn_caller
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
-from graphrag_eval_async.records.metrics import JUDGED
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import (
     NoReference,
@@ -31,14 +29,13 @@ from graphrag_eval_async.usual import LARGE_BYTES, UsualWay
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.execution import Executed, Executing, ExecutionSession
+    from graphrag_eval_async.execution import Executed, ExecutionSession
     from graphrag_eval_async.judge import Judge, JudgeUsage
     from graphrag_eval_async.judge.session import JudgeSession
-    from graphrag_eval_async.metrics import Judging, OnFatal
-    from graphrag_eval_async.metrics.in_code import CodeMetrics
+    from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.metrics.rejudge import Rejudge
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
@@ -116,10 +113,10 @@ class Evaluator:
             ConfigError: the configuration is invalid, or needs a package that is not installed.
             UsageError: an argument has an invalid value.
         """
-        _check_arguments(comparators, steps_groups, metrics, on_fatal)
+        check_arguments(comparators, steps_groups, metrics, on_fatal)
         has_reference = reference is not None and not isinstance(reference, NoReference)
-        self._step_aliases: Any = {} if step_aliases is None else step_aliases
-        rules = self._configure(config, judge, metrics or {}, on_fatal, steps_groups, has_reference)
+        given = configure(config, judge, metrics or {}, on_fatal, steps_groups, step_aliases, has_reference)
+        self._config, rules, self._step_aliases, self._judging, self._executing, self.in_code = given
         self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
@@ -141,47 +138,6 @@ class Evaluator:
             check_matches(self.reference, rules.match, rules.tolerance)
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)
-
-    def _configure(
-        self,
-        config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
-        judge: Judge | Mapping[str, Judge] | None,
-        metrics: Mapping[str, Any],
-        on_fatal: OnFatal,
-        steps_groups: StepsGroups | None,
-        has_reference: bool,
-    ) -> Rules:
-        """Do what a configuration says, if there is one; return how it asks for scoring."""
-        self._judging: Judging | None = None
-        self._executing: Executing | None = None
-        self.in_code: CodeMetrics | None = None
-        self._config: Config | None = None
-        if config is None and judge is None and not metrics:
-            return Rules(steps_groups or "last")
-        from graphrag_eval_async.config import LimitsConfig, load_config  # which most streams do not need
-        from graphrag_eval_async.metrics import Judging
-
-        self._config = checked = load_config({} if config is None else config, judge=judge is not None)
-        if not has_reference and (idle := _of_reference(checked)):
-            warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
-        if checked.judged:
-            self._judging = Judging(checked, judge=judge, on_fatal=on_fatal)
-        if metrics or checked.custom_metrics:
-            from graphrag_eval_async.metrics.in_code import CodeMetrics
-
-            limits = checked.llm.limits if checked.llm is not None else LimitsConfig()
-            self.in_code = CodeMetrics(checked, metrics, limits)
-        steps = checked.steps
-        if checked.execute is not None or steps.check_queries:
-            from graphrag_eval_async.execution import Executing
-
-            self._executing = Executing(checked.execute, checks=steps.check_queries)
-        if isinstance(self._step_aliases, Mapping):
-            self._step_aliases = {**checked.aliases, **self._step_aliases}
-        own = checked.answer_match
-        match: Any = (own,) if own is None or isinstance(own, str) else (own.match, own.tolerance)
-        flags = steps.strict_types, steps.query_similarity, steps.tool_calls
-        return Rules(steps_groups or steps.groups, *flags, *match)
 
     def __reduce__(self) -> Any:
         if self._judging is not None:
@@ -406,22 +362,6 @@ class Evaluator:
         await self.aclose()
 
 
-def _check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal: Any) -> None:
-    if not isinstance(metrics, Mapping | None) or not all(isinstance(name, str) for name in metrics or ()):
-        raise UsageError(f"metrics: expected a dict of functions by name, got {metrics!r}")
-    if steps_groups not in (None, "last", "all"):
-        raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
-    if on_fatal not in ("raise", "continue"):
-        raise UsageError(f'on_fatal: expected "raise" or "continue", got {on_fatal!r}')
-    if not isinstance(comparators, Mapping | None):
-        raise UsageError(f"comparators: expected a dict of functions, got {comparators!r}")
-    for name, comparator in (comparators or {}).items():
-        if not isinstance(name, str) or not callable(comparator):
-            raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
-        if iscoroutinefunction(comparator):
-            raise UsageError(f"comparators[{name!r}]: must be a plain function")
-
-
 def _trace_format(given: str | TraceFormat, reference: Reference) -> TraceFormat:
     from graphrag_eval_async.traces.format import TraceFormat
 
@@ -434,17 +374,6 @@ class _Opened(NamedTuple):
     loop: asyncio.AbstractEventLoop
     judges: JudgeSession | None
     execution: ExecutionSession | None
-
-
-def _of_reference(config: Config) -> list[str]:
-    """The names of what is configured but needs a reference set."""
-    own = config.custom_evaluations
-    return [
-        *(metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics),
-        *(each.name for each in own if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)),
-        *(name for name in ("answer_match", "execute") if getattr(config, name) is not None),
-        *(f"steps.{name}" for name in ("check_queries", "tool_calls") if getattr(config.steps, name)),
-    ]
 
 
 def is_large(record: Record) -> bool:

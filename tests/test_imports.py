@@ -22,6 +22,7 @@ LEVELS = [
     {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator", "inference"},
+    {"configured"},
     {"usual", "scoring"},
     {"reference"},
     {"execution", "metrics"},

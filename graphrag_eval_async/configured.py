@@ -1,0 +1,99 @@
+"""What a configuration, and the arguments beside it, turn on in an evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.errors import UsageError, warn_caller
+from graphrag_eval_async.records.metrics import JUDGED
+from graphrag_eval_async.scoring import Rules, StepsGroups
+
+if TYPE_CHECKING:
+    import os
+
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.execution import Executing
+    from graphrag_eval_async.judge import Judge
+    from graphrag_eval_async.metrics import Judging, OnFatal
+    from graphrag_eval_async.metrics.in_code import CodeMetrics
+
+
+class Configured(NamedTuple):
+    """What scores, judges and runs queries; None is what is off."""
+
+    config: Config | None
+    rules: Rules
+    step_aliases: Any  # As given; not checked.
+    judging: Judging | None = None
+    executing: Executing | None = None
+    in_code: CodeMetrics | None = None
+
+
+def configure(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
+    judge: Judge | Mapping[str, Judge] | None,
+    metrics: Mapping[str, Any],
+    on_fatal: OnFatal,
+    steps_groups: StepsGroups | None,
+    step_aliases: Any,
+    has_reference: bool,
+) -> Configured:
+    """Return what the arguments of an `Evaluator` ask for, with their checked configuration."""
+    aliases = {} if step_aliases is None else step_aliases
+    if config is None and judge is None and not metrics:
+        return Configured(None, Rules(steps_groups or "last"), aliases)
+    from graphrag_eval_async.config import LimitsConfig, load_config  # which most streams do not need
+    from graphrag_eval_async.metrics import Judging
+
+    checked = load_config({} if config is None else config, judge=judge is not None)
+    if not has_reference and (idle := _of_reference(checked)):
+        warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
+    judging = Judging(checked, judge=judge, on_fatal=on_fatal) if checked.judged else None
+    executing = in_code = None
+    if metrics or checked.custom_metrics:
+        from graphrag_eval_async.metrics.in_code import CodeMetrics
+
+        limits = checked.llm.limits if checked.llm is not None else LimitsConfig()
+        in_code = CodeMetrics(checked, metrics, limits)
+    steps = checked.steps
+    if checked.execute is not None or steps.check_queries:
+        from graphrag_eval_async.execution import Executing
+
+        executing = Executing(checked.execute, checks=steps.check_queries)
+    if isinstance(aliases, Mapping):
+        aliases = {**checked.aliases, **aliases}
+    own = checked.answer_match
+    match: Any = (own,) if own is None or isinstance(own, str) else (own.match, own.tolerance)
+    flags = steps.strict_types, steps.query_similarity, steps.tool_calls
+    rules = Rules(steps_groups or steps.groups, *flags, *match)
+    return Configured(checked, rules, aliases, judging, executing, in_code)
+
+
+def check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal: Any) -> None:
+    """Raise a `UsageError` if an argument of an `Evaluator` has an invalid value."""
+    if not isinstance(metrics, Mapping | None) or not all(isinstance(name, str) for name in metrics or ()):
+        raise UsageError(f"metrics: expected a dict of functions by name, got {metrics!r}")
+    if steps_groups not in (None, "last", "all"):
+        raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
+    if on_fatal not in ("raise", "continue"):
+        raise UsageError(f'on_fatal: expected "raise" or "continue", got {on_fatal!r}')
+    if not isinstance(comparators, Mapping | None):
+        raise UsageError(f"comparators: expected a dict of functions, got {comparators!r}")
+    for name, comparator in (comparators or {}).items():
+        if not isinstance(name, str) or not callable(comparator):
+            raise UsageError(f"comparators[{name!r}]: expected a function, got {comparator!r}")
+        if iscoroutinefunction(comparator):
+            raise UsageError(f"comparators[{name!r}]: must be a plain function")
+
+
+def _of_reference(config: Config) -> list[str]:
+    """The names of what is configured but needs a reference set."""
+    own = config.custom_evaluations
+    return [
+        *(metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics),
+        *(each.name for each in own if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)),
+        *(name for name in ("answer_match", "execute") if getattr(config, name) is not None),
+        *(f"steps.{name}" for name in ("check_queries", "tool_calls") if getattr(config.steps, name)),
+    ]
