@@ -1,4 +1,4 @@
-"""Scores responses: what an evaluation has before it is judged."""
+"""Scores the steps and the answers of responses, before a judge does."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Scoring(NamedTuple):
             evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
-        """Set what running queries adds to an evaluation; returns the reference steps to compare with."""
+        """Add what the executed queries returned; return the reference steps to compare with."""
         evaluation.execution = executed.provenance
         evaluation.execution_error = executed.error
         evaluation.executed_steps = executed.additions()

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 UNIT_BITS = 1074
 ONE = 1 << UNIT_BITS
@@ -57,19 +57,6 @@ def mean(units: int, count: int, *, integral: bool) -> float:
         if not remainder:
             return whole
     return units / (count * ONE)
-
-
-def first_values(
-    metrics: Sequence[str], rows: Sequence[Sequence[float]]
-) -> Iterator[tuple[str, Sequence[float]]]:
-    """Yield one value of each metric for each row: the mean of several retrieval steps."""
-    if rows and len(set(metrics)) == len(metrics):
-        yield from zip(metrics, zip(*rows, strict=True), strict=True)
-        return
-    for name in dict.fromkeys(metrics if rows else ()):
-        own = [place for place, other in enumerate(metrics) if other == name]
-        sums = [sum_units([row[place] for place in own]) for row in rows]
-        yield name, [mean(units, len(own), integral=False) for units in sums]
 
 
 def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

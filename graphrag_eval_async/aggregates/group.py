@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from graphrag_eval_async.aggregates.coverage import OutcomeCounts, bounds, count, coverage, reasons
-from graphrag_eval_async.aggregates.exact import ONE, first_values, mean
+from graphrag_eval_async.aggregates.exact import ONE, mean
 from graphrag_eval_async.aggregates.histogram import count_of
 from graphrag_eval_async.aggregates.questions import (
     FIRST,
@@ -18,6 +18,7 @@ from graphrag_eval_async.aggregates.questions import (
     QuestionScore,
     QuestionValues,
     clusters,
+    first_values,
     mean_of,
     name_of,
     rows_of,
@@ -73,7 +74,7 @@ class Group:
 
     `outcomes` counts failed metrics and reasons of failure. `errors_by_question` has a value of each result:
     1 for an error, otherwise 0. Results are right if they meet the conditions `right`. `expected` are the
-    step names that are always counted by name. Only if `ordered`, there are order statistics.
+    step names that are always counted by name. There are order statistics only if `ordered`.
     """
 
     def __init__(
@@ -106,9 +107,11 @@ class Group:
         columns = [Column.of(values) for values in zip(*numbers, strict=True)]
         errors = array("d", [failed]) * len(rows)
         moved: list[tuple[QuestionValues, Sequence[float]]] = [(self.errors_by_question, errors)]
+        series: dict[str, tuple[Series, ...]] = {}
         for name, column in zip(metrics, columns, strict=True):
             own = self.metric(name)
-            for each in (own,) if micro is None else (own, metric(micro, name)):
+            series[name] = (own,) if micro is None else (own, metric(micro, name))
+            for each in series[name]:
                 each.add(column)
             if own.questions is not None:
                 moved.append((own.questions, column.values))
@@ -122,7 +125,7 @@ class Group:
             firsts = [row for row, sample in zip(numbers, samples, strict=True) if sample in FIRST]
             counted = first_values(metrics, firsts)
         for name, values in counted:
-            for each in (self.series[name],) if micro is None else (self.series[name], micro[name]):
+            for each in series[name]:
                 if each.histogram is not None:
                     each.histogram.add(values)
 
@@ -348,9 +351,10 @@ def _repeats(groups: Collection[Group]) -> dict[str, float]:
 def variance_later(
     own: Series, groups: Iterable[Group], metric: str
 ) -> Callable[[], dict[str, dict[str, float]]] | None:
-    """Return what computes the `variance` of a score, whose values are in `own`; None if no question repeats.
+    """Return a function that computes the `variance` of a score; None if no question repeats.
 
-    It works on copies, perhaps in another thread: for 100,000 values, it takes a third of a second.
+    `own` has the values of the score. The function has copies and may run in another thread: 100,000 values
+    take a third of a second.
     """
     known: list[QuestionValues] = []
     for group in groups:

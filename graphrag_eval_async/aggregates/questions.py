@@ -8,7 +8,7 @@ from itertools import repeat
 from math import fsum, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +34,19 @@ def rows_of(places: Iterable[int]) -> dict[int, list[int]]:
 def name_of(question: object) -> str:
     """Return the name under which the values of a question are kept."""
     return question if type(question) is str else UNKNOWN if question is None else str(question)
+
+
+def first_values(
+    metrics: Sequence[str], rows: Sequence[Sequence[float]]
+) -> Iterator[tuple[str, Sequence[float]]]:
+    """Yield one value of each metric for each row: the mean of several retrieval steps."""
+    if rows and len(set(metrics)) == len(metrics):
+        yield from zip(metrics, zip(*rows, strict=True), strict=True)
+        return
+    for name in dict.fromkeys(metrics if rows else ()):
+        own = [place for place, other in enumerate(metrics) if other == name]
+        sums = [sum_units([row[place] for place in own]) for row in rows]
+        yield name, [mean(units, len(own), integral=False) for units in sums]
 
 
 Several: TypeAlias = tuple[int, int]

@@ -25,9 +25,8 @@ MOST_SAMPLES = 100  # The largest k of pass@k and pass^k.
 class Rights:
     """Which results of a group are right: those that meet `conditions`.
 
-    `known` has 1 for each right result, else 0, by the metrics that the agent left without a value; "" if
-    none decides. A result is wrong if others have one of these metrics; without a judge, none has a score of
-    answers.
+    `known` has 1 for each right result and 0 for each other, by the metrics that the agent left without a
+    value, and "" if no value decides. If other results have one of those metrics, the result is wrong.
     """
 
     def __init__(self, conditions: Collection[Condition]) -> None:

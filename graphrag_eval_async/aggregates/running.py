@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.aggregates import state
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.aggregates.coverage import covered_metrics
-from graphrag_eval_async.aggregates.exact import first_values, macro_of
+from graphrag_eval_async.aggregates.exact import macro_of
 from graphrag_eval_async.aggregates.group import DetailOptions, Group, metric, variance_later
 from graphrag_eval_async.aggregates.pending import Pending
+from graphrag_eval_async.aggregates.questions import first_values
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.tags import Tagged
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding

@@ -63,8 +63,6 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     @property
     def limits(self) -> dict[str, Any]:
         """Those of `forbidden_steps` and `max_steps` that it has, by name."""
-        if not self.forbidden_steps and self.max_steps is None:
-            return {}
         given = {"forbidden_steps": [*self.forbidden_steps] or None, "max_steps": self.max_steps}
         return {name: limit for name, limit in given.items() if limit is not None}
 

@@ -87,13 +87,13 @@ def count_metrics(
         failures = [failure for failure in failures if failure[0] != OUTPUTS]
     for place in (OUTPUTS, CUSTOM_METRICS):
         listed = result.get(place)
-        if isinstance(listed, (dict, Mapping)) and "outputs" in listed:
-            texts = _outputs(listed, f"{place}.texts", result)
-            names = [name for name in _outputs(listed, f"{place}.outputs", result) if name not in texts]
+        if listed is not None and isinstance(listed, (dict, Mapping)) and "outputs" in listed:
+            texts = _outputs(listed, place, "texts", result)
+            names = [name for name in _outputs(listed, place, "outputs", result) if name not in texts]
             failures += failures_of_outputs(result, names)
             numbers = [name for name in names if isinstance(result.get(name), Real)]
             values += _values(result, numbers, result)
-            evaluation.fractions += tuple(_outputs(listed, f"{place}.fractions", result))
+            evaluation.fractions += tuple(_outputs(listed, place, "fractions", result))
     panels: list[tuple[Mapping[str, Any], str]] = [(result, key) for key in layout.panels]
     for step in steps:
         if step.get("name") == "retrieval":
@@ -150,11 +150,11 @@ def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str
                 yield metric, votes
 
 
-def _outputs(listed: Mapping[str, Any], place: str, result: Mapping[str, Any]) -> list[str]:
+def _outputs(listed: Mapping[str, Any], place: str, key: str, result: Mapping[str, Any]) -> list[str]:
     """The names of outputs of custom evaluations or metrics in code. Outputs that are numbers are metrics."""
-    names = listed.get(place.partition(".")[2], [])
+    names = listed.get(key, [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise _error(result, place, "a list of names", names)
+        raise _error(result, f"{place}.{key}", "a list of names", names)
     return [name for name in names if name not in RESULT_KEYS and not name.endswith(COST)]
 
 

@@ -35,7 +35,7 @@ ALL = "tags"
 def read_tags(given: Any, of_template: Tags = ()) -> Tags:
     """The tags of a question or a result: a dict of keys and values, or a list of names, whose value is true.
 
-    Values that are no text become what they are in JSON. Spaces around keys and values do not count.
+    Values that are not strings become JSON text. Spaces around keys and values do not count.
 
     Raises:
         ValueError: `given` is something else. The message begins with `tags`.
@@ -81,10 +81,10 @@ def tag_position(tag: Tag) -> tuple[str, float, str]:
 
 
 def counted_tags(tags: Collection[Tag], *, is_cut: bool = False) -> list[Tag]:
-    """The tags by which results are grouped, in order, if these are all, or those that count of more.
+    """The tags by which results are grouped, in order: all of these, unless they exceed the limits.
 
-    If there are more than the limits allow, the first keys count, and of each as many of its first values.
-    Tags that another one's arrival drops never count again, so the order of arrival does not matter.
+    Beyond the limits, or if `is_cut`, the first keys count, and the same number of first values of each. A
+    dropped tag never counts again, so the order of arrival does not matter.
     """
     ordered, keys = sorted(tags, key=tag_position), {key for key, _ in tags}
     if is_cut or len(tags) > MOST_VALUES or len(keys) > MOST_KEYS:

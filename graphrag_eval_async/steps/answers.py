@@ -21,15 +21,15 @@ NAMED = 200  # Characters of the items that a reason names.
 _GROUPED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)")
 _split = re.compile(r"[,;|\n]|\s(?:and|&)\s", re.IGNORECASE).split
 _MARKER = re.compile(r"\s*(?:[-\u2013*•+]\s+)?(?:\(?\d{1,3}[.)]\s+)?")
-"""What stands before an item of a list: a bullet or a number."""
+"""The bullet or the number before an item of a list."""
 
-# No letter or digit may stand there, nor anything that belongs to a number.
+# No letters, digits or parts of a number may stand before or after it.
 _BEFORE = r"(?<![^\W_])(?<!\d[.,](?=\d))(?<!\W[-\u2212](?=\d))(?<!^[-\u2212](?=\d))"
 _AFTER = r"(?![^\W_]|(?<=\d)[.,]\d)"
 
 
 def check_match(match: Matching | None, reference: str | None, tolerance: float | None) -> None:
-    """Raise a `ValueError` that names the key if no answer can be matched so with a reference answer."""
+    """Raise a `ValueError` that names the key if a reference answer cannot be matched this way."""
     if tolerance is not None and match != "number":
         raise ValueError("tolerance: needs `match: number`")
     if tolerance is not None and tolerance >= 1:
@@ -89,7 +89,7 @@ def _finds(pattern: str, text: str) -> bool:
 
 
 def _items(text: str, *, grouped: bool = True) -> set[str]:
-    """The items of a list as people write them, without bullets and numbers; 1,000 is one or two."""
+    """The items of a written list, without bullets and numbers; 1,000 is one item if `grouped`, else two."""
     parts = _split(_GROUPED.sub(lambda found: found[0].replace(",", ""), text) if grouped else text)
     return {*filter(None, (_plain(_MARKER.sub("", part, count=1)).strip(" .\"'`*_[]<>") for part in parts))}
 
@@ -99,7 +99,7 @@ def _match_list(reference: str, answer: str) -> tuple[float, str]:
     expected = _items(reference)
     lead, *rest = re.split(r":\s", answer, maxsplit=1)
     if rest and not any(": " in item for item in expected) and expected.isdisjoint(_items(lead)):
-        [answer] = rest  # What leads in is no item.
+        [answer] = rest  # The introduction is not an item.
     given = _items(answer)
     readings = [
         (one, other)
@@ -117,6 +117,6 @@ def _f1(expected: set[str], given: set[str]) -> float:
 
 
 def _named(what: str, items: Sequence[str]) -> str:
-    """What there is of items, in words; "" if there are none."""
+    """Name items, shortened; "" if there are none."""
     listed = ", ".join(items)
     return f"{what} {listed if len(listed) <= NAMED else listed[:NAMED] + '...'}" if items else ""

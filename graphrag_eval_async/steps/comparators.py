@@ -91,7 +91,7 @@ def prepare_step(
 def _with_args(
     step: Mapping[str, Any], args: Compare, comparators: Mapping[str, Comparator] | None
 ) -> PreparedStep:
-    """Prepare a reference step whose arguments are compared first; without an output, nothing else is."""
+    """Prepare a reference step whose arguments are compared, and then its output if it has one."""
     name, is_own = step.get("name"), step.get("name") in (comparators or ())
     if isinstance(name, str) and step.get("output") is None and not (is_own or needs_execution(step)):
         _is_partial(step, None)
@@ -106,7 +106,7 @@ def _with_args(
 
 
 def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None) -> PreparedStep:
-    """Prepare a reference step for the comparator of what it returns."""
+    """Prepare a reference step whose output alone is compared."""
     name, media_type = step.get("name"), plain_type(step.get("output_media_type"))
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")

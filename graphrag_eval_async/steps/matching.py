@@ -154,18 +154,9 @@ class _Matcher:
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
     ) -> dict[int, list[int]] | None:
         """Return what the steps of a group take for the greatest sum; None if that is too much work."""
-        names = frozenset().union(*(step.names for step in group))
-        columns = [index for index in free if self.actual_steps[index].get("name") in names]
-        weights = [
-            [
-                self._compare(step, (group_index, at), i).score if usable[i] in step.names else 0.0
-                for i in columns
-            ]
-            for at, step in enumerate(group)
-            for usable in [self._names_for(step)]
-        ]
+        columns, scores = self._scores(group_index, group, free)
         try:
-            return {at: [columns[i]] for at, i in assign(weights, self.budget)} if columns else {}
+            return {at: [columns[i]] for at, i in assign(scores, self.budget)} if columns else {}
         except ComparisonBudgetExceeded:
             if self.budget.quick:
                 raise
@@ -175,21 +166,31 @@ class _Matcher:
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
     ) -> dict[int, list[int]]:
         """Return what the steps of a strict group take, by dynamic programming."""
-        names = frozenset().union(*(step.names for step in group))
-        columns = [index for index in reversed(free) if self.actual_steps[index].get("name") in names]
+        columns, scores = self._scores(group_index, group, free[::-1])
         # The best sum of the steps so far with the first columns, and its pairs of steps.
         best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (len(columns) + 1)
-        for place, step in enumerate(group):
-            row, usable = best[:1], self._names_for(step)
-            for at, index in enumerate(columns):
-                choices = [best[at + 1], row[at]]
-                if usable[index] in step.names and (
-                    score := self._compare(step, (group_index, place), index).score
-                ):
-                    choices.insert(0, (best[at][0] + score, (*best[at][1], (place, index))))
+        for at, own in enumerate(scores):
+            row = best[:1]
+            for i, score in enumerate(own):
+                choices = [best[i + 1], row[i]]
+                if score:
+                    choices.insert(0, (best[i][0] + score, (*best[i][1], (at, columns[i]))))
                 row.append(max(choices, key=itemgetter(0)))
             best = row
-        return {place: [index] for place, index in best[-1][1]}
+        return {at: [index] for at, index in best[-1][1]}
+
+    def _scores(
+        self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
+    ) -> tuple[list[int], list[list[float]]]:
+        """Return the free steps of names that a group accepts, and for each of its steps, their scores."""
+        names = frozenset().union(*(step.names for step in group))
+        columns = [index for index in free if self.actual_steps[index].get("name") in names]
+        scores = []
+        for at, step in enumerate(group):
+            usable, place = self._names_for(step), (group_index, at)
+            compared = (self._compare(step, place, i) if usable[i] in step.names else _NONE for i in columns)
+            scores.append([each.score for each in compared])
+        return columns, scores
 
     def _names_for(self, step: PreparedStep) -> Sequence[str | None]:
         """The names of the actual steps that can match, None for each of the others."""
@@ -234,7 +235,7 @@ class _Matcher:
         taken = {index for *_, index in self.matches}
         if free := [index for index, each in found.items() if each.score > 0 and index not in taken]:
             detail = f"actual_steps[{free[0]}] ({steps[free[0]]['name']}) is out of order"
-            return Facts("wrong_step_order", detail=detail)  # Else the reference step had taken it.
+            return Facts("wrong_step_order", detail=detail)  # Otherwise the step would have taken it.
         differing = {i: each.differences for i, each in found.items() if each.reason == WRONG_ARGS}
         blamed = min(named, key=lambda index: (usable[index] is None, index in differing))
         if blamed in invalid:

@@ -56,7 +56,7 @@ class Number(NamedTuple):
     is_sure: bool  # Whether it is not written as a word, and no letters follow at once, as in 3D.
 
     def pairs(self, other: Number) -> Iterator[tuple[float, float]]:
-        """Values of both that may be meant alike: 45 % may be 45 or 0.45, but 1 % is not 100 %."""
+        """Yield the values of both to compare: 45 % may be 45 or 0.45, but 1 % is not 100 %."""
         alike = self.is_percentage and other.is_percentage
         mine, others = ((each.unscaled if alike else each.readings) for each in (self, other))
         return ((a.value, b.value) for a in mine for b in others)
@@ -82,7 +82,7 @@ def _number(match: re.Match[str]) -> Number:
 
 
 def _readings(digits: str, exponent: int, is_negative: bool) -> tuple[Reading, ...]:
-    """What digits may say in English and in German; nothing if they are a version, say."""
+    """Read digits as English and as German numbers; versions and the like have no reading."""
     unsigned, readings = re.sub("[ ']", "", digits), {}
     unsigned = f"0{unsigned}" if unsigned.startswith(".") else unsigned
     for style, group, point in _STYLES:

@@ -36,7 +36,7 @@ def tool_calls(
 
 
 def _take(left: Counter[str | None], groups: Groups) -> int:
-    """Take a name that each reference step accepts, if one is left; return how many were."""
+    """Take a remaining name for each reference step that accepts one; return how many were taken."""
     taken = 0
     for step in sorted((step for group in groups for step in group), key=lambda step: len(step.names)):
         if (name := next((name for name in sorted(step.names) if left[name]), None)) is not None:
