@@ -18,6 +18,7 @@ from graphrag_eval_async.steps import (
     check_step,
     compare_queries,
     failure_of,
+    mean_values,
     prepare_step,
     score_steps,
     tool_calls,
@@ -26,13 +27,13 @@ from graphrag_eval_async.steps import (
 from graphrag_eval_async.steps.answers import QUICK_CHARACTERS, match_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.execution import Executed
     from graphrag_eval_async.records import Question, Response
     from graphrag_eval_async.records.question import Matching
     from graphrag_eval_async.reference import PreparedSteps
-    from graphrag_eval_async.steps import Comparator
+    from graphrag_eval_async.steps import Comparator, StepsScore
 
 StepsGroups = Literal["last", "all"]
 
@@ -100,7 +101,10 @@ class Scoring(NamedTuple):
         evaluation.has_query = prepared.has_query
         if self.rules.tool_calls and prepared.groups:
             called = None if evaluation.failed else steps
-            evaluation.calls = tool_calls(prepared.groups, called, mode=self.rules.mode)
+            evaluation.of_steps = tool_calls(prepared.groups, called, mode=self.rules.mode)
+        if prepared.has_values:
+            nulls = mean_values(prepared.groups, None, mode=self.rules.mode)
+            evaluation.of_steps = {**evaluation.of_steps, **nulls}
         broken = broken_limit(question, compared, self.names)
         if evaluation.failed or (steps is None and prepared.groups):
             evaluation.facts = broken or Facts("step_error" if steps else "no_steps")
@@ -116,13 +120,29 @@ class Scoring(NamedTuple):
         if broken is None:
             evaluation.score, evaluation.facts = scored.score, scored.facts
         evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
+        if prepared.has_values or prepared.has_query:
+            self._add_metrics(evaluation, prepared, scored, compared, quick=budget.quick)
+        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
+            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
+
+    def _add_metrics(
+        self,
+        evaluation: Evaluation,
+        prepared: Prepared,
+        scored: StepsScore,
+        compared: Sequence[Mapping[str, Any]],
+        *,
+        quick: bool,
+    ) -> None:
+        """Set the metrics of steps that only some reference steps have."""
+        if prepared.has_values:
+            means = mean_values(prepared.groups, scored.shares, mode=self.rules.mode)
+            evaluation.of_steps = {**evaluation.of_steps, **means}
         if prepared.has_query:
-            queries = compare_queries(prepared.groups, compared, scored.matches, quick=budget.quick)
+            queries = compare_queries(prepared.groups, compared, scored.matches, quick=quick)
             evaluation.similarity, evaluation.similarities = queries.mean, queries.each
             if queries.error is not None:
                 evaluation.errors = (*scored.errors, queries.error)
-        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
-            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
         """Add what the executed queries returned; return the reference steps to compare with."""
@@ -139,7 +159,7 @@ class Scoring(NamedTuple):
                 groups[group][index] = prepare_step(steps[group][index], self.comparators)
             except MalformedStep as error:  # The data do not have the columns that it requires, say.
                 evaluation.execution_error = f"invalid_reply: reference_steps[{group}][{index}]: {error}"
-        return Prepared(steps, groups, prepared.has_query)
+        return Prepared(steps, groups, prepared.has_query, prepared.has_values)
 
     def _match_answer(
         self, evaluation: Evaluation, question: Question, response: Response, budget: Budget
@@ -166,7 +186,7 @@ def _count(evaluation: Evaluation, question: Question, response: Response, answe
     own = {
         "steps_score": evaluation.score,
         "query_similarity": evaluation.similarity,
-        **evaluation.calls,
+        **evaluation.of_steps,
         ANSWER_MATCH: evaluation.judged.get(ANSWER_MATCH),
     }
     for name, value in reversed(own.items()):
@@ -175,7 +195,7 @@ def _count(evaluation: Evaluation, question: Question, response: Response, answe
     evaluation.numbers = numbers
     has_answer, has_steps = question.reference_answer is not None, question.data is not None
     facts = evaluation.has_query, bool(response.usable), evaluation.failure
-    not_run, keys = evaluation.execution_error is not None, (*evaluation.calls, *evaluation.judged)
+    not_run, keys = evaluation.execution_error is not None, (*evaluation.of_steps, *evaluation.judged)
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
         metrics, response.failed, answer, has_answer, has_steps, *facts, not_run, keys
     )

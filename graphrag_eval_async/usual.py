@@ -15,7 +15,7 @@ import orjson
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import CONTAINERS, MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.evaluation import EMPTY, FAILED, LONGEST_NAME, RETURNED, Evaluation
-from graphrag_eval_async.records.metrics import RESOURCES
+from graphrag_eval_async.records.metrics import RESOURCES, VALUES_F1
 from graphrag_eval_async.records.outcomes import ANSWERED, REFERENCE_QUERY, answer_state, outcomes_of
 from graphrag_eval_async.records.outputs import is_empty_json, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
@@ -243,7 +243,8 @@ class UsualWay:
             name, output = step["name"], step.get("output")
             if type(output) is not str or output[:1] == "\ufeff":  # The decoder refuses it.
                 return None
-            if name in self._own or compares_by_name(name) or not _CAREFUL.isdisjoint(step):
+            is_careful = not _CAREFUL.isdisjoint(step) or step.get("score") == VALUES_F1
+            if name in self._own or compares_by_name(name) or is_careful:
                 return None
             is_table = step.get("output_media_type") == SPARQL_RESULTS
             table = orjson.loads(output) if is_table and self._keeps else None

@@ -40,6 +40,7 @@ SETS: dict[str, list[list[dict[str, Any]]] | None] = {
     "twice": [[step("look_up", "Lindau"), step("look_up", "Lindau")]],
     "groups": [[step("look_up", "Lindau")], [QUERY]],
     "in part": [[{**QUERY, "score": "f1"}]],
+    "values": [[{**QUERY, "score": "values_f1", "required_columns": None}]],
     "json": [[step("look_up", '{"a": [1, 2]}', output_media_type="application/json")]],
     "empty": [[step("sparql_query", table(), output_media_type=SPARQL)]],
     "found": [[step("retrieval", '[{"id": "1"}]')]],

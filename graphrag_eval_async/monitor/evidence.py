@@ -19,6 +19,7 @@ from graphrag_eval_async.records.metrics import (
     OF_STEPS,
     RESOURCES,
     RESULT_KEYS,
+    VALUES_F1,
 )
 from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON, REFERENCE_QUERY
 from graphrag_eval_async.steps import Budget, accepted_names, prepare_step
@@ -186,7 +187,8 @@ def _compared(expected: Result, actual: Result) -> Agreement:
     """How the steps agree, with the differences of arguments, tables and graphs."""
     found = Agreement(0, None, args_differences(expected, actual))
     with suppress(MalformedStep, ComparisonBudgetExceeded, ComparatorError):
-        for asked in () if found.differences else (expected, {**expected, "score": "f1"}):
+        in_part = {**expected, "score": VALUES_F1 if expected.get("score") == VALUES_F1 else "f1"}
+        for asked in () if found.differences else (expected, in_part):
             found = prepare_step(asked).compare(ActualStep(actual, Budget(STEPS)))
     return found
 
@@ -196,7 +198,7 @@ def _differences(diff: Any) -> Iterator[Marked]:
     for each in _mappings(diff)[:MAX_DIFFERENCES]:
         if not isinstance(kind := each.get("kind"), str):
             continue
-        what = next((each[key] for key in ("row", "triple", "column") if key in each), "")
+        what = next((each[key] for key in ("row", "triple", "column", "value") if key in each), "")
         if kind == "wrong_arg":
             text = _cut(in_words(dict(each)), CELL)
         elif kind == "wrong_value":

@@ -72,7 +72,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     has_query: bool = False  # Whether a reference step has a reference query.
     similarity: float | None = None  # Mean similarity of queries to the reference queries, from 0 to 1.
     similarities: Mapping[tuple[int, int], float] = NOTHING  # That of each reference step.
-    calls: Mapping[str, float | None] = NOTHING  # `TOOL_CALLS`, if they are on.
+    of_steps: Mapping[str, float | None] = NOTHING  # `TOOL_CALLS` and `VALUES`, those that are asked for.
     errors: Sequence[str] = ()  # Comparisons that failed, with the reason.
     failure: str | None = None  # Why the steps or the answer are wrong; None if nothing decides.
     facts: Any = None  # What `failure` is derived from, again after judging.
@@ -146,8 +146,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
     if evaluation.similarity is not None:
         result["query_similarity"] = evaluation.similarity
-    if evaluation.calls:
-        result |= evaluation.calls
+    if evaluation.of_steps:
+        result |= evaluation.of_steps
     if evaluation.execution_error is not None:
         result[EXECUTION_ERROR] = evaluation.execution_error
     # The judged answer may change it.

@@ -75,7 +75,11 @@ RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 TOOL_CALLS = ("tool_calls_precision", "tool_calls_recall", "tool_calls_f1")
 """Metrics of the names of the steps, which are off by default."""
 
-OF_STEPS = ("steps_score", "query_similarity", *TOOL_CALLS)
+VALUES_F1 = "values_f1"
+VALUES = ("values_precision", "values_recall", VALUES_F1)
+"""Metrics of reference steps with ``score: values_f1``, which compares results as sets of values."""
+
+OF_STEPS = ("steps_score", "query_similarity", *TOOL_CALLS, *VALUES)
 """Metrics of the steps, which need no judge."""
 
 ANSWER_MATCH = "answer_match"

@@ -6,7 +6,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import FAILURES
-from graphrag_eval_async.records.metrics import ANSWER_MATCH, JUDGED, RESOURCES, RESULT_KEYS, TOOL_CALLS
+from graphrag_eval_async.records.metrics import (
+    ANSWER_MATCH,
+    JUDGED,
+    RESOURCES,
+    RESULT_KEYS,
+    TOOL_CALLS,
+    VALUES,
+    VALUES_F1,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +52,7 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     for metric in JUDGED
     if not metric.of_step
     for key, values in (metric.errors or {f"{metric.name}_error": metric.values}).items()
-} | {EXECUTION_ERROR: ("steps_score",)}
+} | {EXECUTION_ERROR: ("steps_score", *VALUES)}
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }
@@ -91,7 +99,8 @@ def _expected(
 
 def _switched_on(keys: Collection[str], failed: bool, took_steps: bool) -> dict[str, str]:
     """The same for metrics that a result has as null rather than not at all, of which `keys` has some."""
-    kinds = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys(TOOL_CALLS, NOT_SCORED if took_steps else NO_STEPS)
+    of_steps = NOT_SCORED if took_steps else NO_STEPS
+    kinds = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys((*TOOL_CALLS, *VALUES), of_steps)
     return {name: RESPONSE_ERROR if failed else kind for name, kind in kinds.items() if name in keys}
 
 
@@ -115,7 +124,7 @@ def outcomes_of(
     kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps)
     kinds = kinds | _switched_on(keys, failed, took_steps) if keys else kinds
     if not_run:
-        kinds = kinds | {"steps_score": NOT_RUN}
+        kinds = kinds | {name: NOT_RUN for name in ERRORS_OF_RESULT[EXECUTION_ERROR] if name in kinds}
     reason = () if failure is None else ((REASON, failure),)
     counted = tuple(outcome for outcome in kinds.items() if outcome[0] not in metrics)
     uncounted = kinds | {metric: RESPONSE_ERROR for metric in metrics if metric in RESOURCES}
@@ -143,12 +152,13 @@ def failures_of(
     kinds = _expected(
         failed, answer, has_answer, groups is not None, has_reference_query(groups), bool(steps)
     )
-    if ANSWER_MATCH in result or TOOL_CALLS[0] in result:
+    if ANSWER_MATCH in result or TOOL_CALLS[0] in result or VALUES_F1 in result:
         kinds = kinds | _switched_on(result, failed, bool(steps))
     for key in errors:
         if result[key] is not None:
             kind = NOT_RUN if key == EXECUTION_ERROR else _kind(result[key])
-            kinds = kinds | dict.fromkeys(ERRORS_OF_RESULT[key], kind)
+            left_out = (name for name in ERRORS_OF_RESULT[key] if name not in VALUES or name in result)
+            kinds = kinds | dict.fromkeys(left_out, kind)
     if not counts:
         kinds = kinds | {metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None}
     found = [

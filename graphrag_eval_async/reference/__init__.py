@@ -42,6 +42,7 @@ class Prepared(NamedTuple):
     steps: list[list[dict[str, Any]]]
     groups: list[list[PreparedStep]]
     has_query: bool = False
+    has_values: bool = False  # Whether a step has `score: values_f1`.
 
 
 class PreparedSteps:
@@ -74,7 +75,8 @@ class PreparedSteps:
                 if REFERENCE_QUERY not in step and (query := sparql_of(step)) is not None:
                     step[REFERENCE_QUERY] = query
         groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
-        prepared = Prepared(steps, groups, has_reference_query(steps))
+        has_values = any(step.as_values for group in groups for step in group)
+        prepared = Prepared(steps, groups, has_reference_query(steps), has_values)
         if self._keeps:
             self._kept[question_id] = prepared
         return prepared

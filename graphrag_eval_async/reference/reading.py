@@ -29,6 +29,7 @@ from graphrag_eval_async.reference.shapes import (
     NamesShape,
     QuestionShape,
     ReferenceStepShape,
+    Score,
     TagsShape,
     TemplateShape,
 )
@@ -120,7 +121,7 @@ class _UsualStep(Struct, forbid_unknown_fields=True, gc=False):
     ordered: bool | None = None
     required_columns: list[str] | None = None
     ignore_duplicates: bool | None = None
-    score: Literal["exact", "f1"] | None = None
+    score: Score = None
     args_match: Literal["exact", "subset", "none"] | None = None
     order: Literal["strict", "any"] | None = None
     reference_query: str | None = None
@@ -182,7 +183,11 @@ _TEMPLATE_KEYS, _QUESTION_KEYS, _GROUP_KEYS, _STEP_KEYS = (
     for each in (TemplateShape, QuestionShape, GroupShape, ReferenceStepShape)
 )
 _OF_TABLES: Mapping[str, Any] = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
-_CHOICES = {"score": "exact or f1", "args_match": "exact, subset or none", "order": "strict or any"}
+_CHOICES = {
+    "score": "exact, f1 or values_f1",
+    "args_match": "exact, subset or none",
+    "order": "strict or any",
+}
 _CHOICES |= {"match": "exact, contains, number, regex or list"}
 _FLAT = "; the steps of a group are a list of their own: [[{name: ...}]], or under steps"
 

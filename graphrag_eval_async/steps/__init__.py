@@ -14,6 +14,7 @@ from graphrag_eval_async.steps.failure import Facts as Facts
 from graphrag_eval_async.steps.failure import broken_limit as broken_limit
 from graphrag_eval_async.steps.failure import failure_of as failure_of
 from graphrag_eval_async.steps.matching import StepsScore as StepsScore
+from graphrag_eval_async.steps.matching import mean_values as mean_values
 from graphrag_eval_async.steps.matching import score_steps as score_steps
 from graphrag_eval_async.steps.matching import usable_names as usable_names
 from graphrag_eval_async.steps.retrieval import average_precision as average_precision

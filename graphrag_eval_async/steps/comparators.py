@@ -13,6 +13,7 @@ import msgspec
 from graphrag_eval_async.errors import ComparatorError, MalformedStep, UsageError, describe_exception
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
+from graphrag_eval_async.records.metrics import VALUES_F1
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, STRICT, TABLES, plain_type
 from graphrag_eval_async.steps.arguments import args_comparator
@@ -45,6 +46,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
     kind: Callable[[], str] | None = None  # See `ActualStep.kind`; None of other comparators.
     has_args: bool = False  # Arguments are compared.
     is_strict: bool = False  # The first of a group whose steps must come in their order.
+    as_values: bool = False  # Results are compared as sets of values.
     args_only: bool = False  # It has no output; an actual step without output may match it, too.
 
 
@@ -53,8 +55,13 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     name, query, media_type = step.get("name"), step.get(REFERENCE_QUERY), step.get("output_media_type")
     own, required = comparators and name in comparators, step.get("required_columns") or ()
     # In names with escapes, the form may not be seen.
-    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
+    form = form_of(query) if isinstance(query, str) and "\\" not in query else "SELECT"
+    if form not in FORMS:
         raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
+    if form not in ("SELECT", "ASK") and step.get("score") == VALUES_F1 and not own:
+        raise MalformedStep(
+            f"{REFERENCE_QUERY}: {form} gives a graph, and score: values_f1 is only for tables"
+        )
     args = args_comparator(step)
     if own or not isinstance(name, str) or name in _BY_NAME or (args and step.get("output") is None):
         prepare_step(step, comparators)
@@ -114,7 +121,8 @@ def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | N
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
     if needs_execution(step):
         _is_partial(step, SPARQL_RESULTS)
-        return PreparedStep(step, accepted_names(name), _not_fetched)
+        as_values = step.get("score") == VALUES_F1
+        return PreparedStep(step, accepted_names(name), _not_fetched, as_values=as_values)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
     if media_type != step.get("output_media_type"):
@@ -126,7 +134,8 @@ def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | N
     names, is_partial = accepted_names(name), _is_partial(step, media_type)
     if name not in _BY_NAME and media_type in _BY_CONTENTS:
         output = _BY_CONTENTS[media_type](step, partial=is_partial)
-        return PreparedStep(step, names, output.compare, partial=is_partial, kind=output.kind)
+        own = {"partial": is_partial, "as_values": step.get("score") == VALUES_F1}
+        return PreparedStep(step, names, output.compare, kind=output.kind, **own)
     build = json_comparator if media_type == "application/json" else same_output_comparator
     return PreparedStep(step, names, _BY_NAME.get(name, build)(step))
 
@@ -136,11 +145,17 @@ def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
     score = step.get("score")
     if score is None or score == "exact":
         return False
-    if score != "f1":
-        raise MalformedStep("score: must be absent, exact or f1")
-    if step.get("name") in _BY_NAME or media_type not in _BY_CONTENTS:
-        known = ", ".join([*TABLES, *GRAPHS])
-        raise MalformedStep(f"score: f1 is only for outputs that are compared as {known}; leave it out")
+    if score not in ("f1", VALUES_F1):
+        raise MalformedStep("score: must be absent, exact, f1 or values_f1")
+    known = TABLES if score == VALUES_F1 else (*TABLES, *GRAPHS)
+    if step.get("name") in _BY_NAME or media_type not in known:
+        what = f"is only for outputs that are compared as {', '.join(known)}; leave it out"
+        raise MalformedStep(f"score: {score} {what}")
+    for key in ("required_columns", "ignore_duplicates") if score == VALUES_F1 else ():
+        if step.get(key) not in (None, [], True):
+            raise MalformedStep(
+                f"{key}: not with score: values_f1, which takes the values of all columns once; remove it"
+            )
     return True
 
 

@@ -13,7 +13,7 @@ Difference: TypeAlias = dict[str, Any]  # A JSON object; its `kind` is one of `K
 
 KINDS = (
     *("missing_column", "missing_row", "extra_row", "wrong_value", "missing_triple", "extra_triple"),
-    "wrong_arg",
+    *("missing_value", "extra_value", "wrong_arg"),
 )
 
 MAX_DIFFERENCES = 10  # Maximum number of differences in the `diff` of a step.
@@ -27,6 +27,7 @@ class Agreement(NamedTuple):
     score: float  # From 0 to 1.
     reason: str | None = None  # Why it is below 1, of `failure.CLASSES`; None if that is not known.
     differences: Sequence[Difference] = ()  # With partial credit, or of arguments.
+    shares: tuple[float, ...] = ()  # `VALUES`, of sets of values.
 
 
 def first_of_each(*kinds: Iterable[Difference]) -> list[Difference]:

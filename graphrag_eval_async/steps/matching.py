@@ -12,6 +12,7 @@ import msgspec
 
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, in_utf8
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
+from graphrag_eval_async.records.metrics import VALUES
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.arguments import WRONG_ARGS, in_words
@@ -42,6 +43,7 @@ class StepsScore(msgspec.Struct, frozen=True):
     errors: tuple[str, ...] = ()  # Which comparisons failed, and why; the first `MAX_ERRORS` of them.
     facts: Facts = Facts()
     diffs: tuple[tuple[int, int, list[Difference]], ...] = ()  # Of steps that are matched in part.
+    shares: tuple[tuple[float, ...], ...] = ()  # `VALUES` of each matched step that asks for them.
 
 
 def score_steps(
@@ -81,7 +83,25 @@ def score_steps(
     score = _sum(shares) / (len(groups) if mode == "all" else 1) if groups else 1.0
     facts = Facts() if score == 1 else matcher.facts(groups, invalid)
     matches, errors = tuple(sorted(matcher.matches)), tuple(matcher.errors)
-    return StepsScore(score, matches, errors, facts, tuple(matcher.diffs))
+    return StepsScore(score, matches, errors, facts, tuple(matcher.diffs), tuple(matcher.shares))
+
+
+def mean_values(
+    groups: Sequence[Sequence[PreparedStep]],
+    shares: Sequence[Sequence[float]] | None,
+    *,
+    mode: Literal["last", "all"],
+) -> dict[str, float | None]:
+    """Return `VALUES`, each the mean over the scored reference steps that ask for them; {} if none does.
+
+    `shares` are those of the steps that are matched; others count 0. Without `shares`, all values are None.
+    """
+    scored = groups if mode == "all" else groups[-1:]
+    if not (count := sum(step.as_values for group in scored for step in group)):
+        return {}
+    if shares is None:
+        return dict.fromkeys(VALUES)
+    return {name: fsum(each[i] for each in shares) / count for i, name in enumerate(VALUES)}
 
 
 def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
@@ -108,6 +128,7 @@ class _Matcher:
     matches: list[tuple[int, int, int]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     diffs: list[tuple[int, int, list[Difference]]] = field(default_factory=list)
+    shares: list[tuple[float, ...]] = field(default_factory=list)
     # The earliest reference step seen that is not fully matched, its place, and the actual steps to blame.
     unmatched: tuple[PreparedStep, tuple[int, int], list[int]] | None = None
 
@@ -148,6 +169,8 @@ class _Matcher:
                     break
         if best.differences:
             self.diffs.append((*place, [*best.differences]))
+        if best.shares:
+            self.shares.append(best.shares)
         return taken, best.score
 
     def _assigned(

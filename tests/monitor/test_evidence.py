@@ -57,6 +57,7 @@ def test_differences_of_tables_are_told_and_marked() -> None:
         {"kind": "extra_row", "row": {"name": "d", "km": None}},
         {"kind": "wrong_value", "row": 1, "column": "km", "expected": "2", "actual": "3"},
         {"kind": "missing_triple", "triple": "<urn:a> <urn:b> <urn:c> ."},
+        {"kind": "extra_value", "value": "L3"},
     ]
     (pair,) = pairs_of(result([[expected | {"matches": "1", "diff": diff}]], [actual]))
     assert pair.verdict == "matched in part"
@@ -66,6 +67,7 @@ def test_differences_of_tables_are_told_and_marked() -> None:
         ("extra row", "name = d, km = nothing", UNEXPECTED),
         wrong,
         ("missing triple", "<urn:a> <urn:b> <urn:c> .", MISSING),
+        ("extra value", "L3", UNEXPECTED),
     ]
 
 

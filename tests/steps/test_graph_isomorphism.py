@@ -103,7 +103,7 @@ def test_agreement_is_that_of_the_best_bijection(
     total = len(left) + len(right)
     assert found.score == pytest.approx(2 * best / total if total else 1)
     named = [*triples, *((node, ":name", f'"{node}"') for node in nodes(left))]
-    assert agreement(as_graph(named), as_graph(rng.sample(named, len(named))), Budget()) == (1, None, ())
+    assert agreement(as_graph(named), as_graph(rng.sample(named, len(named))), Budget()) == (1, None, (), ())
 
 
 def test_named_graphs_agree_in_part() -> None:

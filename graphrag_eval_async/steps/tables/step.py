@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.records.metrics import VALUES_F1
 from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import read_reference
@@ -17,6 +18,7 @@ from graphrag_eval_async.steps.tables.comparison import (
     prepare_reference,
 )
 from graphrag_eval_async.steps.tables.partial import compare_in_part
+from graphrag_eval_async.steps.tables.values import compare_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,11 +30,11 @@ if TYPE_CHECKING:
 class SparqlStep:
     """Compares with reference results, which are decoded and laid out as columns on first use."""
 
-    __slots__ = ("_is_partial", "_references", "_step", "_table")
+    __slots__ = ("_as_values", "_is_partial", "_references", "_step", "_table")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
         self._step = step
-        self._is_partial = partial
+        self._is_partial, self._as_values = partial, step.get("score") == VALUES_F1
         self._table: Table | None = None
         self._references: dict[bool, Reference] = {}
 
@@ -67,10 +69,12 @@ class SparqlStep:
         """How far an actual output agrees; raises what comparators raise."""
         table = self.table()
         other = actual.table(strict=table.typed)
-        if is_same_table(table.document, other.document):
+        if not self._as_values and is_same_table(table.document, other.document):
             return Agreement(1.0)
         reference = self.reference(has_blanks=other.has_blanks)
         results = actual.results(has_blanks=table.has_blanks)
+        if self._as_values:
+            return compare_values(reference.results, results, actual.budget)
         if self._is_partial:
             found = compare_in_part(reference, results, actual.budget)
         else:
