@@ -55,6 +55,7 @@ class Dashboard:
         baseline: str | os.PathLike[str] | None = None,
         level: float = 0.95,
         title: str = "Evaluation",
+        output: str | None = None,
     ) -> None:
         """Listen from now on.
 
@@ -67,6 +68,8 @@ class Dashboard:
             baseline: results of an earlier run, JSONL, to compare with question by question.
             level: confidence level of the intervals, which are valid at any time.
             title: title of the page.
+            output: file in which you keep the results, JSONL, to show all results of a question. Default:
+                only the latest and the worst have a page.
 
         Raises:
             UsageError: a package is missing, an argument has an invalid value, an alert is on a template or a
@@ -93,7 +96,7 @@ class Dashboard:
         if isinstance(stream, EvaluationStream):
             stream.tell_restored(self._counting.restore)
             stream._tell(self._counting.add)
-        self._board = Board(Facts(stream, self._counting, level=level), self._counting, title)
+        self._board = Board(Facts(stream, self._counting, level=level), self._counting, title, output)
         self._looking: asyncio.Task[NoReturn] | None = None
         self._server = DashboardServer(host, port)
         self.url = self._server.url

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from graphrag_eval_async import Dashboard, UsageError, evaluate_stream
+from graphrag_eval_async import Dashboard, UsageError, evaluate_stream, run_evaluation
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor.dashboard_server import MAX_CLIENTS, TOKEN
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start, told
@@ -109,6 +109,14 @@ async def test_a_result_and_a_question_have_pages_of_their_own() -> None:
     assert f'<a href="/template?id={COLOURS}">All questions of this template</a>' in html
     assert shown.index("different") < shown.index("blue") < shown.index("wrong", shown.index("blue"))
     assert worst.index("What of q3?") < worst.index("What of q2?")
+
+
+async def test_a_question_has_all_results_of_the_output(folder: Folder) -> None:
+    results = await run_evaluation(REFERENCE, RESPONSES, missing="skip")
+    async with finished(output=folder.lines(*results, *results, name="o.jsonl")) as dashboard:
+        html = (await get(f"{dashboard.url}question?id=q1"))[2]
+    assert "In o.jsonl. As of " in html
+    assert html.count("/results/at/") == 2
 
 
 async def next_event(reader: asyncio.StreamReader) -> str:
