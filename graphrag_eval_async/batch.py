@@ -271,7 +271,13 @@ def calibrate(
 
     Returns:
         a dict: how far judge and people agree, and the mean that people would give all results, by PPI++
-        (Angelopoulos, Duchi and Zrnic, 2023). The page Judges lists its keys.
+        (Angelopoulos, Duchi and Zrnic, 2023). `overall` and each row of `per_template` have the number of
+        `results` with a score and of `labels`, `agreement`, `kappa` (Cohen), `kappa_interval`, `sensitivity`,
+        `specificity`, `bias` (the mean of score - label), `mean_score`, `mean_label`, and `corrected`:
+        `mean`, `se`, `interval` and `weight`, or the `reason` why there is none. A value of 0.5 or more
+        counts as right; undefined values are None. `people` has how far people agree (Krippendorff's
+        `alpha`), `unused_labels` counts labels by the reason why they are not used, and `rejected` has
+        invalid lines.
 
     Raises:
         AggregationError: something is not a result, or a dict is not a label.

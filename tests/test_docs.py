@@ -20,44 +20,25 @@ LIMITS = (ROOT / "docs" / "limits.md").read_text()
 
 
 DEFAULTS = {
-    "length of a line, or of a pushed dict as JSON": "records.line.MAX_LINE_BYTES",
-    "calls of the agent at a time": "stream.agent.MAX_CONCURRENCY",
-    "time to clean up after a cancellation": "threads.CLOSING_SECONDS",
-    "depth of lists and objects": "records.decoding.MAX_DEPTH",
-    "responses read and not yet handed out": "stream.MAX_IN_FLIGHT",
+    "nesting of lists and objects": "records.decoding.MAX_DEPTH",
+    "size of a JSON array of responses": "sources.lines.MAX_DOCUMENT_BYTES",
     "rejects kept in `stream.rejects`": "records.reject.KEPT_REJECTS",
-    "size of a JSON array of responses, which is decoded whole": "sources.lines.MAX_DOCUMENT_BYTES",
-    "JSON on one line that is searched for duplicate keys": "records.yaml_file.CHECKED_BYTES",
-    "rejected lines in a file": "sinks.rejects.MAX_REJECT_BYTES",
-    "length of a result that `aggregate` and `compare` read": "batch.MAX_RESULT_BYTES",
-    "traces whose spans are still coming": "traces.grouping.MAX_TRACES traces.grouping.MAX_BYTES",
-    "wait for late spans after the root span": "traces.grouping.GRACE",
-    "evaluated traces that are kept for late spans": "traces.grouping.KEPT_BYTES",
-    "wait for a root span": "traces.grouping.TRACE_IDLE",
-    "traces remembered after they were evaluated": "traces.grouping.REMEMBERED",
-    "requests to the receiver at a time": "sources.receiving.MAX_WAITING",
-    "time for the body of a request": "sources.receiving.BODY_SECONDS",
-    "work of comparing the steps of one response": "steps.budget.STEPS",
-    "characters of an answer that `answer_match` reads": "steps.answers.MAX_CHARACTERS",
-    "entries that a worker reads at once, beyond `max_in_flight`": "scale.redis.worker.MOST_ENTRIES",
-    "time until an entry that its worker does not touch is taken over": "scale.redis.group.CLAIM_SECONDS",
-    "deliveries of an entry": "scale.redis.group.MAX_DELIVERIES",
-    "time without the server": "scale.redis.group.MAX_OUTAGE_SEC",
-    "responses in a batch of Ray": "scale.ray.evaluation.BATCH scale.ray.evaluation.JUDGED_BATCH",
-    "a range of an address": "sources.remote.RANGE_BYTES sources.remote.ATTEMPTS",
-    "depth of JSON-LD, RDF/XML and triple terms in a graph": "steps.graphs.reading.MAX_DEPTH",
-    "step names counted by name": "aggregates.steps.MOST_NAMES",
-    "keys of tags, and values of all keys together, by which results are grouped": (
-        "records.tags.MOST_KEYS records.tags.MOST_VALUES"
-    ),
-    "lists, objects and commas in a reply": "judge.protocol.MAX_VALUES",
-    "browsers that get updates": "monitor.dashboard_server.MAX_CLIENTS",
-    "results with details in a report": "monitor.report.DETAILED monitor.report.DETAIL_CHARACTERS",
-    "results in the table of a report": "monitor.report.LISTED",
-    "wait for the collector at the end of a run": "monitor.otel.CLOSING_SECONDS",
-    "open files": "sources.logs.MAX_OPEN",
-    "length of a page of Markdown": "monitor.markdown.MAX_CHARACTERS",
-    "templates with a label of their own": "monitor.prometheus_metrics.MAX_TEMPLATES",
+    "open log files": "sources.logs.MAX_OPEN",
+    "traces in progress": "traces.grouping.MAX_TRACES traces.grouping.MAX_BYTES",
+    "OTLP requests at a time": "sources.receiving.MAX_WAITING",
+    "comparisons per response": "steps.budget.STEPS",
+    "characters that `match` reads": "steps.answers.MAX_CHARACTERS",
+    "step names per template": "aggregates.steps.MOST_NAMES",
+    "keys and values of tags": "records.tags.MOST_KEYS records.tags.MOST_VALUES",
+    "silence of a Redis worker": "scale.redis.group.CLAIM_SECONDS",
+    "deliveries of a Redis entry": "scale.redis.group.MAX_DELIVERIES",
+    "time without Redis": "scale.redis.group.MAX_OUTAGE_SEC",
+    "templates in Prometheus": "monitor.prometheus_metrics.MAX_TEMPLATES",
+    "live browsers": "monitor.dashboard_server.MAX_CLIENTS",
+    "details in a report": "monitor.report.DETAILED monitor.report.DETAIL_CHARACTERS",
+    "rows in a report": "monitor.report.LISTED",
+    "Markdown of a report": "monitor.markdown.MAX_CHARACTERS",
+    "wait for the OpenTelemetry collector": "monitor.otel.CLOSING_SECONDS",
 }
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -107,7 +88,7 @@ def test_the_page_of_prometheus_lists_the_metrics() -> None:
 
 def test_other_figures() -> None:
     assert f"Lines of {LARGE_BYTES >> 10} KiB or more" in LIMITS
-    assert f"within {DRAIN_SECONDS:g} seconds" in LIMITS
+    assert f"has {DRAIN_SECONDS:g} seconds to finish" in LIMITS
 
 
 def test_links_lead_somewhere() -> None:

@@ -20,6 +20,12 @@ is_key = re.compile(r"[A-Za-z0-9_-]{1,128}(?<!_cost)(?<!_error)").fullmatch
 def metric(*given: Never, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]:  # noqa: A002
     """Declare what a metric of your own returns; a function without this decorator is a metric, too.
 
+    The function gets the `Question`, and the response and the complete result as dicts, which are copies. It
+    returns a finite number, a bool, a dict of these, or None to skip the result. If it raises an exception or
+    returns anything else, `NAME_error` has the reason. It is not called for responses with an error. A plain
+    function runs on the event loop, so it must be quick. Async ones have the limits `max_concurrency` and
+    `result_timeout_sec` of judges.
+
     Args:
         range: the least and the greatest value; any other is an error of the metric. A metric from 0 to 1 has
             confidence intervals, and `compare` and `until` can decide it.

@@ -49,7 +49,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
         api_version: for azure. Default: the environment variable OPENAI_API_VERSION.
         extra_headers: HTTP headers to add to each request.
         parameters: copied into the body of each request, as are unknown keys of the section. Values read
-            from the environment are text.
+            from the environment are text. They are never dropped: if the server refuses one, the error names
+            it.
     """
 
     provider: Literal["openai", "azure"]
@@ -63,6 +64,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
 
 class GenerationConfig(ModelConfig, frozen=True, kw_only=True):
     """The LLM that judges.
+
+    Replies are requested as strict JSON Schema. If the server refuses that, other formats are tried in turn:
+    JSON Schema that is not strict, a tool call, JSON, and plain text. A warning names the one that is used.
 
     Attributes:
         temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server refuses it.
@@ -88,22 +92,26 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     """Limits on rate, time and cost of the judge's calls.
 
     Attributes:
-        max_concurrency: requests in flight over the whole stream.
+        max_concurrency: requests in flight over the whole stream; halved after a 429, then grows back.
         requests_per_minute: limit of the rate; null means no limit.
-        tokens_per_minute: limit of input and output tokens together; null means no limit.
-        call_timeout_sec: time for one attempt, in seconds.
-        result_timeout_sec: time for all metrics of one result, in seconds.
+        tokens_per_minute: limit of input and output tokens together, estimated first and corrected by what
+            the server counts; null means no limit.
+        call_timeout_sec: time for one attempt, in seconds, from connecting to the last byte.
+        result_timeout_sec: time for all metrics of one result, in seconds, from its first request.
         max_attempts: attempts per request, including the first. Asking again after an unusable reply has
             attempts of its own; long pauses that the server asks for do not count.
-        budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit.
+        budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit. Calls in
+            flight may exceed it.
         max_failed_calls: the run ends if the first so many calls of one kind, completions or embeddings,
             fail. Other calls wait until one succeeds; null never ends it.
         max_outage_sec: the run ends if no call succeeds for so many seconds; null never ends it.
         max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
         max_reply_bytes: limit of one reply in bytes, as sent and decompressed.
         shared: address of a Redis server, such as redis://host/name?run=monday, where all workers share
-            `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses. The password may come from
-            the environment variable REDIS_PASSWORD.
+            `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses; without a name, those with
+            the same models and limits. The budget is that of the run, until seven days after its last use.
+            While the server cannot be reached, no request is sent. The password may come from the environment
+            variable REDIS_PASSWORD.
     """
 
     max_concurrency: Count = 32

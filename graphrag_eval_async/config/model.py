@@ -90,6 +90,14 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
 class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     """How answers are matched with reference answers, without a judge.
 
+    "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. "regex" has the
+    syntax of RE2, and ignores case only if the pattern begins with ``(?i)``. "list" splits items at commas,
+    semicolons, line breaks, ``&`` and "and"; bullets, quotes and brackets do not count.
+
+    "number" reads 1,234.5 and 1.234,5, 2.5e-3, 3 x 10^8, 1.5 million, 2 Mrd., 3.5M, zero, and two to twelve.
+    12.345 may be English or German, and is right if either reading is; 45 % is both 45 and 0.45. Units are
+    ignored. Dates, times, versions, fractions, ranges and other numbers in words are not numbers.
+
     Attributes:
         match: for questions that do not say it themselves.
         tolerance: for "number": the maximum difference, as a share of the reference number. Default: 1e-6.
@@ -125,6 +133,9 @@ class BuiltInConfig(MetricConfig, frozen=True, kw_only=True):
 class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Recall, precision and F1 of the answers' claims.
 
+    The judge lists the claims of both answers and pairs those that say the same; the library counts. An
+    answer without claims, such as a refusal, has recall and F1 0, and no precision.
+
     Attributes:
         prompt: instructions that replace the built-in ones; `{question}`, `{reference_answer}` and
             `{actual_answer}` in them name the data; other names in braces are errors.
@@ -135,6 +146,9 @@ class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 class AnswerRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """RAGAS answer relevancy.
+
+    The mean cosine of the question and of those that the judge guesses from the answer, so it may be
+    negative. An evasive answer scores 0.
 
     Attributes:
         mode: "ragas" uses the prompt of RAGAS, one call a question; "joint" asks for all questions in one
@@ -160,15 +174,26 @@ class RetrievalConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 
 class RetrievalAnswerConfig(RetrievalConfig, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against the reference answer."""
+    """RAGAS context recall and precision of retrieved texts against the reference answer.
+
+    A document without text counts as irrelevant at its rank. A step that returned no text scores 0 without a
+    call. Where no document has the key `text`, the metric is skipped.
+    """
 
 
 class RetrievalContextConfig(RetrievalConfig, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against those of the matched reference step."""
+    """RAGAS context recall and precision of retrieved texts against those of the matched reference step.
+
+    If `retrieval_answer` is "joint", too, with the same `seed` and `judges`, one call judges both. The judge
+    then sees the reference answer and the reference texts, so scores may differ a little from those of either
+    metric alone.
+    """
 
 
 class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Share of the answer's claims that the retrieved texts support; needs no reference answer.
+
+    An answer without claims has no value.
 
     Attributes:
         mode: "joint" finds and judges the claims in one call, with a prompt of its own; "ragas" uses the two
@@ -180,6 +205,9 @@ class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Relevance of the retrieved texts to the question; needs no reference answer.
+
+    The mean over the texts: 1 if a text helps to answer the question, 0.5 if it is about its subject, 0 if
+    neither or if the document has no text.
 
     Attributes:
         mode: "joint", the only one: all texts are judged in one call.
@@ -193,6 +221,12 @@ class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
 class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Share of the answer's values that are in the rows of the agent's queries; needs no reference answer.
 
+    Values that the question mentions do not count. A number is found if the rows have it, exactly or rounded
+    to as many decimals; numbers below 10 are not rounded to whole ones. It may also be the year of a date, or
+    the number of rows of a query, unless that is 1. Units and negation are ignored. The judge decides about
+    the rest, and sees 20,000 characters of rows; `sparql_groundedness_reason` says how many rows were cut
+    off.
+
     Attributes:
         mode: "joint", the only one: values without an exact match are judged in one call.
     """
@@ -202,6 +236,8 @@ class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 class RagasAnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers' similarity.
+
+    An answer without statements, such as a refusal or an empty one, scores 0.
 
     Attributes:
         mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that answer
