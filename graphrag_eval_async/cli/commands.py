@@ -140,10 +140,12 @@ COMMANDS = {
     "convert": Command(
         "validate:convert",
         "convert traces.jsonl -o responses.jsonl --reference reference.yaml",
-        f"log output/lines reference/questions format/convert {TRACES} max_line_bytes",
-        """Convert logs of traces to responses.
+        "log output/converted reference/questions format/convert from language score "
+        f"{TRACES} max_line_bytes",
+        """Convert logs of traces, or public benchmarks.
 
-        Evaluates nothing. The summary counts what was wrong with traces, such as calls without a result.""",
+        Writes responses, or with --from a reference set. Evaluates nothing. The summary counts what was
+        wrong with traces, such as calls without a result.""",
     ),
     "schema": Command(
         "init:schema",

@@ -55,6 +55,11 @@ def input_path(path: str) -> str:
     return path
 
 
+def convertible_path(path: str) -> str:
+    """The same, or a path of a YAML file."""
+    return file_path(path) if path.endswith((".yaml", ".yml")) else input_path(path)
+
+
 def responses_path(path: str) -> str:
     """The same, or the address of a stream of a Redis server."""
     if not is_redis(path):

@@ -29,8 +29,8 @@ Arguments
   paths PATH...?
     Logs of responses, JSONL: files, directories or globs, which may appear later; - for standard input; or
     redis://HOST/STREAM?group=GROUP, to show what all workers of a group find.
-  log LOG : cli.files:input_path
-    Traces, JSONL; - for standard input.
+  log LOG : cli.files:convertible_path
+    Traces, JSONL; - for standard input. With --from, the file of a benchmark, YAML or JSON.
   results RESULTS : cli.files:input_path
     Results, JSONL; - for standard input.
   results RESULTS... /files : cli.files:input_path
@@ -62,10 +62,18 @@ Input
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to recognise it; otlp for spans.
+    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, in lines or in an
+    array.
   --format FORMAT /convert = auto : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to recognise it; otlp for spans.
+    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, in lines or in an
+    array.
+  --from <text2sparql|qald>
+    Write the questions of this benchmark as a reference set, in place of responses.
+  --language LANGUAGE
+    With --from: only questions in this language, such as en.  [default: all of text2sparql, en of qald]
+  --score <f1|values_f1>
+    With --from: the `score` of the steps with SELECT and ASK.
   --select PATH
     With --format: where the trace is in a line, such as payload.messages.
   --question-id PATH
@@ -130,6 +138,8 @@ Output
     Write results here, as JSONL.  [default: nowhere]
   -o, --output FILE /lines = - : cli.files:lines_path
     Write lines here, as JSONL.
+  -o, --output FILE /converted = - : cli.files:lines_path
+    Write responses here, as JSONL; with --from, the reference set, as .yaml, .yml or .json.
   -o, --output FILE /comparison : cli.files:aggregates_path
     Write the whole comparison here: .yaml, .yml or .json.
   -o, --output FILE /page : cli.files:html_path

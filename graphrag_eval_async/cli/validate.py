@@ -5,33 +5,37 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 from warnings import catch_warnings
 
 import orjson
 
+from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_output
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import trace_format
 from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import GraphragEvalWarning, ReferenceDataError, UsageError
-from graphrag_eval_async.evaluator import Evaluator
-from graphrag_eval_async.records import Reject, Rejects
+from graphrag_eval_async.records import Reject, Rejects, read_record
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.reference import NoReference, Reference, load_reference, misnamed_steps
+from graphrag_eval_async.reference.authoring import save_reference, to_yaml
+from graphrag_eval_async.reference.benchmarks import read_benchmark
 from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sinks.files import check_replaceable
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.text import describe, kind_of_problem, one_line, tell
-from graphrag_eval_async.traces.format import convert_record
+from graphrag_eval_async.traces.format import convert_record, record_reader
 from graphrag_eval_async.traces.trace import QuestionTexts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from graphrag_eval_async.cli.commands import Given
-    from graphrag_eval_async.records import Record
+    from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.traces import TraceFormat
 
 
@@ -39,6 +43,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if given.no_reference is not None:
         if given.reference is not None:
             raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
+        refuse(given, "format", "{} cannot be combined with --no-reference: traces need its questions")
         return _check(given, NoReference(), given.no_reference, "no reference set", interrupts)
     if given.reference is None:
         raise UsageError("expected REFERENCE, or --no-reference RESPONSES")
@@ -63,10 +68,13 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
     rejects, answered = Rejects(), Counter[str]()
     names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     format_ = trace_format(given)
-    read = Evaluator(reference, format=format_).reader(given.max_line_bytes)
+    known, limit = reference.questions, given.max_line_bytes  # An `Evaluator` would want queries to be run.
+    read: Callable[[Record], Response | Reject] = partial(read_record, known=known, max_line_bytes=limit)
+    if format_ is not None:
+        read = record_reader(format_, known, limit)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
-    known = reference.step_names
-    meant = step_names(names_by_alias(aliases, known), known)
+    names_known = reference.step_names
+    meant = step_names(names_by_alias(aliases, names_known), names_known)
 
     async def take(record: Record) -> None:
         response = read(record)
@@ -77,7 +85,7 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
             return
         answered[response.question_id] += 1
         if question := reference.questions.get(response.question_id):
-            rename_steps(response, known, meant)
+            rename_steps(response, names_known, meant)
             steps = response.fields.get("actual_steps", ())
             found, questions = names[question.template_id]
             found.update(step["name"] for step in steps if step.get("name") is not None)
@@ -108,7 +116,9 @@ async def _read(
     take: Callable[[Record], Awaitable[None]],
 ) -> None:
     """Call `take` with each line at a path, or with what stands in several lines in the format of traces."""
-    source = open_source(path, max_line_bytes=given.max_line_bytes, documents=format_ is None)
+    source = open_source(
+        path, max_line_bytes=given.max_line_bytes, documents=format_ is None or format_.is_listed
+    )
     if format_ is not None:
         source = grouped(source, format_, known, is_live=False)
     async with aclosing(source) as batches:
@@ -118,7 +128,12 @@ async def _read(
 
 
 def convert(given: Given, interrupts: Interrupts) -> Exit:
-    """Write the responses in traces."""
+    """Write the responses in traces, or the questions of a benchmark."""
+    if vars(given)["from"] is not None:
+        return _convert_questions(given, interrupts)
+    refuse(given, "language score", "{} needs --from")
+    if given.log.endswith((".yaml", ".yml")):
+        raise UsageError(f"{given.log}: traces are JSONL; to read a benchmark in YAML, name it with --from")
     check_distinct([given.log, given.reference], [given.output])
     format_ = trace_format(given)
     assert format_ is not None  # noqa: S101  (it has a default)
@@ -139,3 +154,20 @@ def convert(given: Given, interrupts: Interrupts) -> Exit:
     for text, count in problems.most_common():
         tell(sys.stderr, one_line(f"{count} {'trace' if count == 1 else 'traces'}: {text}"))
     return end(ending, rejects)
+
+
+def _convert_questions(given: Given, interrupts: Interrupts) -> Exit:
+    """Write the questions of a benchmark as a reference set."""
+    others = "reference format select question_id failed step_name max_line_bytes"
+    refuse(given, others, "{} cannot be combined with --from")
+    check_distinct([given.log], [given.output])
+    if given.log == "-":
+        raise UsageError("--from reads a file, not standard input")
+    form = vars(given)["from"]
+    templates = read_benchmark(given.log, form, language=given.language, score=given.score)
+    if given.output != "-":
+        check_replaceable(given.output)
+        save_reference(templates, given.output)
+        return Exit.OK
+    with open_output(LineFile, given.output) as lines:
+        return end(run_to_end(lines.send(to_yaml(templates)), interrupts), Rejects())

@@ -62,6 +62,8 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
         username: for HTTP basic authentication at the endpoint.
         password: for the same.
         actual: whether the agent's queries are run, too; if not, the outputs that they returned are compared.
+        reference: whether the queries of reference steps that have an output are run, too; if not, the output
+            stands.
         allow_from: whether the agent's queries may name graphs with FROM at the endpoint, which may fetch
             them.
         timeout_sec: time for one attempt of a query, in seconds.
@@ -79,6 +81,7 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     username: Text | None = None
     password: Text | None = None
     actual: bool = True
+    reference: bool = True
     allow_from: bool = False
     timeout_sec: Positive = 30.0
     max_rows: Count = 100_000

@@ -67,13 +67,13 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def reference_queries(groups: Sequence[Sequence[PreparedStep]]) -> dict[Place, str]:
-    """Return the queries that give expected outputs."""
+def reference_queries(groups: Sequence[Sequence[PreparedStep]], *, replace: bool = True) -> dict[Place, str]:
+    """Return the queries that give expected outputs; without `replace`, only of steps that have none."""
     return {
         (group_index, index): query
         for group_index, group in enumerate(groups)
         for index, step in enumerate(group)
-        if (query := _query_to_run(step.step)) is not None
+        if (query := _query_to_run(step.step)) is not None and (replace or step.step.get("output") is None)
     }
 
 

@@ -66,7 +66,8 @@ class Executing:
         if config is None:
             return [self._checks]
         source = [config.endpoint, config.graph, sorted(config.prefixes.items())]
-        return [self._checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
+        own = [self._checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
+        return own if config.reference else [*own, "outputs stand"]
 
     def session(self) -> ExecutionSession:
         """Return a session for one stream."""
@@ -101,7 +102,8 @@ class ExecutionSession:
         self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
     ) -> Executed:
         """Run the reference queries that have not run yet, and the queries of a response."""
-        queries, references = actual_queries(groups, steps), reference_queries(groups)
+        replace = self._config is None or self._config.reference
+        queries, references = actual_queries(groups, steps), reference_queries(groups, replace=replace)
         if references or queries:
             if self._opening is None:
                 self._opening = asyncio.create_task(self._open(), name="graphrag-eval-async queries")

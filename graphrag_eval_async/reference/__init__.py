@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Raw
 
-from graphrag_eval_async.errors import ReferenceDataError, warn_caller
+from graphrag_eval_async.errors import ReferenceDataError, UsageError, warn_caller
 from graphrag_eval_async.records.aliases import UNNAMED, misnamed, plain_name
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion
@@ -260,6 +260,9 @@ def load_reference(
     *,
     comparators: Mapping[str, Comparator] | None = None,
     strict: bool = False,
+    format: Literal["text2sparql", "qald"] | None = None,  # noqa: A002  (as users name it)
+    language: str | None = None,
+    score: str | None = None,
 ) -> Reference:
     """Load a reference set from a path to YAML or JSON (by its suffix), or from template dicts.
 
@@ -268,10 +271,20 @@ def load_reference(
         comparators: your own comparison of steps, by name of reference step; see `Reference`.
         strict: whether what is probably a mistake, such as an unknown key, is an error rather than a
             `GraphragEvalWarning`.
+        format: of the file of a public benchmark: "text2sparql", or "qald" for QALD-9 and QALD-10.
+        language: with `format`: of the questions. Default: all of "text2sparql", English ("en") of "qald".
+        score: with `format`: the `score` of the steps with SELECT and ASK: "exact", "f1" or "values_f1".
 
     Raises:
         ReferenceDataError: it cannot be read, or is invalid; the first problem of each question is listed.
+        UsageError: an argument has an invalid value.
     """
+    if format is not None:
+        from graphrag_eval_async.reference.benchmarks import read_benchmark  # YAML takes long to import
+
+        reference = read_benchmark(reference, format, language=language, score=score)
+    elif language is not None or score is not None:
+        raise UsageError(f"{'score' if language is None else 'language'}: only for benchmarks, with `format`")
     try:
         read = reference if isinstance(reference, Reference) else _read(reference, comparators)
     except ReferenceDataError as error:

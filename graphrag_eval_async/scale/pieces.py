@@ -76,7 +76,7 @@ def unsplittable(
         return "spans of one trace stand in several lines and cannot be split"
     for path in files:
         try:
-            problem = cannot_be_cut(path, documents=traces is None)
+            problem = cannot_be_cut(path, documents=traces is None or traces.is_listed)
             if problem is None and results and _has_pending(path):
                 problem = "it has results in several versions, as --stages writes them"
         except SourceError as error:

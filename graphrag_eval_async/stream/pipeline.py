@@ -269,7 +269,7 @@ def _open(
         responses,
         max_line_bytes=options.max_line_bytes,
         exclude=[] if journal is None else journal.paths,
-        documents=evaluator.trace_format is None,
+        documents=evaluator.trace_format is None or evaluator.trace_format.is_listed,
     )
     if evaluator.trace_format is None:
         return source

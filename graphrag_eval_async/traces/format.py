@@ -10,12 +10,13 @@ import orjson
 
 from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records import Line, Reject, read_record
+from graphrag_eval_async.records.aliases import BENCHMARK_STEP
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
 from graphrag_eval_async.traces.plain import dict_at, history_of, list_at, opened, shown
 from graphrag_eval_async.traces.reading import convert
-from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
+from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, Trace, as_function, to_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,8 @@ FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-
 """Names of the formats of which a history has one trace."""
 
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
+
+TEXT2SPARQL = "text2sparql"  # The format of answers of the benchmark, which stand in one array or in lines.
 
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
 _ITEMS = ("tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item")
@@ -121,6 +124,23 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
     return convert(value, format, options)
 
 
+def read_answer(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
+    """The response that an answer of TEXT2SPARQL makes: its only step is its query, if that is not empty."""
+    if not isinstance(value, dict) or not isinstance(query := value.get("query"), str | None):
+        raise TraceError(f"expected an object whose `query` is text, got {shown(value)}")
+    asked, named, step_names = value.get("question"), value.get("qname"), options.get("step_names") or {}
+    trace = Trace(
+        TEXT2SPARQL, question=asked if isinstance(asked, str) else None, dataset=value.get("dataset")
+    )
+    if options.get("question_id") is None and named:
+        options["question_id"] = str(named)
+    response = to_response(trace, **options)
+    if query and not query.isspace():
+        name = step_names.get(BENCHMARK_STEP, BENCHMARK_STEP)
+        response["actual_steps"] = [{"name": name, "status": "success", "args": {"query": query}}]
+    return response
+
+
 def detect(value: Any) -> str:
     """The name of the format of a trace."""
     if isinstance(value, dict) and not _OF_OTLP.isdisjoint(value):
@@ -178,7 +198,8 @@ class TraceFormat:
 
     Attributes:
         name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp",
-            "otlp", or "auto", which recognises all but "otlp", line by line.
+            "otlp", "text2sparql" for answers of that benchmark, also in an array, or "auto", which recognises
+            all but these two, line by line.
         select: path to the trace in a line, of keys and indices, such as ``payload.messages``. None means
             that the whole line is the trace.
         question_id: path to the question's id in a line; with "otlp", the name of the attribute that has it.
@@ -208,7 +229,7 @@ class TraceFormat:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        names = ["auto", *FORMATS, OTLP]
+        names = ["auto", *FORMATS, OTLP, TEXT2SPARQL]
         if self.name not in names:
             raise UsageError(f"format: expected one of {', '.join(names)}, got {self.name!r}")
         for key in ("select", "question_id"):
@@ -228,6 +249,11 @@ class TraceFormat:
         """Whether a trace has parts in several lines."""
         return self.name == OTLP
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether an array holds many records; else it is one trace."""
+        return self.name == TEXT2SPARQL
+
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
     ) -> dict[str, Any]:
@@ -243,7 +269,8 @@ class TraceFormat:
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
         own: dict[str, Any] = {}
-        for holder, *taken in (*way, (trace, *opened(trace)[1])):
+        taken_whole = ("question", "query", "qname") if self.is_listed else opened(trace)[1]
+        for holder, *taken in (*way, (trace, *taken_whole)):
             if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
                 keys = holder.keys() & _OF_APIS if holder.keys() & _APIS else holder.keys() - taken
                 own |= {key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None}
@@ -252,9 +279,9 @@ class TraceFormat:
             if question_id is None:
                 holder, key = _way(value, self.question_id, "the question id")[-1]
                 question_id = str(holder[key])
-        response = read_trace(
+        read = read_answer if self.is_listed else partial(read_trace, format=self.name)
+        response = read(
             trace,
-            self.name,
             question_id=own.get("question_id") if question_id is None else question_id,
             questions=questions,
             failed=self.failed,

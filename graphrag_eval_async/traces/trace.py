@@ -95,6 +95,7 @@ class Trace:
     turn: Literal["last", "all"] = "last"
     calls: list[Call] = field(default_factory=list)  # Of the current turn, or of all turns.
     question: str | None = None
+    dataset: Any = None  # Of a benchmark, to tell equal questions of several apart.
     answer: str | None = None  # The last text of the agent that came without calls.
     error: str | None = None
     tokens: Counter[str] = field(default_factory=Counter)
@@ -235,7 +236,7 @@ def to_response(
         trace.answer = text_of(answers[-1].args)
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-        question_id = texts.find(trace.question, trace.problem)
+        question_id = texts.find(trace.question, trace.problem, trace.dataset)
     tokens = trace.tokens
     if tokens and "total_tokens" not in tokens:
         tokens["total_tokens"] = tokens["input_tokens"] + tokens["output_tokens"]
@@ -295,11 +296,13 @@ class QuestionTexts:
     def __init__(self, questions: Iterable[Question]) -> None:
         self._exact: dict[str, list[str]] = {}
         self._normalised: dict[str, list[str]] = {}
+        self._datasets: dict[str, str | None] = {}  # By id, as tags name them.
         for question in questions:
             self._exact.setdefault(question.text.strip(), []).append(question.id)
             self._normalised.setdefault(_normalised(question.text), []).append(question.id)
+            self._datasets[question.id] = dict(question.tags).get("dataset")
 
-    def find(self, question: str | None, problem: Callable[[str], None]) -> str | None:
+    def find(self, question: str | None, problem: Callable[[str], None], dataset: Any = None) -> str | None:
         """The id of the question that the user asked; None, with a problem, if that is not clear."""
         if question is None:
             problem("no question id, and no text of a question")
@@ -310,6 +313,8 @@ class QuestionTexts:
             found = self._normalised.get(_normalised(asked), [])
             if len(found) == 1:
                 problem("the question was found by its text, but for case, blanks and punctuation")
+        if len(found) > 1 and dataset is not None:
+            found = [each for each in found if self._datasets.get(each) == dataset]
         if len(found) == 1:
             return found[0]
         how = f"{len(found)} questions of the reference set have" if found else "no question has"

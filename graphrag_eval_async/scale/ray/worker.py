@@ -91,9 +91,9 @@ class EvaluateBatches:
 
     def _of_shard(self, index: int) -> Iterator[Row]:
         assert self._task.files is not None  # noqa: S101
-        is_json = self._evaluator.trace_format is None
+        traces = self._evaluator.trace_format
         batches = read_jsonl(self._task.files, shard=(index, self._task.shards)).batches(
-            max_line_bytes=self._task.max_line_bytes, documents=is_json
+            max_line_bytes=self._task.max_line_bytes, documents=traces is None or traces.is_listed
         )
 
         async def following() -> list[Record] | None:
