@@ -47,7 +47,7 @@ scale.redis_stream(url stream) group results consumer drain claim_after_sec max_
 max_outage_sec force
 scale.watch_redis(url stream) group reference max_outage_sec
 scale.redis_results(url results)
-load_reference(reference) comparators strict
+load_reference(reference) comparators strict format language score
 recall_at_k(relevant_docs retrieved_docs k)
 average_precision(relevant_docs retrieved_docs)
 """
