@@ -11,27 +11,30 @@ from urllib.parse import quote
 import orjson
 
 from graphrag_eval_async.config import secrets
+from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
-from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
+from graphrag_eval_async.execution.outcomes import (
+    GRAPH_FORMS,
+    MAX_WAIT_SECONDS,
+    PAUSES,
+    Answer,
+    QueryFailed,
+    now,
+)
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.graphs.reading import read_graph
 from graphrag_eval_async.steps.tokens import form_of
-from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    import httpx
+    from collections.abc import Iterable
 
     from graphrag_eval_async.config import ExecuteConfig
+    from graphrag_eval_async.execution.http import Connections
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
-
-PAUSES = (0.2, 1.0)  # Minimum seconds between the attempts if the endpoint is overloaded or does not answer.
-
-MAX_WAIT_SECONDS = 60.0
-"""Maximum seconds between two attempts; an endpoint that asks for more is not asked again."""
 
 PROBE, PROBE_SECONDS = "ASK {}", 5.0  # A query that takes no time, and how long it may take.
 
@@ -40,8 +43,6 @@ SUSPECT = frozenset({408, 502, 503, 504})
 
 OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})  # Status codes that mean that the query cannot be run.
 
-MAX_REDIRECTS = 3
-MAX_CONNECT_SECONDS = 10.0
 LARGE = 1 << 17  # Size in bytes above which results are read in a thread.
 
 
@@ -60,15 +61,15 @@ class Endpoint:
         assert config.endpoint is not None  # noqa: S101
         self._config = config
         self._url = str(config.endpoint)
-        self._scrub = Scrubber(_as_sent(config))
+        self._scrub = Scrubber(as_sent(config))
         self._slots = asyncio.Semaphore(config.max_in_flight)
-        self._client: httpx.AsyncClient | None = None
+        self._connections: Connections | None = None
         self._prologue = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in config.prefixes.items())
 
     async def open(self) -> None:
         """Check that the endpoint answers."""
-        if self._client is None:
-            self._client = await asyncio.to_thread(self._connect)
+        if self._connections is None:
+            self._connections = await asyncio.to_thread(self._connect)
         try:
             await self._within(PROBE, SPARQL_RESULTS)
         except QueryFailed as error:
@@ -76,23 +77,10 @@ class Endpoint:
                 where = f"execute.endpoint: {shown_address(self._config)}"
                 raise ExecutionUnavailable(f"{where}: {error.message}") from None
 
-    def _connect(self) -> httpx.AsyncClient:
-        import httpx
+    def _connect(self) -> Connections:
+        from graphrag_eval_async.execution.http import Connections
 
-        config = self._config
-        user = None if config.username is None else (str(config.username), str(config.password))
-        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)  # Else the query would be to blame.
-        return httpx.AsyncClient(
-            auth=user,
-            headers={
-                "User-Agent": f"graphrag-eval-async/{version()}",
-                **{name: str(value) for name, value in config.headers.items()},
-                "Accept-Encoding": "identity",  # A few compressed bytes may be gigabytes.
-            },
-            timeout=httpx.Timeout(None, connect=connect),  # The rest is `_timed`.
-            limits=httpx.Limits(max_connections=config.max_in_flight),
-            follow_redirects=False,
-        )
+        return Connections(self._config)
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:
         """Run a query; one of an agent may be to blame for what looks like a failure of the endpoint."""
@@ -150,47 +138,17 @@ class Endpoint:
 
     async def _timed(self, query: str, accept: str, seconds: float) -> _Body:
         """Make one attempt, if it is answered in time."""
-        import httpx
-
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._attempt(query, accept)
-        except TimeoutError:
-            raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
-        except httpx.InvalidURL:
-            raise QueryFailed("unavailable", "the address is invalid") from None
-        except httpx.HTTPError as error:
-            message = f"it cannot be reached: {type(error).__name__}"
-            raise QueryFailed("unavailable", message, wait=0) from None
-
-    async def _attempt(self, query: str, accept: str) -> _Body:
-        assert self._client is not None  # noqa: S101
-        url, data = self._url, {"query": query}
-        for _ in range(MAX_REDIRECTS + 1):
-            async with self._client.stream("POST", url, data=data, headers={"Accept": accept}) as response:
-                headers, status = response.headers, response.status_code
-                if response.is_redirect:
-                    url = _redirected(url, headers.get("location", ""))
-                    continue
-                if status == 206 or (response.is_success and "x-sql-state" in headers):
-                    raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
-                body = await self._read(response)
-                if not response.is_success:
-                    raise self._failure(status, retry_after(headers) or 0, body)
-                media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-                return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
-        raise QueryFailed("unavailable", "it redirects again and again")
-
-    async def _read(self, response: httpx.Response) -> bytes:
-        """The body, if it is not too long."""
-        if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
-            raise QueryFailed("unavailable", "it compresses results although it was asked not to")
-        body = bytearray()
-        async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > self._config.max_bytes:
-                raise QueryFailed("failed", f"it returns more than {self._config.max_bytes:,} bytes")
-        return bytes(body)
+        assert self._connections is not None  # noqa: S101
+        data, wanted = {"query": query}, {"Accept": accept}
+        reply = await self._connections.request("POST", self._url, seconds=seconds, data=data, headers=wanted)
+        status, headers, body = reply
+        is_success = 200 <= status < 300
+        if status == 206 or (is_success and "x-sql-state" in headers):
+            raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
+        if not is_success:
+            raise self._failure(status, retry_after(headers) or 0, body)
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
 
     def _failure(self, status: int, wait: float, body: bytes) -> QueryFailed:
         """The failure that a status code stands for. Servers explain invalid queries in plain text."""
@@ -209,9 +167,9 @@ class Endpoint:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.aclose()
 
 
 def _graph(body: _Body) -> tuple[str, int]:
@@ -231,9 +189,9 @@ def _table(body: _Body) -> tuple[str, int]:
     return orjson.dumps(document).decode(), len(rows)
 
 
-def _as_sent(config: ExecuteConfig) -> set[str]:
-    """The secrets in all forms in which a server may quote them."""
-    found = secrets(config)
+def as_sent(config: ExecuteConfig, more: Iterable[str] = ()) -> set[str]:
+    """The secrets, and `more` of them, in all forms in which a server may quote them."""
+    found = secrets(config) | {text for text in more if len(text) >= MIN_SECRET_CHARACTERS}
     if config.username is not None:
         found.add(b64encode(f"{config.username}:{config.password}".encode()).decode())
     return found | {quote(secret, safe="") for secret in found}
@@ -242,14 +200,3 @@ def _as_sent(config: ExecuteConfig) -> set[str]:
 def shown_address(config: ExecuteConfig) -> str:
     """Return the address of the endpoint, with the names of environment variables instead of their values."""
     return str(getattr(config.endpoint, "written", config.endpoint))
-
-
-def _redirected(url: str, location: str) -> str:
-    """The address to go to; only to the same host, as the request may hold secrets."""
-    import httpx
-
-    old, new = httpx.URL(url), httpx.URL(url).join(location)
-    places = {(old.scheme, old.host, old.port), ("https", old.host, None)}
-    if (new.scheme, new.host, new.port) not in places:
-        raise QueryFailed("unavailable", "it redirects to another host, which is not followed")
-    return str(new)
