@@ -61,6 +61,7 @@ from graphrag_eval_async.steps import recall_at_k as recall_at_k
 from graphrag_eval_async.stream import EvaluationStream as EvaluationStream
 from graphrag_eval_async.stream import evaluate_agent as evaluate_agent
 from graphrag_eval_async.stream import evaluate_stream as evaluate_stream
+from graphrag_eval_async.stream.http_agent import http_agent as http_agent
 from graphrag_eval_async.stream.until import Decision as Decision
 
 __all__: list[str]

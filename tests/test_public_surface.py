@@ -29,6 +29,7 @@ ARGUMENTS = f"""
 evaluate_stream(reference responses) ordered max_in_flight max_line_bytes aggregates on_reject stages \
 journal dedupe until rejudge {OF_EVALUATOR}
 evaluate_agent(reference agent) max_concurrency repeats timeout retry_errors and streams
+http_agent(url) method params body headers answer query steps timeout retries max_reply_bytes
 evaluate_file(reference responses) jobs results shard on_reject max_line_bytes include_errors {OF_EVALUATOR}
 run_evaluation(reference responses) missing on_reject max_in_flight max_line_bytes {OF_EVALUATOR}
 compute_aggregates(results) reference config include_errors detail level interval
@@ -81,6 +82,7 @@ METHODS: dict[type, str] = {
     package.PrometheusCollector: "collect describe",
     package.Last: "count",
     package.Seconds: "seconds",
+    package.http_agent: "aclose",
     package.Follower: "aclose batches begin lag not_found",
     package.Reference: "comparators doubts prepared questions step_names templates",
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from codecs import BOM_UTF8
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import aclosing
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -13,28 +15,28 @@ import orjson
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
-from graphrag_eval_async.execution.outcomes import (
-    GRAPH_FORMS,
-    MAX_WAIT_SECONDS,
-    PAUSES,
-    Answer,
-    QueryFailed,
-    now,
-)
+from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
 from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.graphs.reading import read_graph
 from graphrag_eval_async.steps.tokens import form_of
+from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    import httpx
 
     from graphrag_eval_async.config import ExecuteConfig
-    from graphrag_eval_async.execution.http import Connections
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
+
+PAUSES = (0.2, 1.0)  # Minimum seconds between the attempts if a server is overloaded or does not answer.
+
+MAX_WAIT_SECONDS = 60.0
+"""Maximum seconds between two attempts; a server that asks for more is not asked again."""
 
 PROBE, PROBE_SECONDS = "ASK {}", 5.0  # A query that takes no time, and how long it may take.
 
@@ -43,7 +45,81 @@ SUSPECT = frozenset({408, 502, 503, 504})
 
 OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})  # Status codes that mean that the query cannot be run.
 
+MAX_REDIRECTS = 3
+MAX_CONNECT_SECONDS = 10.0
 LARGE = 1 << 17  # Size in bytes above which results are read in a thread.
+
+
+class Connections:
+    """Connections to one server, which is not trusted: its replies are limited, and come from no other."""
+
+    def __init__(self, config: ExecuteConfig) -> None:
+        """Takes some 30 ms, more for the first. Of `config`, the address does not count."""
+        import httpx
+
+        user = None if config.username is None else (str(config.username), str(config.password))
+        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)  # Else the query would be to blame.
+        self.calls = 0  # For the caller to count.
+        self._max_bytes = config.max_bytes
+        self._client = httpx.AsyncClient(
+            auth=user,
+            headers={
+                "User-Agent": f"graphrag-eval-async/{version()}",
+                **{name: str(value) for name, value in config.headers.items()},
+                "Accept-Encoding": "identity",  # A few compressed bytes may be gigabytes.
+            },
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # No answer depends on another.
+            timeout=httpx.Timeout(None, connect=connect),  # The rest is in `request`.
+            limits=httpx.Limits(max_connections=config.max_in_flight),
+            follow_redirects=False,
+        )
+        # httpx logs addresses, which may hold secrets.
+        self._unlogged = type("URL", (httpx.URL,), {"__str__": lambda url: f"{url.scheme}://{url.host}"})
+
+    async def request(
+        self, method: str, url: str, seconds: float, params: Mapping[str, Any] | None = None, **content: Any
+    ) -> tuple[int, httpx.Headers, bytes]:
+        """Make one attempt; raises `QueryFailed` if no reply comes, or not in time, or a long one."""
+        import httpx
+
+        try:
+            address = httpx.URL(url).copy_merge_params(params or {})
+            async with asyncio.timeout(seconds):
+                for _ in range(MAX_REDIRECTS + 1):
+                    request = self._client.build_request(method, address, **content)
+                    request.url = self._unlogged(address)
+                    async with aclosing(await self._client.send(request, stream=True)) as response:
+                        if not response.is_redirect:
+                            return response.status_code, response.headers, await self._read(response)
+                        new = address.join(response.headers.get("location", ""))
+                    places = {(address.scheme, address.host, address.port), ("https", address.host, None)}
+                    if (new.scheme, new.host, new.port) not in places:  # The request may hold secrets.
+                        raise QueryFailed(
+                            "unavailable", "it redirects to another host, which is not followed"
+                        )
+                    address = new
+            raise QueryFailed("unavailable", "it redirects again and again")
+        except TimeoutError:
+            raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
+        except httpx.InvalidURL:
+            raise QueryFailed("unavailable", "the address is invalid") from None
+        except httpx.HTTPError as error:
+            message = f"it cannot be reached: {type(error).__name__}"
+            raise QueryFailed("unavailable", message, wait=0) from None
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        """The body, if it is not too long."""
+        if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
+            raise QueryFailed("unavailable", "it compresses results although it was asked not to")
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > self._max_bytes:
+                raise QueryFailed("failed", f"it returns more than {self._max_bytes:,} bytes")
+        return bytes(body)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
 
 
 class _Body(NamedTuple):
@@ -69,18 +145,13 @@ class Endpoint:
     async def open(self) -> None:
         """Check that the endpoint answers."""
         if self._connections is None:
-            self._connections = await asyncio.to_thread(self._connect)
+            self._connections = await asyncio.to_thread(Connections, self._config)
         try:
             await self._within(PROBE, SPARQL_RESULTS)
         except QueryFailed as error:
             if error.kind != "invalid":  # It may know no ASK.
                 where = f"execute.endpoint: {shown_address(self._config)}"
                 raise ExecutionUnavailable(f"{where}: {error.message}") from None
-
-    def _connect(self) -> Connections:
-        from graphrag_eval_async.execution.http import Connections
-
-        return Connections(self._config)
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:
         """Run a query; one of an agent may be to blame for what looks like a failure of the endpoint."""
@@ -139,13 +210,11 @@ class Endpoint:
     async def _timed(self, query: str, accept: str, seconds: float) -> _Body:
         """Make one attempt, if it is answered in time."""
         assert self._connections is not None  # noqa: S101
-        data, wanted = {"query": query}, {"Accept": accept}
-        reply = await self._connections.request("POST", self._url, seconds=seconds, data=data, headers=wanted)
-        status, headers, body = reply
-        is_success = 200 <= status < 300
-        if status == 206 or (is_success and "x-sql-state" in headers):
+        content = {"data": {"query": query}, "headers": {"Accept": accept}}
+        status, headers, body = await self._connections.request("POST", self._url, seconds, **content)
+        if status == 206 or (status < 300 and "x-sql-state" in headers):
             raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
-        if not is_success:
+        if status >= 300:
             raise self._failure(status, retry_after(headers) or 0, body)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 MAX_QUERIES = 50  # Maximum queries of one response that are run or parsed: the last ones.
 MAX_MESSAGE = 500  # Maximum characters kept of an error's text, which may quote the query.
 
-PAUSES = (0.2, 1.0)  # Minimum seconds between the attempts if a server is overloaded or does not answer.
-
-MAX_WAIT_SECONDS = 60.0
-"""Maximum seconds between two attempts; a server that asks for more is not asked again."""
-
 GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})  # The forms of queries that return graphs.
 
 Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavailable"]

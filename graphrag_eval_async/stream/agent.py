@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, check_integer, in_utf8
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import line_of
+from graphrag_eval_async.stream.http_agent import http_agent
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_abandonable
 from graphrag_eval_async.traces.plain import as_json
 
@@ -52,6 +53,7 @@ class Questions:
     Attributes:
         lines: how many questions there are, repeats included.
         retry_errors: whether to ask again the questions whose responses in the journal failed.
+        closing: the agent, if its connections are to be closed at the end.
 
     Raises:
         UsageError: an argument has an invalid value.
@@ -76,6 +78,7 @@ class Questions:
         check_boolean("retry_errors", retry_errors)
         self._agent, self._format, self._timeout = agent, evaluator.trace_format, timeout
         call = getattr(agent, "__call__", None)  # noqa: B004  (of an object, what is called)
+        self.closing = agent if isinstance(agent, http_agent) else None
         self._blocks = not iscoroutinefunction(agent) and not iscoroutinefunction(call)
         self._questions = tuple(evaluator.reference.questions.values())
         self._max_line_bytes, self._shuffled = options.max_line_bytes, options.until is not None

@@ -110,7 +110,7 @@ class EvaluationStream:
             until=until,
             commit=None if store is None else store.commit,
             last=None if self._rejudge is None else partial(self._rejudge.run),
-            finish=partial(_close, [store, session, execution]),
+            finish=partial(_close, [store, session, execution, questions and questions.closing]),
         )
 
     @property

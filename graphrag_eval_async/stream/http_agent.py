@@ -1,0 +1,236 @@
+"""An agent at an address, which is asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from base64 import b64encode
+from codecs import BOM_UTF8
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import orjson
+
+from graphrag_eval_async.config import ExecuteConfig
+from graphrag_eval_async.config.load import wrong_with_url
+from graphrag_eval_async.config.reading import Reader, join
+from graphrag_eval_async.config.secrecy import VARIABLE
+from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
+from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections, as_sent
+from graphrag_eval_async.execution.outcomes import QueryFailed
+from graphrag_eval_async.judge.refusals import Scrubber, retry_after
+from graphrag_eval_async.records.shapes import did_you_mean
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.records import Question
+
+PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
+TIMEOUT_SECONDS, RETRIES, MAX_REPLY_BYTES = 60.0, 2, 16 << 20
+RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
+
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+_PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
+_OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_bytes"}
+
+
+class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing` is)
+    """An agent for `evaluate_agent` that asks a server over HTTP; needs the extra `execute`.
+
+    In texts of `params` and `body`, ``{question}`` is its text, ``{id}`` its id, ``{template}`` its template,
+    and ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces. If neither has ``{question}``,
+    `question` and, if there is such a tag, `dataset` are added: to `params` with GET, to `body` with POST. In
+    all texts, ``${NAME}`` is an environment variable. No error or log shows its value, headers, or user and
+    password of the URL, not even if the server repeats them in an error.
+
+    What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
+    tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` is that of the last attempt.
+    Redirects are followed on the same host only. `evaluate_agent` closes the connections at its end; outside
+    of it, use `contextlib.aclosing`.
+
+    Args:
+        url: an http or https address; `params` are added to its query.
+        method: "GET" or "POST", which sends `body` as JSON.
+        params: parameters by name.
+        body: a JSON value.
+        headers: HTTP headers to add.
+        answer: place of the answer in the JSON reply, such as ``$.choices[0].text``; None: do not look. Only
+            the default place may lack it. A list of texts becomes lines, any other value JSON.
+        query: likewise of a SPARQL query, which becomes the last step, named `sparql`; null is no step.
+        steps: likewise of a list of steps as in `actual_steps`.
+        timeout: seconds for each attempt.
+        retries: maximum number of attempts after the first.
+        max_reply_bytes: maximum size of a reply.
+
+    Raises:
+        UsageError: an argument is invalid, a variable is not set, or httpx is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        answer: str | None = PATHS["answer"],
+        query: str | None = PATHS["query"],
+        steps: str | None = PATHS["steps"],
+        timeout: float = TIMEOUT_SECONDS,
+        retries: int = RETRIES,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        check_extra("http_agent", "execute", "httpx")
+        if method not in {"GET", "POST"} or (body is not None and method == "GET"):
+            raise UsageError(f'method: expected "GET", or "POST" for a body, got {describe(method)}')
+        check_integer("retries", retries, 0)
+        self._method, self._retries = method, retries
+        paths = {"answer": answer, "query": query, "steps": steps}
+        self._paths = {name: path for name, path in paths.items() if path is not None}
+        for name, path in self._paths.items():
+            if not _PATH.fullmatch(str(path)):
+                raise UsageError(f"{name}: expected a path such as $.choices[0].text, got {describe(path)}")
+        secrets, names = set[str](), set[str]()
+        read = partial(_template, secrets=secrets, names=names)
+        self._url = read(str(url), "url")
+        wrong = wrong_with_url(self._url) or ""
+        if names or wrong.startswith("expected"):  # Else about what is allowed here.
+            raise UsageError(f"url: {'placeholders belong in params' if names else wrong}")
+        self._sent = _mapped({"params": {} if params is None else params, "body": body}, read, "")
+        self._names = names - {""}
+        if not isinstance(params, Mapping | None) or not (
+            {"question"} <= names or isinstance(body, dict | None)
+        ):
+            raise UsageError("params, body: expected mappings; the body need not be one if it has {question}")
+        given = {"timeout_sec": timeout, "max_bytes": max_reply_bytes, "max_in_flight": 10_000}
+        reader = Reader()
+        self._config = reader.section(ExecuteConfig, given | {"headers": headers or {}}, "execute")
+        for key, what in reader.problems.items():
+            raise UsageError(f"{_OPTIONS.get(key, key.removeprefix('execute.'))}: {what}")
+        login = unquote(urlsplit(self._url).netloc.rpartition("@")[0])
+        secrets |= {login, *login.split(":", 1), b64encode(login.encode()).decode()}
+        secrets |= {str(value).rpartition(" ")[2] for value in self._config.headers.values()}
+        self._scrub = Scrubber(as_sent(self._config, secrets))
+        self._connections: dict[Any, Connections] = {}  # By event loop.
+
+    async def __call__(self, question: Question) -> dict[str, Any]:
+        """Ask a question; return a response."""
+        loop, response = asyncio.get_running_loop(), dict[str, Any]()
+        if (connections := self._connections.get(loop)) is None:
+            connections = self._connections[loop] = Connections(self._config)
+        connections.calls += 1
+        try:
+            for attempt in range(self._retries + 1):
+                started, wait = perf_counter(), None
+                try:
+                    response = self._response(*await self._request(connections, question))
+                except QueryFailed as failed:
+                    response, wait = {"error": failed.message}, failed.wait
+                response["elapsed_sec"] = perf_counter() - started
+                if wait is None or attempt == self._retries:
+                    break
+                await asyncio.sleep(max(wait, PAUSES[min(attempt, len(PAUSES) - 1)]))
+        finally:
+            connections.calls -= 1
+        return {"question_id": question.id, **response}
+
+    async def _request(self, connections: Connections, question: Question) -> tuple[int, Any, bytes]:
+        own = {"question": question.text, "id": question.id, "template": question.template_id}
+        values = dict(question.tags) | own
+        for name in sorted(self._names.difference(values)):
+            raise QueryFailed("failed", f"the question has no tag {name!r}; {did_you_mean(name, values)}")
+
+        def filled(text: str, _: str) -> str:
+            return _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else found[0][0], text)
+
+        sent, more = _mapped(self._sent, filled, ""), dict[str, Any]()
+        if "question" not in self._names:
+            target = "body" if self._method == "POST" else "params"
+            added = {name: values[name] for name in ("dataset", "question") if name in values}
+            sent[target] = added | (sent[target] or {})
+        if sent["body"] is not None:
+            more = {"content": orjson.dumps(sent["body"]), "headers": {"Content-Type": "application/json"}}
+        seconds = self._config.timeout_sec
+        return await connections.request(self._method, self._url, seconds, sent["params"], **more)
+
+    def _response(self, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """The response that a reply stands for."""
+        if not 200 <= status < 300:
+            said = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=500)
+            wait = (retry_after(headers) or 0.0) if status in RETRIED else None
+            if wait is not None and wait > MAX_WAIT_SECONDS:
+                said, wait = f"it asks to wait for {wait:.0f} s: {said}", None
+            raise QueryFailed("failed", f"HTTP {status}: {said}", wait=wait)
+        try:
+            document = orjson.loads(body.removeprefix(BOM_UTF8))
+        except orjson.JSONDecodeError as error:
+            begin = self._scrub(body[:1000].decode(errors="replace"), limit=200)
+            raise QueryFailed("failed", f"not JSON: {error}: {begin}") from None
+        found, lacking = dict[str, Any](), ""
+        for name, path in self._paths.items():
+            try:
+                found[name] = _at(document, path)
+            except LookupError:
+                lacking = lacking if path == PATHS[name] else f"{name} at {path}"
+        if lacking or not found:
+            keys = f"the keys {', '.join(document)}" if isinstance(document, dict) else describe(document)
+            what = f"the reply has no {lacking or ' or '.join(self._paths)}; it has {self._scrub(keys)}"
+            raise QueryFailed("failed", what)
+        for name, kind in (("query", str), ("steps", list)):
+            if not isinstance(value := found.get(name), kind | None):
+                raise QueryFailed("failed", f"{name}: expected a {kind.__name__}, got {describe(value)}")
+        return _as_response(found)
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop, unless in use; later calls open new ones."""
+        loop = asyncio.get_running_loop()
+        if loop in self._connections and not self._connections[loop].calls:
+            await self._connections.pop(loop).aclose()
+
+
+def _mapped(value: Any, change: Callable[[str, str], str], place: str) -> Any:
+    """A JSON value with its texts changed; `change` gets each, and its place."""
+    if isinstance(value, Mapping):
+        return {key: _mapped(item, change, join(place, key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
+    return change(value, place) if isinstance(value, str) else value
+
+
+def _template(text: str, place: str, secrets: set[str], names: set[str]) -> str:
+    """A text with placeholders but no variables; adds their values to `secrets`, and its `names`."""
+    try:
+        values = {name: os.environ[name] for name in VARIABLE.findall(text)}
+    except KeyError as error:
+        raise UsageError(f"{place}: the environment variable {error.args[0]} is not set") from None
+    secrets.update(values.values())
+    read = VARIABLE.sub(lambda found: re.sub(r"([{}])", r"\1\1", values[found[1]]), text)
+    if re.search("[{}]", _PLACEHOLDER.sub("", read)):
+        raise UsageError(f"{place}: has a single brace; write {{question}}, or {{{{ and }}}} for braces")
+    names.update(_PLACEHOLDER.findall(read))
+    return read
+
+
+def _at(value: Any, path: str) -> Any:
+    """The value at a path; raises `LookupError`."""
+    for key, index in _KEY.findall(path):
+        if not isinstance(value, dict if key else list):
+            raise LookupError
+        value = value[key or int(index)]
+    return value
+
+
+def _as_response(found: dict[str, Any]) -> dict[str, Any]:
+    response, answer, query = dict[str, Any](), found.get("answer"), found.get("query")
+    if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
+        answer = "\n".join(answer)
+    if answer is not None:
+        response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
+    if "query" in found or "steps" in found:
+        step = {"name": "sparql", "status": "success", "args": {"query": query}}
+        response["actual_steps"] = [*(found.get("steps") or ()), *([step] if query and query.strip() else ())]
+    return response

@@ -1,0 +1,232 @@
+"""Agents at an address: a real server, which replies by script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from graphrag_eval_async import UsageError, evaluate_agent, http_agent
+from graphrag_eval_async.reference import load_reference
+from tests.support.cases import each
+from tests.support.judge_server import NEVER, JudgeServer, Reply, Request, json_reply
+from tests.support.virtual_time import now, without_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUESTIONS = [
+    {"id": "q0", "question_text": "Wer & {was}?", "tags": {"dataset": "urn:d", "lang": "de"}},
+    {"id": "q1", "question_text": "Who?"},
+]
+REFERENCE = load_reference([{"template_id": "t", "questions": QUESTIONS}])
+TAGGED, PLAIN = REFERENCE
+QUERY = "SELECT * { ?s ?p ?o }"
+STEP = {"name": "sparql", "status": "success", "args": {"query": QUERY}}
+
+
+async def asked(reply: Reply | Callable[[Request], Reply], question: Any = TAGGED, **options: Any) -> Any:
+    """The response, without what varies, and the requests; `url` is appended to the address."""
+    async with JudgeServer(reply if callable(reply) else lambda _: reply) as server:
+        agent = http_agent(server.origin + options.pop("url", "/"), **options)
+        response = await agent(question)
+        await agent.aclose()
+    assert response.pop("question_id") == question.id
+    assert response.pop("elapsed_sec") >= 0
+    return response, server.requests
+
+
+def sent(request: Request) -> Any:
+    return request.path, parse_qsl(request.query), request.body
+
+
+ENDPOINT = [("dataset", "urn:d"), ("question", "Wer & {was}?")]
+
+
+@each(
+    ("question", "options", "path", "query", "body"),
+    [
+        (TAGGED, {}, "/", ENDPOINT, None),
+        (PLAIN, {}, "/", [("question", "Who?")], None),
+        (TAGGED, {"url": "/ask?k=1#f", "params": {"n": 5}}, "/ask",
+         [("k", "1"), *ENDPOINT, ("n", "5")], None),
+        (PLAIN, {"params": {"dataset": "x"}}, "/", [("question", "Who?"), ("dataset", "x")], None),
+        (TAGGED, {"params": {"q": "{question} {{{lang}}}"}}, "/", [("q", "Wer & {was}? {de}")], None),
+        (TAGGED, {"params": {"q": "{question}", "i": "{id} {template} ${HELD}"}}, "/",
+         [("q", "Wer & {was}?"), ("i", "q0 t {id}s3cret")], None),
+        (TAGGED, {"method": "POST"}, "/", [], dict(ENDPOINT)),
+        (PLAIN, {"method": "POST", "body": {"stream": 0}}, "/", [], {"question": "Who?", "stream": 0}),
+        (PLAIN, {"method": "POST", "params": {"v": "2"}, "body": {"m": [{"c": "{question}"}], "n": None}},
+         "/", [("v", "2")], {"m": [{"c": "Who?"}], "n": None}),
+        (PLAIN, {"method": "POST", "params": {"q": "{question}"}}, "/", [("q", "Who?")], None),
+    ],
+)  # fmt: skip
+async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, body: Any) -> None:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HELD", "{id}s3cret")
+        response, [request] = await asked(json_reply({"query": QUERY}), question, **options)
+    assert response == {"actual_steps": [STEP]}
+    assert sent(request) == (path, query, body)
+    assert request.head.startswith(options.get("method", "GET").encode())
+
+
+@each(
+    ("reply", "options", "expected"),
+    [
+        ({"dataset": "d", "query": QUERY}, {}, {"actual_steps": [STEP]}),
+        ({"query": None}, {}, {"actual_steps": []}),
+        ({"query": " ", "answer": "no"}, {}, {"actual_steps": [], "actual_answer": "no"}),
+        ({"answer": ["a", "b"], "steps": [STEP], "query": QUERY}, {},
+         {"actual_answer": "a\nb", "actual_steps": [STEP, STEP]}),
+        ({"answer": 4.5}, {}, {"actual_answer": "4.5"}),
+        ({"answer": {"a": [True]}}, {}, {"actual_answer": '{"a":[true]}'}),
+        ("text", {"answer": "$"}, {"actual_answer": "text"}),
+        ({"answer": "x", "steps": 7}, {"steps": None}, {"actual_answer": "x"}),
+        ({"choices": [{"message": {"content": "x"}}]}, {"answer": "$.choices[0].message.content"},
+         {"actual_answer": "x"}),
+        ({"a": [1, [None, "x"]]}, {"answer": "$.a[-1][1]"}, {"actual_answer": "x"}),
+        ({"a": "xyz", "b": 1}, {"answer": "$.a[0]"},
+         {"error": "the reply has no answer at $.a[0]; it has the keys a, b"}),
+        ([], {"answer": "$[0]"}, {"error": "the reply has no answer at $[0]; it has list"}),
+        ({"a": 1}, {}, {"error": "the reply has no answer or query or steps; it has the keys a"}),
+        ({"query": 7}, {}, {"error": "query: expected a str, got 7"}),
+        ({"steps": "x"}, {}, {"error": "steps: expected a list, got 'x'"}),
+    ],
+)  # fmt: skip
+async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> None:
+    response, _ = await asked(json_reply(reply), **options)
+    assert response == expected
+
+
+@each(
+    ("reply", "attempts", "error"),
+    [
+        (Reply(b"boom " + b"x" * 900, 500), 1, "HTTP 500: boom xxx"),
+        (Reply(b"<h1>", 404), 1, "HTTP 404: <h1>"),
+        *((Reply(b"busy", status), 3, f"HTTP {status}: busy") for status in (429, 502, 503, 504)),
+        (Reply(b"", 429, (("Retry-After", "90"),)), 1, "HTTP 429: it asks to wait for 90 s: "),
+        (Reply(how="reset"), 3, "it cannot be reached: ReadError"),
+        (NEVER, 1, "it took more than 2 s"),
+        (Reply(b" " * 1001), 1, "it returns more than 1,000 bytes"),
+        (Reply(b"<html>"), 1, "not JSON: unexpected character"),
+        (Reply(b"\xff"), 1, "not JSON: "),
+        (Reply(b"{}", headers=(("Content-Encoding", "gzip"),)), 1, "it compresses results"),
+        (Reply(b"", 302, (("Location", "http://localhost:9/"),)), 1, "it redirects to another host"),
+        (Reply(b"", 302, (("Location", "/"),)), 4, "it redirects again and again"),
+    ],
+)  # fmt: skip
+@without_waiting
+async def test_what_fails(reply: Reply, attempts: int, error: str) -> None:
+    response, requests = await asked(reply, timeout=2, max_reply_bytes=1000)
+    assert response["error"].startswith(error)
+    assert len(response["error"]) <= 500
+    assert len(requests) == attempts
+
+
+@without_waiting
+async def test_pauses_and_redirects() -> None:
+    def busy(request: Request) -> Reply:
+        if request.number < 2:
+            return Reply(b"", 503, (("Retry-After", f"{7 * request.number}"),))
+        if request.path == "/":
+            return Reply(b"", 307, (("Location", f"/new?{request.query}"),))
+        return json_reply({"query": QUERY})
+
+    began = now()
+    response, requests = await asked(busy, method="POST", params={"a": "b"})
+    assert now() - began == pytest.approx(0.2 + 7, abs=0.1)
+    assert response == {"actual_steps": [STEP]}
+    assert sent(requests[-1]) == ("/new", [("a", "b")], dict(ENDPOINT))
+
+
+async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    def echo(request: Request) -> Reply:
+        return Reply(f"{request.path}?{request.query} {request.headers} {request.raw!r}".encode(), 500)
+
+    caplog.set_level(logging.DEBUG)
+    names = ["PATH_KEY", "QUERY_KEY", "PARAM", "BODY", "TOKEN"]
+    with pytest.MonkeyPatch.context() as environment:
+        for name in names:
+            environment.setenv(name, f"s3cret/{name}")
+        async with JudgeServer(echo) as server:
+            agent = http_agent(
+                server.origin.replace("//", "//me:s3cret%20word@") + "/${PATH_KEY}?key=${QUERY_KEY}",
+                method="POST",
+                params={"p": "${PARAM}"},
+                body={"b": "{question} ${BODY}"},
+                headers={"X-Token": "Bearer ${TOKEN}", "X-Other": "Key s3cret-literal"},
+            )
+            async with evaluate_agent(REFERENCE, agent) as stream:
+                results = [result async for result in stream]
+    [request, _] = server.requests
+    everything = f"{request.path} {request.query} {request.headers} {request.raw!r}"
+    assert all(name in everything for name in names)
+    assert request.headers["authorization"] == "Basic bWU6czNjcmV0IHdvcmQ="  # me:s3cret word
+    assert results[0]["error"].startswith("HTTP 500: /***?key=***")
+    shown = json.dumps(results) + repr(agent) + caplog.text
+    assert "s3cret" not in shown
+    assert "bWU6" not in shown
+
+
+@each(
+    ("options", "message"),
+    [
+        ({"url": "localhost:8000"}, "url: expected a URL that begins with http:// or https://"),
+        ({"url": "http://[::1"}, "url: expected a URL"),
+        ({"url": None}, "url: expected a URL"),
+        ({"url": "http://h/{question}"}, "url: placeholders belong in params"),
+        ({"url": "http://h/${NOT_SET_AT_ALL}"}, "url: the environment variable NOT_SET_AT_ALL is not set"),
+        ({"method": "get"}, 'method: expected "GET", or "POST" for a body, got'),
+        ({"body": {}}, 'method: expected "GET", or "POST" for a body, got'),
+        ({"method": "POST", "body": ["x"]}, "params, body: expected mappings"),
+        ({"params": "a=b"}, "params, body: expected mappings"),
+        ({"params": {"a": "{question"}}, "params.a: has a single brace"),
+        ({"params": {"a": {"b": ["{}"]}}}, r"params.a.b[0]: has a single brace"),
+        ({"headers": {"X": "ü"}}, "headers.X: expected printable ASCII, on one line"),
+        ({"headers": {"X": "${NOT_SET_AT_ALL}"}}, "headers.X: the environment variable NOT_SET_AT_ALL"),
+        ({"headers": 5}, "headers: expected a mapping"),
+        ({"timeout": 0}, "timeout: expected a number above 0"),
+        ({"retries": -1}, "retries: expected an integer of 0 or more"),
+        ({"max_reply_bytes": 1.5}, "max_reply_bytes: expected an integer of 1 or more"),
+        *(({"answer": path}, "answer: expected a path such as $.choices[0].text")
+          for path in ("", "answer", "$..a", "$.a[*]", "$['a']", "$.", "$.*", 5)),
+    ],
+)  # fmt: skip
+def test_what_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        http_agent(**{"url": "http://localhost:8000/"} | options)
+    assert str(error.value).startswith(message)
+
+
+async def test_a_tag_that_a_question_does_not_have_is_its_error() -> None:
+    response, requests = await asked(json_reply({}), params={"question": "{question} {langg}"})
+    assert response["error"].startswith("the question has no tag 'langg'; did you mean lang?")
+    assert requests == []
+
+
+def test_streams_share_connections_close_them_and_may_come_one_after_the_other() -> None:
+    agents: list[http_agent] = []
+
+    async def main() -> int:
+        async with JudgeServer(lambda _: json_reply({"answer": "x"}), latency=0.001) as server:
+            agent = http_agent(server.origin)
+            agents.append(agent)
+            streams = [evaluate_agent(REFERENCE, agent, repeats=20, max_concurrency=2) for _ in range(2)]
+            opened = 0
+
+            async def run(stream: Any) -> None:
+                nonlocal opened
+                async with stream:
+                    async for result in stream:
+                        assert result["actual_answer"] == "x"
+                        opened = max(opened, server.counts.connections)
+
+            await asyncio.gather(*map(run, streams))
+            await server.until(lambda: not server.counts.connections)
+            return opened
+
+    assert [asyncio.run(main()) <= 4 for _ in range(2)] == [True, True]
