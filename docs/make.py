@@ -29,7 +29,7 @@ from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 HERE = Path(__file__).parent
 
@@ -231,34 +231,48 @@ def interval() -> str:
     )
 
 
-def flow() -> str:
-    """The way of a response through the library, as an SVG."""
-    boxes = [
-        (10, "source", "file, log, iterable, traces"),
-        (170, "response", "checked, with its question"),
-        (330, "steps", "scored at once"),
-        (490, "metrics", "judged concurrently"),
-        (650, "result", "one dict"),
-    ]
+def concepts() -> str:
+    """What is compared with what, and what comes of it, as an SVG."""
     parts = []
-    for x, name, text in boxes:
-        parts.append(f'<rect x="{x}" y="40" width="140" height="60" rx="6" fill="#deebf7" stroke="#08519c"/>')
-        parts.append(f'<text x="{x + 70}" y="66" text-anchor="middle" font-weight="bold">{name}</text>')
-        parts.append(f'<text x="{x + 70}" y="86" text-anchor="middle" font-size="9.5">{text}</text>')
-        if x > 10:
-            parts.append(f'<path d="M{x - 20},70 h16 m-5,-4 l5,4 l-5,4" fill="none" stroke="#08519c"/>')
-    for x, name, text in [(490, "journal", "to resume from"), (650, "aggregates", "exact; intervals")]:
-        parts.append(
-            f'<rect x="{x}" y="140" width="140" height="50" rx="6" fill="#f7fbff" stroke="#08519c"/>'
-        )
-        parts.append(f'<text x="{x + 70}" y="162" text-anchor="middle" font-weight="bold">{name}</text>')
-        parts.append(f'<text x="{x + 70}" y="179" text-anchor="middle" font-size="9.5">{text}</text>')
-    parts.append('<path d="M720,100 v36 m-4,-5 l4,5 l4,-5 M700,100 l-100,38" fill="none" stroke="#08519c"/>')
-    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 210" font-family="sans-serif" font-size="13">'
-    title = (
-        "<title>source, response, steps, metrics, result; the result goes into journal and aggregates</title>"
+
+    def box(x: int, y: int, width: int, height: int, title: str, lines: Sequence[str] = ()) -> None:
+        look = f'width="{width}" height="{height}" rx="6" fill="#deebf7" fill-opacity="0.6" stroke="#08519c"'
+        parts.append(f'<rect x="{x}" y="{y}" {look}/>')
+        parts.append(f'<text x="{x + 10}" y="{y + 20}" font-weight="bold">{title}</text>')
+        for number, line in enumerate(lines):
+            parts.append(f'<text x="{x + 10}" y="{y + 40 + 18 * number}" font-size="11.5">{line}</text>')
+
+    box(10, 10, 300, 142, "reference set")
+    box(22, 40, 276, 102, "template")
+    answer, steps = "reference answer: Mon Oncle, Playtime", "reference steps: sparql_query, 2 rows"
+    box(34, 68, 252, 66, "question", [answer, steps])
+    box(10, 182, 300, 70, "response", ["actual answer: Playtime", "actual steps: sparql_query, 1 row"])
+    parts.append('<path d="M386,206 h196 v-130 M382,202 h196 v-130" fill="none" stroke="#08519c"/>')
+    box(378, 68, 196, 130, "result", ["failure: missing_rows"])
+    box(390, 120, 172, 68, "metrics", ["steps_score: 0.67", "answer_match: 0"])
+    box(
+        656,
+        68,
+        134,
+        130,
+        "aggregates",
+        ["mean: 0.83", "confidence interval", "number of errors", "reasons of failure"],
     )
-    return "\n".join([head, title, '<rect width="800" height="210" fill="white"/>', *parts, "</svg>", ""])
+    arrows = ["M286,112 C340,112 330,122 374,122", "M310,217 C345,217 335,150 374,150", "M588,133 H652"]
+    parts += [f'<path d="{each}" fill="none" stroke="#08519c" marker-end="url(#tip)"/>' for each in arrows]
+    parts.append('<text x="618" y="124" text-anchor="middle" font-size="11.5">all results</text>')
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 262" font-family="sans-serif" font-size="13">',
+            "<title>A response is compared with its question; metrics are in the result; results make aggregates</title>",
+            '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">',
+            '<path d="M0,0 L8,4 L0,8 Z" fill="#08519c"/></marker></defs>',
+            '<rect width="800" height="262" fill="white"/>',
+            *parts,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 MADE = {
@@ -267,7 +281,7 @@ MADE = {
     "pictures/report.svg": report,
     "pictures/compare.svg": compare,
     "pictures/interval.svg": interval,
-    "pictures/flow.svg": flow,
+    "pictures/concepts.svg": concepts,
 }
 
 DRAWN = {"pictures/plot.svg": plot}

@@ -1,6 +1,6 @@
 """Evaluate each run of an agent of the OpenAI Agents SDK as it ends, by a trace processor.
 
-pip install 'graphrag-eval-async[examples]' && python examples/agents_processor.py
+pip install '.[examples]' && python examples/agents_processor.py
 """
 
 import json

@@ -1,6 +1,6 @@
 """Evaluate each run of a LangChain or LangGraph agent as it ends, by a callback handler.
 
-pip install 'graphrag-eval-async[examples]' && python examples/langchain_handler.py
+pip install '.[examples]' && python examples/langchain_handler.py
 """
 
 import math

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,14 @@ from docs.make import DRAWN, MADE
 from graphrag_eval_async import __all__, config, scale, traces
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.monitor import prometheus_metrics
+from graphrag_eval_async.steps import comparators
 from graphrag_eval_async.usual import LARGE_BYTES
+from tests.steps import test_comparators
 from tests.support.cases import each
+from tests.test_imports import RANK
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "graphrag_eval_async"
 LIMITS = (ROOT / "docs" / "limits.md").read_text()
 
 
@@ -99,11 +104,35 @@ def test_links_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_contributing_names_the_modules_of_soak_tests() -> None:
-    section = (
-        (ROOT / "docs" / "contributing.md").read_text().partition("## Long tests")[2].partition("## ")[0]
-    )
+def test_the_list_of_long_tests_has_all() -> None:
+    section = (ROOT / "tests" / "README.md").read_text().partition("## Long tests")[2]
     soak = re.compile(r"pytest\.mark\.soak|^from tests\.fuzz\.seeds import .*\bsizes", re.MULTILINE)
     modules = (ROOT / "tests").rglob("test_*.py")
     found = [str(path.relative_to(ROOT / "tests")) for path in modules if soak.search(path.read_text())]
     assert sorted(re.findall(r"`(\S+\.py)`", section)) == sorted(found)
+
+
+CONTRIBUTING = (ROOT / "docs" / "contributing.md").read_text()
+
+
+def test_the_map_has_the_packages_in_their_order() -> None:
+    names = [
+        name for row in re.findall(r"^\| (`.*?) \|", CONTRIBUTING, re.MULTILINE) for name in row.split(", ")
+    ]
+    names = [name.strip("`") for name in names]
+    ranks = [RANK[name] for name in names]
+    assert ranks == sorted(ranks)
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} <= {*names}
+
+
+def test_the_comparator_of_contributing_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    test, module = re.findall(r"^```python\n(.*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(module, names)  # noqa: S102
+    entries = re.findall(r'^ +"(\w+)": (\w+),$', CONTRIBUTING, re.MULTILINE)
+    own = {name: names[function] for name, function in entries}
+    monkeypatch.setattr(comparators, "_BY_NAME", {**comparators._BY_NAME, **own})
+    names |= vars(test_comparators)
+    exec(test, names)  # noqa: S102
+    [name] = re.findall(r"^def (\w+)", test)
+    names[name]()

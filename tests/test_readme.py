@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -14,6 +14,7 @@ import yaml
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
+from tests.cli.support import run
 from tests.support.cases import each
 from tests.support.redis_server import redis_server
 from tests.support.shell import Shell
@@ -48,7 +49,12 @@ def commands(page: str) -> list[str]:
 
 def shown(page: str) -> list[str]:
     """The lines that a page shows as the output of its commands: in blocks right after those of commands."""
-    after = r"^```console\n[^`]*```\n\n```text\n(.*?)^```$"
+    return shown_after(page, "console")
+
+
+def shown_after(page: str, kind: str) -> list[str]:
+    """The lines in the blocks of output that come right after blocks of a kind."""
+    after = rf"^```{kind}\n(?:(?!^```).)*^```\n\n```text\n(.*?)^```$"
     texts = re.findall(after, PAGES[page], re.MULTILINE | re.DOTALL)
     return [line for line in "".join(texts).splitlines() if line != "..."]
 
@@ -81,12 +87,36 @@ def run_snippets(page: str, change: Callable[[str], str] = str) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if snippets(page) and page != "redis.md"])
 @pytest.mark.usefixtures("folder")
-def test_snippets_run(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippets_run(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     if page == "prometheus.md":
         from prometheus_client import CollectorRegistry
 
         monkeypatch.setattr("prometheus_client.REGISTRY", CollectorRegistry())
+    if "films/" in "".join(snippets(page)):
+        assert run("init", "films") == 0
     run_snippets(page)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in shown_after(page, "python") if line not in printed] == []
+
+
+def test_the_first_command_of_the_readme(shell: Shell) -> None:
+    for command in commands("README.md")[0].removeprefix("pip install . && ").split(" && "):
+        printed = shell.line(command)
+    assert "worst questions by steps_score: films-of-tati (0.667)" in printed
+
+
+def questions_about_films(text: str) -> list[Any]:
+    templates = yaml.safe_load(text)
+    assert [template["template_id"] for template in templates] == ["films_of_a_director"]
+    return [question for template in templates for question in template["questions"]]
+
+
+@each("page", ["README.md", "quickstart.md"])
+def test_questions_are_those_that_init_writes(page: str) -> None:
+    written = questions_about_films((ROOT / "graphrag_eval_async/cli/films/reference.yaml").read_text())
+    shown = [question for text in blocks(page, "yaml") for question in questions_about_films(text)]
+    assert shown
+    assert all(question in written for question in shown)
 
 
 def run_commands(page: str, shell: Shell) -> None:

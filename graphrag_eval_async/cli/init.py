@@ -32,21 +32,41 @@ def run(given: Given, _interrupts: Interrupts) -> Exit:
         del texts["responses.jsonl"]
         questions = to_yaml(import_questions(given.questions))
         texts["reference.yaml"] = (source / "questions.txt").read_bytes() + questions
-    if taken := [name for name in texts if os.path.lexists(folder / name)]:
-        raise UsageError(f"{given.folder!r} has {', '.join(taken)} already; give another folder")
+    existing = [name for name in texts if os.path.lexists(folder / name)]
     try:
+        if changed := [name for name in existing if not _has(folder / name, texts[name])]:
+            raise UsageError(f"{given.folder!r} has {', '.join(changed)} already; give another folder")
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
+        new = [name for name in texts if name not in existing]
+        for name in new:
             with open(folder / name, "xb") as file:
-                file.write(text)
+                file.write(texts[name])
     except OSError as error:
         raise UsageError(f"{given.folder!r} cannot be written: {error.strerror}") from error
-    reference, responses = (shlex.quote(str(folder / name)) for name in FILMS[:2])
-    tell(sys.stdout, one_line(f"wrote {', '.join(texts)} to {given.folder}; next:"))
-    evaluate = f"evaluate {reference} {responses} -o results.jsonl"
-    command = f"validate {reference}" if given.questions else evaluate
-    tell(sys.stdout, one_line(f"  graphrag-eval-async {command}"))
+    done = f"wrote {', '.join(new)} to {given.folder}" if new else f"{given.folder} has all files already"
+    tell(sys.stdout, one_line(done))
+    for goal, command in _next(folder, own_questions=given.questions is not None):
+        tell(sys.stdout, f"\n{goal}:\n  {one_line(command)}")
     return Exit.OK
+
+
+def _has(path: Path, text: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == text
+
+
+def _next(folder: Path, *, own_questions: bool) -> list[tuple[str, str]]:
+    """What to do next: a goal and the command for it, of each step."""
+    reference, responses, _, harness = (shlex.quote(str(folder / name)) for name in FILMS)
+    agent = ("score your agent, once harness.py calls it", f"python {harness}")
+    if own_questions:
+        return [("check the questions", f"graphrag-eval-async validate {reference}"), agent]
+    evaluate = f"graphrag-eval-async evaluate {reference} {responses} -o results.jsonl"
+    return [
+        ("score the two responses, of which one is wrong", evaluate),
+        ("see why it is wrong", "graphrag-eval-async report results.jsonl"),
+        agent,
+        ("check the questions, once they are yours", f"graphrag-eval-async validate {reference}"),
+    ]
 
 
 def schema(given: Given, _interrupts: Interrupts) -> Exit:

@@ -20,14 +20,27 @@ def test_written_folder_works(
     assert run("init", "a/new folder") == 0
     out, err = capfd.readouterr()
     assert not err
-    assert run(*shlex.split(out.splitlines()[-1])[1:]) == 0
+    assert run("init", "a/new folder") == 0  # Again, it finds what it would write.
+    assert capfd.readouterr() == ("a/new folder has all files already\n" + out.partition("\n")[2], "")
+    evaluate, report, harness, validate = commands_in(out)
+    assert run(*evaluate[1:]) == run(*report[1:]) == run(*validate[1:]) == 0
+    assert "`films-of-tati`" in (told := capfd.readouterr().out)
+    assert "answer_match is 0, expected >= 0.5 (contains: lacks Mon Oncle)" in told
     folder = tmp_path / "a" / "new folder"
+    assert harness == ["python", str(folder.relative_to(tmp_path) / "harness.py")]
     assert run("validate", "--strict", str(folder / "reference.yaml"), str(folder / "responses.jsonl")) == 0
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert [*load_config(folder / "judges.yaml").metrics] == ["answer_correctness"]
     capfd.readouterr()
     runpy.run_path(str(folder / "harness.py"), run_name="__main__")
-    assert capfd.readouterr() == ("films-of-varda success 0.0 no_steps\n", "")
+    out, err = capfd.readouterr()
+    assert sorted(out.splitlines()) == ["films-of-tati 0.0 wrong_query_result", "films-of-varda 1.0 none"]
+    assert not err
+
+
+def commands_in(out: str) -> list[list[str]]:
+    """The commands that `init` says to run next."""
+    return [shlex.split(line) for line in out.splitlines() if line.startswith("  ")]
 
 
 def test_own_questions(
@@ -42,7 +55,9 @@ def test_own_questions(
         "",
         ["harness.py", "judges.yaml", "reference.yaml"],
     )
-    assert run(*shlex.split(out.splitlines()[-1])[1:]) == 0
+    validate, harness = commands_in(out)
+    assert run(*validate[1:]) == 0
+    assert harness == ["python", "films/harness.py"]
     [question] = load_reference("films/reference.yaml", strict=True)
     assert question.as_dict() == {
         "template_id": "all",
