@@ -18,6 +18,8 @@ SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 CHART_WIDTH, CHART_HEIGHT = 320, 90
 LEAST_SPAN, LEAST_RANGE = 0.2, 0.1
 """The least height of a sparkline, so that noise of a few hundredths looks flat; and that of a chart."""
+WIDEST, MOST_TIMES = 0.5, 2
+"""The widest interval that a chart shades, and how many times as wide as the latest it may be."""
 
 
 class Chart(NamedTuple):
@@ -71,8 +73,11 @@ def _chart(name: str, course: Course, level: float, *, banded: object) -> Chart 
         for place, point in zip(places, points, strict=True)
         if banded and name in point.weights
     ]
-    # An interval of few values would leave no room for the lines.
-    axis = (*_range([*means, *recents], bounded=name == ERROR_RATE or name in BOUNDED_METRICS), CHART_HEIGHT)
+    # Wider intervals, such as those of the first results, would leave no room for the lines.
+    widest = min(WIDEST, MOST_TIMES * (ends[-1][2] - ends[-1][1])) if ends else 0.0
+    ends = [each for each in ends if each[2] - each[1] <= widest]
+    shown = [*means, *recents, *(end for each in ends for end in each[1:])]
+    axis = (*_range(shown, bounded=name == ERROR_RATE or name in BOUNDED_METRICS), CHART_HEIGHT)
     band = ""
     if len(ends) > 1:
         above = _line([place for place, _, _ in ends], [high for _, _, high in ends], *axis)

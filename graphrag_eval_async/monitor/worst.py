@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.monitor.counting import ERROR, SCORES, Reasons
 from graphrag_eval_async.monitor.wording import reason_in_words
-from graphrag_eval_async.text import number, plural
+from graphrag_eval_async.text import number
 from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
@@ -68,9 +68,11 @@ class WorstQuestion(NamedTuple):
     def told(self) -> str:
         """The mean, over how many samples, how many of them are errors, and why it is low."""
         score = self.score
+        results = score.values + score.errors
         of_errors = "an error" if score.errors == 1 else "errors"
-        errors = f", {score.errors} of them {of_errors}" if score.errors else ""
-        mean = f"{score.metric} {number(score.mean)} over {plural(score.values + score.errors, 'result')}"
+        errors = f", {score.errors} of them {of_errors}" if score.errors and results > 1 else ""
+        over = f"over {results} results" if results > 1 else "in its only result"
+        mean = f"{score.metric} {number(score.mean)} {over}"
         return "; ".join(filter(None, (mean + errors, self.why)))
 
 
@@ -84,7 +86,8 @@ def explained(
         if counts := reasons.counts.get(question):
             reason = min(counts, key=lambda each, counts=counts: (-counts[each], each))  # type: ignore[misc]
             told = f"error: {reasons.errors[question]}" if reason == ERROR else reason_in_words(reason)
-            why = f"{told} ({counts[reason]} of {counts.total()} failures)"
+            total = counts.total()
+            why = f"{told} ({counts[reason]} of {total} failures)" if total > 1 else told
         anchor = (anchors or {}).get(question)
         found.append(WorstQuestion(score, reasons.texts.get(question, ""), why, anchor))
     return found

@@ -250,6 +250,8 @@ def test_pages_are_accessible(tmp_path: Path, browser: Any, width: int, scheme: 
         seen.page.goto(url)
         expect(seen.page.locator("#run dd").first).to_have_text("5")
         scores_are_in_sight(seen.page, width, (*tables, "latest-table"))
+        score = seen.page.locator("#scores .big").first.bounding_box()
+        assert score["y"] + score["height"] < 400  # In the upper half of a phone.
         seen.accessible()
         seen.check()
         for path in ("results/2", "results/1"):
@@ -260,7 +262,8 @@ def test_pages_are_accessible(tmp_path: Path, browser: Any, width: int, scheme: 
     scores_are_in_sight(seen.page, width, (*tables, "results-table"))
     seen.page.locator("details").first.evaluate("element => { element.open = true; }")
     for side in ("Expected", "Actual"):
-        expect(seen.page.locator(".pair").first.get_by_text(side, exact=True)).to_be_visible()
+        heading = seen.page.locator(".pair").first.get_by_role("heading", name=side, exact=True)
+        expect(heading).to_be_visible()
     seen.accessible()
     seen.check()
 

@@ -14,8 +14,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from docs import grid
 from graphrag_eval_async import Dashboard, UsageError, evaluate_stream, run_evaluation
 from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.monitor.charts import CHART_HEIGHT, CHART_WIDTH
 from graphrag_eval_async.monitor.dashboard_server import MAX_CLIENTS, TOKEN
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, finish, response, start, told
 from tests.monitor import hostile
@@ -82,14 +84,31 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     for text in (
         f"steps_score {steps['mean']:.3f} {ends} over 3 of 4 results",
         "1 of 4 responses are errors (25.0%), the latest: no answer",
-        "error: no answer (1 of 1 failures)",
+        "error: no answer",
         f"{COLOURS} steps_score 0.500",
-        "steps_score 0 over 1 result; wrong_query_result",
+        "steps_score 0 in its only result; wrong_query_result",
         "1 active active error_rate > 0 over 1, since ",
         "An alert ends once its condition has not held for a whole window.",
         "Not active: p95 elapsed_sec > 9. An alert can start once its window is full.",
     ):
         assert text in shown
+
+
+async def test_charts_shade_intervals_that_leave_room_for_the_lines() -> None:
+    async with finished(grid.responses(), grid.reference()) as dashboard:
+        html = (await get(dashboard.url))[2]
+    steps, match, errors = re.findall(r'class="band" d="(.*?)"', html)
+    assert errors == ""
+    for band in (steps, match):
+        places = [(int(x), int(y)) for x, y in re.findall(r"(\d+) (\d+)", band)]
+        assert places[0][0] > 0.1 * CHART_WIDTH  # The first intervals are wide.
+        assert all(1 < y < CHART_HEIGHT - 1 for _, y in places)
+        turned = zip(places, places[1:] + places[:1], strict=True)
+        area = abs(sum(x * other_y - other_x * y for (x, y), (other_x, other_y) in turned)) / 2
+        assert area < 0.6 * CHART_WIDTH * CHART_HEIGHT
+    # A few results leave the mean unknown.
+    async with finished() as dashboard:
+        assert 'class="band" d=""' in (await get(dashboard.url))[2]
 
 
 async def test_a_result_and_a_question_have_pages_of_their_own() -> None:
