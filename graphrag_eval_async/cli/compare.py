@@ -75,11 +75,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
 def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
     """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
-    results = " and ".join(f"{count} of the {side}" for side, count in snapshot["results"].items())
+    results = ", ".join(f"{count} {side}" for side, count in snapshot["results"].items())
     shared = plural(snapshot["questions"], "question")
     parts = [
         folded([headline(snapshot)]),
-        folded([f"compared: {shared} that both sides have; results: {results}"]),
+        folded([f"compared: {shared} in both runs; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
         folded(_corrected(snapshot.get("corrected", {}))),

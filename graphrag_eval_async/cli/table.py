@@ -242,7 +242,8 @@ def draw(tables: Iterable[str], stream: TextIO | None = None) -> str:
 
 def folded(lines: Iterable[str]) -> list[str]:
     """Lines wrapped at `WIDTH`."""
-    return [part for line in lines for part in wrap(one_line(line), WIDTH, subsequent_indent="  ")]
+    options: dict[str, Any] = {"subsequent_indent": "  ", "break_on_hyphens": False}  # Ids stay whole.
+    return [part for line in lines for part in wrap(one_line(line), WIDTH, **options)]
 
 
 def wrap_name(name: str, width: int) -> str:
