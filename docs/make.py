@@ -11,22 +11,23 @@ import io
 import json
 import re
 import tempfile
-from contextlib import chdir, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from graphrag_eval_async import Last, RunningAggregates, evaluate_stream, load_reference
+from docs import grid
+from graphrag_eval_async import Last, RunningAggregates, evaluate_stream
 from graphrag_eval_async.cli import main as command_line
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.config import llm, model
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
+from graphrag_eval_async.monitor.windows import Trends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,9 +99,7 @@ def configuration() -> str:
     return "\n".join(lines) + "\n"
 
 
-EXAMPLES = HERE.parent / "examples"
-REFERENCE = EXAMPLES / "reference.yaml"
-FIXED = {"elapsed_sec": 30.0, "results_per_sec": 7.4, "lag": {"bytes": 0, "seconds": 0.0}}
+FIXED = {"elapsed_sec": 2_295.0, "results_per_sec": 0.1, "in_flight": 4, "lag": {"bytes": 0, "seconds": 0.0}}
 """What else depends on the clock."""
 
 
@@ -116,28 +115,19 @@ def svg_of(lines: list[Text], title: str, width: int = 82) -> str:
     return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
 
 
-def responses(count: int) -> list[dict[str, Any]]:
-    """Those of the examples, again and again, with other times."""
-    examples = [json.loads(line) for line in (EXAMPLES / "responses.jsonl").read_text().splitlines()]
-    chance = Random(7)
-    chosen = (chance.choice(examples) for _ in range(count))
-    return [
-        {**each, "elapsed_sec": round(each.get("elapsed_sec", 5) * chance.uniform(0.6, 1.6), 2)}
-        for each in chosen
-    ]
-
-
 async def watched() -> list[Text]:
-    """The screen of `watch` after 240 responses."""
-    counting = Counting(Last(50), "last", [parse_alert("steps_score < 0.8 over 20")], include_errors=False)
-    reference = load_reference(REFERENCE)
-    async with evaluate_stream(reference, responses(240), ordered=True) as stream:
+    """The screen of `watch` after most of the responses, while the graph's server is slow."""
+    alerts = [parse_alert("error_rate > 0.1 over 100"), parse_alert("steps_score < 0.6 over 100")]
+    counting = Counting(Last(100), "last", alerts, include_errors=False)
+    trends, collected = Trends(Last(100)), {}
+    responses = grid.responses(slow_after=grid.SLOW_AFTER)[: grid.SO_FAR]
+    async with evaluate_stream(grid.reference(), responses, ordered=True) as stream:
         facts = Facts(stream, counting, paths=["logs/agent.jsonl"])
         async for result in stream:
             counting.add(result)
-        collected = facts.collect() | FIXED
+            trends.add_to(collected := facts.collect() | FIXED)
     complete(collected)
-    return render(collected, 80, 32)
+    return render(collected, 80, 37)
 
 
 def watch() -> str:
@@ -151,58 +141,66 @@ def printed(*arguments: str) -> list[Text]:
     return [Text(line) for line in out.getvalue().splitlines()]
 
 
-def compare() -> str:
-    """What `compare` prints of the examples, and of a run in which one answer went wrong."""
+@contextmanager
+def in_folder() -> Iterator[None]:
+    """Make a new folder with the reference set and the responses of two runs the current one."""
+    runs = {"baseline": grid.responses(), "candidate": grid.responses(grid.CHEAPER, tokens=0.7, seed=8)}
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        answers = (EXAMPLES / "responses.jsonl").read_text()
-        for run, load in (("baseline", "31.2"), ("candidate", "13.2")):
-            Path("responses.jsonl").write_text(re.sub("31.2(.*)", rf"{load}\1", answers))
-            printed("evaluate", str(REFERENCE), "responses.jsonl", "-o", f"{run}.jsonl")
-        lines = printed("compare", "baseline.jsonl", "candidate.jsonl")
+        Path("reference.yaml").write_text(json.dumps(grid.reference()))
+        for name, responses in runs.items():
+            Path(f"{name}-log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in responses))
+        yield
+
+
+def evaluated(name: str, *options: str) -> list[Text]:
+    """Write the results of a run, and return the page that `evaluate` prints."""
+    return printed("evaluate", "reference.yaml", f"{name}-log.jsonl", "-o", f"{name}.jsonl", *options)
+
+
+def compare() -> str:
+    """What `compare` prints of two runs, the second with a cheaper model."""
+    with in_folder():
+        for name in ("baseline", "candidate"):
+            evaluated(name)
+        lines = printed("compare", "baseline.jsonl", "candidate.jsonl", "--worst", "5")
     return svg_of(lines, "graphrag-eval-async compare")
 
 
 def report() -> str:
-    """The page that `evaluate` prints of the examples."""
-    responses = f"{EXAMPLES}/responses.jsonl"
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        lines = printed(
-            *("evaluate", str(REFERENCE), responses, "-o", "results.jsonl", "--gate", "steps_score >= 0.5")
-        )
-    return svg_of(lines, "graphrag-eval-async evaluate")
+    """The page that `evaluate` prints."""
+    with in_folder():
+        log = Path("baseline-log.jsonl")  # Without tokens and seconds, all columns fit into one table.
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            del line["total_tokens"], line["elapsed_sec"]
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        page = evaluated("baseline", "--gate", "steps_score >= 0.8", "--gate", "error_rate <= 0.05")
+    return svg_of(page, "graphrag-eval-async evaluate")
 
 
 def plot() -> str:
-    """What `plot` draws of two runs of 60 questions."""
-    chance = Random(5)
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        for name, fall in (("baseline", 0.0), ("candidate", 0.12)):
-            lines = [
-                {
-                    "template_id": ("lines", "transformers", "settings")[i % 3],
-                    "question_id": f"q{i}",
-                    "steps_score": round(
-                        min(1.0, max(0.0, chance.gauss(0.75 - 0.1 * (i % 3) - fall, 0.2))), 2
-                    ),
-                }
-                for i in range(60)
-            ]
-            Path(f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    """What `plot` draws of the same two runs."""
+    with in_folder():
+        for name in ("baseline", "candidate"):
+            evaluated(name)
         printed("plot", "baseline.jsonl", "candidate.jsonl", "-o", "page.svg")
         return Path("page.svg").read_text()
 
 
 def interval() -> str:
-    """A confidence sequence that narrows around the mean, as an SVG."""
-    aggregates, chance, points = RunningAggregates(), Random(3), []
-    for count in range(1, 401):
-        aggregates.add({"template_id": "t", "status": "success", "steps_score": float(chance.random() < 0.7)})
-        if count % 10 == 0:
+    """The mean so far of the baseline's `steps_score`, and its confidence sequence, as an SVG."""
+    with in_folder():
+        evaluated("baseline")
+        results = [json.loads(line) for line in Path("baseline.jsonl").read_text().splitlines()]
+    aggregates, points = RunningAggregates(), []
+    for count, result in enumerate(results, 1):
+        aggregates.add(result)
+        if count >= 10 and count % 5 == 0:
             stats = aggregates.snapshot(detail=True)["micro"]["steps_score"]
             points.append((count, stats["mean"], stats["confidence"]["low"], stats["confidence"]["high"]))
 
     def at(count: float, score: float) -> str:
-        return f"{50 + count * 1.4:.1f},{230 - score * 200:.1f}"
+        return f"{50 + count * 1.7:.1f},{230 - score * 200:.1f}"
 
     band = " ".join(
         [at(n, high) for n, _, _, high in points] + [at(n, low) for n, _, low, _ in reversed(points)]
@@ -211,8 +209,8 @@ def interval() -> str:
     labels = [
         f'<text x="42" y="{234 - score * 200:.0f}" text-anchor="end">{score}</text>' for score in (0, 0.5, 1)
     ] + [
-        f'<text x="{50 + n * 1.4:.0f}" y="250" text-anchor="middle">{n}</text>'
-        for n in (0, 100, 200, 300, 400)
+        f'<text x="{50 + n * 1.7:.0f}" y="250" text-anchor="middle">{n}</text>'
+        for n in (0, 80, 160, 240, 320)
     ]
     return "\n".join(
         [
@@ -221,9 +219,13 @@ def interval() -> str:
             '<rect width="640" height="270" fill="white"/>',
             f'<polygon points="{band}" fill="#9ecae1" opacity="0.6"/>',
             f'<polyline points="{mean}" fill="none" stroke="#08519c" stroke-width="2"/>',
-            f'<path d="M{at(0, 0.7)} L{at(400, 0.7)}" stroke="#444" stroke-dasharray="4 4"/>',
             '<path d="M50,30 V230 H610" fill="none" stroke="#444"/>',
             *labels,
+            '<text x="60" y="24">steps_score</text>',
+            '<rect x="380" y="150" width="24" height="14" fill="#9ecae1" opacity="0.6"/>',
+            '<text x="412" y="162">95 % interval, valid at any time</text>',
+            '<path d="M380,182 h24" stroke="#08519c" stroke-width="2"/>',
+            '<text x="412" y="186">mean of all responses so far</text>',
             '<text x="330" y="266" text-anchor="middle">responses</text>',
             "</svg>",
             "",

@@ -1,4 +1,4 @@
-"""Take the pictures of the pages in the browser: needs playwright, and Debian's chromium-headless-shell.
+"""Take the pictures of the pages in the browser: needs playwright, pillow and Debian's chromium-headless-shell.
 
 python -m docs.screenshots
 """
@@ -6,60 +6,85 @@ python -m docs.screenshots
 from __future__ import annotations
 
 import asyncio
-import json
+import io
 import shutil
+from datetime import datetime, tzinfo
 from pathlib import Path
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+from unittest.mock import patch
 
+from PIL import Image
 from playwright.async_api import async_playwright
 
+from docs import grid
 from graphrag_eval_async import Dashboard, Last, evaluate_stream
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parent / "examples"
-LINES = [json.loads(line) for line in (EXAMPLES / "responses.jsonl").read_text().splitlines()]
-RESPONSES = 600
-SIZES = {1600: 1100, 400: 900}
+ALERTS = ["error_rate > 0.1 over 100", "steps_score < 0.6 over 100"]
+START, SECONDS = 1_790_000_000.0, 7.5
+"""When the run began, in seconds since 1970, and how long a response takes."""
+
+COLOURS = 64
+PICTURES: dict[str, tuple[str, int, int, float, Literal["light", "dark"]]] = {
+    # The page of each, its size in CSS pixels, the pixels in one of these, and the colours.
+    "dashboard-1600-light": ("", 1000, 860, 1.6, "light"),
+    "dashboard-400-light": ("", 400, 800, 1, "light"),
+    "result-1600-dark": ("results/{}", 1000, 920, 1.6, "dark"),
+}
 
 
-async def responses() -> Any:
-    """Responses that get worse in the second half."""
-    random = Random(7)
-    for number in range(RESPONSES):
-        bad = 0.25 if number < RESPONSES / 2 else 0.45
-        wrong = random.random() < bad
-        line = random.choice([each for place, each in enumerate(LINES) if (place in {1, 2, 6, 7}) == wrong])
-        yield line | {"elapsed_sec": random.uniform(3, 9)}
-        if number % 10 == 0:
-            await asyncio.sleep(0.02)
+MONITOR = "graphrag_eval_async.monitor"
+
+
+class Clock(datetime):
+    """The time of a run that would have taken longer."""
+
+    seconds = START
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Clock:
+        return cls.fromtimestamp(cls.seconds, tz)
+
+
+async def responses() -> AsyncIterator[dict[str, Any]]:
+    for response in grid.responses(slow_after=grid.SLOW_AFTER)[: grid.SO_FAR]:
+        Clock.seconds += SECONDS
+        yield response
+        await asyncio.sleep(0)  # Results come as the responses do.
 
 
 async def main() -> None:
-    """Write a picture of each page, by width and colour scheme."""
-    stream = evaluate_stream(EXAMPLES / "reference.yaml", responses(), ordered=True)
-    alerts = ["steps_score < 0.6 over 100", "error_rate > 0.2 over 100"]
+    """Take each picture, and write it with a palette of few colours."""
+    stream = evaluate_stream(grid.reference(), responses(), ordered=True)
     dashboard = Dashboard(
-        stream, port=0, window=Last(100), alerts=alerts, title="Nightly run of the grid agent"
+        stream, port=0, window=Last(100), alerts=ALERTS, title="Nightly run of the grid agent"
     )
-    async with dashboard, async_playwright() as playwright:
-        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        number, shown = 0, 1
-        async for result in dashboard:
-            number += 1
-            if result["question_id"] == "transformers-bergheim" and result["steps_score"] < 1:
-                shown = number
-        for width, height in SIZES.items():
-            for scheme in ("light", "dark"):
+    with (
+        patch(f"{MONITOR}.history.time", lambda: Clock.seconds),
+        patch(f"{MONITOR}.alerts.datetime", Clock),
+        patch(f"{MONITOR}.rendering.datetime", Clock),
+    ):
+        async with dashboard, async_playwright() as playwright:
+            program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+            browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            number, shown = 0, 1
+            async for result in dashboard:
+                number += 1
+                shown = number if result["failure"] == "missing_rows" else shown
+            for name, (path, width, height, scale, scheme) in PICTURES.items():
                 page = await browser.new_page(
-                    viewport={"width": width, "height": height}, color_scheme=scheme
+                    viewport={"width": width, "height": height},
+                    device_scale_factor=scale,
+                    color_scheme=scheme,
                 )
-                for name, path in {"dashboard": "", "result": f"results/{shown}"}.items():
-                    await page.goto(dashboard.url + path)
-                    picture = HERE / "pictures" / f"{name}-{width}-{scheme}.png"
-                    await page.screenshot(path=picture, full_page=False)
-        await browser.close()
+                await page.goto(dashboard.url + path.format(shown))
+                picture = Image.open(io.BytesIO(await page.screenshot()))
+                small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+                small.save(HERE / "pictures" / f"{name}.png", optimize=True)
+            await browser.close()
 
 
 if __name__ == "__main__":
