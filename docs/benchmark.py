@@ -1,0 +1,220 @@
+"""Write the page of the benchmark and its pictures, from a run of `examples/benchmark`.
+
+python -m docs.benchmark
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections import Counter
+from contextlib import chdir
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import parse
+
+from examples.benchmark.agents import AGENTS, responses
+from graphrag_eval_async import (
+    Dashboard,
+    compare,
+    compute_aggregates,
+    evaluate_stream,
+    load_reference,
+    plan_questions,
+    run_evaluation_sync,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HERE = Path(__file__).parent
+QUESTIONS, GRAPH, CONFIG = (
+    f"examples/benchmark/{name}" for name in ("questions.yaml", "graph.ttl", "benchmark.yaml")
+)
+TAGS = [
+    ("hops", "1"),
+    ("hops", "2"),
+    ("hops", "3"),
+    ("counts", "true"),
+    ("order", "true"),
+    ("negation", "true"),
+]
+PAIRS = [*combinations(AGENTS, 2)]
+LEVEL = 1 - 0.05 / len(PAIRS)
+SHOWN = "paths", "exceptions-1"
+"""The result that is pictured."""
+
+PLACE = re.compile(r"(<!-- (\w+) -->\s*).*?(\s*<!-- / -->)", re.DOTALL)
+"""What the page leaves to a run: a name, the text, and an end."""
+
+
+@cache
+def runs() -> dict[str, list[dict[str, Any]]]:
+    """The results of each agent. They come from one run, which starts the processes of the graph once."""
+    asked = [each | {"agent": name} for name, agent in AGENTS.items() for each in responses(agent)]
+    with chdir(HERE.parent):
+        results = run_evaluation_sync(QUESTIONS, asked, config=CONFIG)
+    return {name: [each for each in results if each["metadata"]["agent"] == name] for name in AGENTS}
+
+
+@cache
+def aggregates() -> dict[str, dict[str, Any]]:
+    return {name: compute_aggregates(own, detail=True) for name, own in runs().items()}
+
+
+@cache
+def differences() -> dict[tuple[str, str], dict[str, Any]]:
+    """What `compare` finds of each pair of agents."""
+    primary = ["steps_score"]
+    found = {pair: compare(*(runs()[name] for name in pair), level=LEVEL, primary=primary) for pair in PAIRS}
+    return {pair: compared["overall"]["steps_score"] for pair, compared in found.items()}
+
+
+def table(*rows: Iterable[object]) -> str:
+    head, *rest = [[*map(str, row)] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rest])
+
+
+def right(results: Iterable[dict[str, Any]], score: str, least: float) -> int:
+    return sum((result.get(score) or 0) >= least for result in results)
+
+
+def estimate(mean: float, interval: dict[str, Any], sign: str = "") -> str:
+    return f"{mean:{sign}.3f} [{interval['low']:{sign}.2f}, {interval['high']:{sign}.2f}]"
+
+
+def systems() -> Iterator[list[object]]:
+    yield ["agent", "`steps_score`", "rows right", "answers right", "errors"]
+    for name, found in aggregates().items():
+        score, own = found["micro"]["steps_score"], runs()[name]
+        counts = right(own, "steps_score", 1), right(own, "answer_match", 0.5)
+        mean = estimate(score["mean_of_questions"], score["interval"])
+        yield [f"`{name}`", mean, *counts, f"{found['micro']['error_rate']:.3f}"]
+
+
+def pairs() -> Iterator[list[object]]:
+    yield ["baseline", "candidate", "questions", "change", "p", "the candidate is"]
+    for (one, other), row in differences().items():
+        change, p = estimate(row["difference"], row["interval"], "+"), row["p"]
+        yield [
+            f"`{one}`",
+            f"`{other}`",
+            row["pairs"],
+            change,
+            f"{p:.4f}" if p >= 1e-4 else "< 0.0001",
+            row["verdict"],
+        ]
+
+
+def undecided() -> Iterator[str]:
+    """How many questions would decide the pairs that are not decided."""
+    for (one, other), row in differences().items():
+        if row["verdict"] == "undecided":
+            change = abs(round(row["difference"], 3))
+            plan = plan_questions(change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"])
+            yield f"""\
+`{one}` and `{other}` are {change} apart, which may be chance. If that is the true difference, [`plan`](statistics.md#how-many-questions-do-i-need)
+asks for {plan["rows"][0]["paired"]:,} questions, to see it in four of five comparisons at this level. {row["pairs"]} questions show as often only a
+difference of {row["detectable"]:.2f}."""
+
+
+def tags() -> Iterator[Iterable[object]]:
+    yield ["tag", "questions", "example", *AGENTS]
+    for key, value in TAGS:
+        own = [each for each in load_reference(HERE.parent / QUESTIONS) if (key, value) in each.tags]
+        groups = [found["per_tag"][key][value]["steps_score"] for found in aggregates().values()]
+        means = [f"{group['mean_of_questions']:.3f}" for group in groups]
+        yield [f"`{key if value == 'true' else f'{key}={value}'}`", len(own), own[-1].text, *means]
+
+
+def failures() -> Iterator[Iterable[object]]:
+    yield ["`failure`", *AGENTS]
+    counts = [Counter(each["failure"] for each in own) for own in runs().values()]
+    for reason, _ in sum(counts, Counter()).most_common():
+        yield [f"`{reason}`", *(own[reason] for own in counts)]
+
+
+def page() -> str:
+    """The page, with what the run found in its places."""
+    [shown] = (each for each in runs()[SHOWN[0]] if each["question_id"] == SHOWN[1])
+    agents = [[f"`{name}`", agent.__doc__] for name, agent in AGENTS.items()]
+    made = {
+        "questions": len(load_reference(HERE.parent / QUESTIONS).questions),
+        "statements": sum(1 for _ in parse(path=str(HERE.parent / GRAPH))),
+        "agents": table(["agent", "what it does"], *agents),
+        "systems": table(*systems()),
+        "tags": table(*tags()),
+        "pairs": table(*pairs()),
+        "number": len(PAIRS),
+        "level": f"{LEVEL:.4f}",
+        "alpha": f"{1 - LEVEL:.4f}",
+        "undecided": "\n\n".join(undecided()),
+        "failures": table(*failures()),
+        "shown": f'`{SHOWN[0]}` gets {shown["steps_score"]:.3f} for "{shown["question_text"]}"',
+    }
+    return PLACE.sub(
+        lambda found: f"{found[1]}{made[found[2]]}{found[3]}", (HERE / "benchmark.md").read_text()
+    )
+
+
+def picture() -> str:
+    """The means of the agents, and below them the differences of pairs, with their intervals, as an SVG."""
+    scores = {name: found["micro"]["steps_score"] for name, found in aggregates().items()}
+    rows = [(name, each["mean_of_questions"], each["interval"], True) for name, each in scores.items()]
+    for (one, other), each in differences().items():
+        rows.append(
+            (f"{other} - {one}", each["difference"], each["interval"], each["verdict"] != "undecided")
+        )
+    bottom = 45 + 22 * len(rows)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {bottom + 25}" font-family="sans-serif" font-size="12">',
+        "<title>Means of steps_score, and differences of pairs of agents, with their intervals</title>",
+        f'<rect width="640" height="{bottom + 25}" fill="white"/>',
+    ]
+    for value in (0, 0.5, 1):
+        parts.append(f'<path d="M{280 + 320 * value:.0f},15 V{bottom}" stroke="#bbb"/>')
+        parts.append(
+            f'<text x="{280 + 320 * value:.0f}" y="{bottom + 16}" text-anchor="middle">{value}</text>'
+        )
+    for place, (name, mean, interval, decided) in enumerate(rows):
+        y, colour = 30 + 22 * place + 12 * (place >= len(scores)), "#08519c" if decided else "#888"
+        low, middle, high = (
+            f"{280 + 320 * value:.1f}" for value in (interval["low"], mean, interval["high"])
+        )
+        parts.append(f'<text x="215" y="{y + 4}" text-anchor="end">{name}</text>')
+        parts.append(f'<path d="M{low},{y} H{high}" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<circle cx="{middle}" cy="{y}" r="4" fill="{colour}"/>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+MADE = {"benchmark.md": page, "pictures/benchmark.svg": picture}
+
+
+async def screenshot() -> None:
+    """Take the picture of one result's page; needs playwright, and Debian's chromium-headless-shell."""
+    from playwright.async_api import async_playwright
+
+    stream = evaluate_stream(QUESTIONS, responses(AGENTS[SHOWN[0]]), config=CONFIG, ordered=True)
+    async with Dashboard(stream, port=0, title="Benchmark") as dashboard, async_playwright() as playwright:
+        order = [result["question_id"] async for result in dashboard]
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = await browser.new_page(viewport={"width": 1000, "height": 760})
+        await page.goto(f"{dashboard.url}results/{order.index(SHOWN[1]) + 1}")
+        await page.screenshot(path=HERE / "pictures" / "benchmark-result.png")
+        await browser.close()
+
+
+def main() -> None:
+    for name, make in MADE.items():
+        (HERE / name).write_text(make())
+    with chdir(HERE.parent):
+        asyncio.run(screenshot())
+
+
+if __name__ == "__main__":
+    main()
