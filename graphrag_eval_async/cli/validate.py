@@ -116,9 +116,8 @@ async def _read(
     take: Callable[[Record], Awaitable[None]],
 ) -> None:
     """Call `take` with each line at a path, or with what stands in several lines in the format of traces."""
-    source = open_source(
-        path, max_line_bytes=given.max_line_bytes, documents=format_ is None or format_.is_listed
-    )
+    documents = format_ is None or format_.is_listed
+    source = open_source(path, max_line_bytes=given.max_line_bytes, documents=documents)
     if format_ is not None:
         source = grouped(source, format_, known, is_live=False)
     async with aclosing(source) as batches:
@@ -163,8 +162,7 @@ def _convert_questions(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.log], [given.output])
     if given.log == "-":
         raise UsageError("--from reads a file, not standard input")
-    form = vars(given)["from"]
-    templates = read_benchmark(given.log, form, language=given.language, score=given.score)
+    templates = read_benchmark(given.log, vars(given)["from"], language=given.language, score=given.score)
     if given.output != "-":
         check_replaceable(given.output)
         save_reference(templates, given.output)

@@ -62,8 +62,7 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
         username: for HTTP basic authentication at the endpoint.
         password: for the same.
         actual: whether the agent's queries are run, too; if not, the outputs that they returned are compared.
-        reference: whether the queries of reference steps that have an output are run, too; if not, the output
-            stands.
+        reference: whether the queries of reference steps with an output are run, too; if not, it stands.
         allow_from: whether the agent's queries may name graphs with FROM at the endpoint, which may fetch
             them.
         timeout_sec: time for one attempt of a query, in seconds.

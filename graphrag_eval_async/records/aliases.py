@@ -20,8 +20,7 @@ MAX_LISTED = 20
 UNNAMED = "unknown"
 """Name of a step of a trace that names no tool."""
 
-BENCHMARK_STEP = "sparql"
-"""Name of the only step of questions of TEXT2SPARQL and QALD, and of answers to them."""
+BENCHMARK_STEP = "sparql"  # The only step of questions of TEXT2SPARQL and QALD, and of answers to them.
 
 _IGNORED = str.maketrans("", "", "-_ ")
 

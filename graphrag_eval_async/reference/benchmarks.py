@@ -50,7 +50,7 @@ class _Answer(Struct):
 
 
 class _Question(Struct, kw_only=True):
-    id: str | int
+    id: str | int | None = None  # Without one, the number of the question.
     question: dict[str, str | None] | list[_Text]
     query: _Query | None = None
     features: list[str] | None = None
@@ -122,7 +122,7 @@ def read_benchmark(
     template: dict[str, Any] = {"template_id": (dataset.id or form) if form == "qald" else dataset.prefix}
     if dataset.id:
         template["tags"] = {"dataset": dataset.id}
-    return [template | {"questions": _Reader(form, dataset.prefix, language, score).read(file, source)}]
+    return _Reader(form, dataset.prefix, language, score).read(file.questions, template, source)
 
 
 class _Reader:
@@ -133,30 +133,32 @@ class _Reader:
         self._language = "en" if language is None and self._is_qald else language
         self._name = "{}" if self._is_qald else f"{prefix}:{{}}-{{}}"
         self._languages: set[str] = set()
-        self._ids: set[str] = set()
         self._noted: defaultdict[str, list[str]] = defaultdict(list)
 
-    def read(self, file: _File, source: str) -> list[dict[str, Any]]:
-        """Return all questions; warn of those that are skipped."""
+    def read(self, items: list[Any], template: dict[str, Any], source: str) -> list[dict[str, Any]]:
+        """Return the template with all questions; warn of those that are skipped."""
         questions: list[dict[str, Any]] = []
         problems = []
-        for index, item in enumerate(file.questions):
+        for number, item in enumerate(items, 1):
             name = item.get("id") if isinstance(item, dict) else None
             try:
-                questions += self._read(convert(item, _Question))
+                questions += self._read(convert(item, _Question), number if name is None else name)
             except (ValueError, ValidationError) as error:
-                place = f"questions[{index}]" if name is None else f"question {describe(name)}"
+                place = f"questions[{number - 1}]" if name is None else f"question {describe(name)}"
                 problems.append(f"{place}: {_said(error)}")
+        templates = [{**template, "questions": questions}]
+        for problem in read_templates(templates, {}).problems:  # One of each question.
+            found = re.match(r"templates\[0\]\.questions\[(\d+)\][.:] ?(.*)", problem, re.DOTALL)
+            problems.append(f"question {questions[int(found[1])]['id']!r}: {found[2]}" if found else problem)
         if not problems and not questions:
-            known = ", ".join(sorted(self._languages))
-            problems = [f"no question in language {self._language!r}; languages: {known or 'none'}"]
+            problems = [f"no question in language {self._language!r}, but in {sorted(self._languages)}"]
         if problems:
             raise ReferenceDataError(problems, source)
-        for what, ids in self._noted.items():
-            warn_caller(f"{source}: {what}: {', '.join(ids)}")
-        return questions
+        for note, ids in self._noted.items():
+            warn_caller(f"{source}: {note}: {', '.join(ids)}")
+        return templates
 
-    def _read(self, given: _Question) -> list[dict[str, Any]]:
+    def _read(self, given: _Question, own: str | int) -> list[dict[str, Any]]:
         """Return a question in each language that is asked for; a `ValueError` says what is wrong."""
         if isinstance(given.question, list) != self._is_qald:
             raise ValueError(f"question: it is of the format {FORMATS[not self._is_qald]}")
@@ -168,23 +170,20 @@ class _Reader:
             raise ValueError("query.sparql: missing")
         languages = [each for each in texts if self._language in (None, each)]
         if not languages:
-            self._noted[f"skipped, no text in language {self._language!r}"].append(str(given.id))
+            self._noted[f"skipped, no text in language {self._language!r}"].append(str(own))
         elif "reference_query" not in step:
             what = "no query, only answers" if "output" in step else "skipped, no query and no answers"
-            self._noted[what].append(str(given.id))
+            self._noted[what].append(str(own))
             languages = languages if "output" in step else []
-        questions: list[dict[str, Any]] = []
-        for language in languages:
-            own = self._name.format(given.id, language)
-            if own in self._ids:
-                raise ValueError(f"id: another question has the id {own!r}, too")
-            self._ids.add(own)
-            tags = {**dict.fromkeys(given.features or (), True), "language": language}
-            question = {"id": own, "question_text": texts[language], "tags": tags}
-            questions.append(question | {"reference_steps": [[step]]})
-        for problem in read_templates([{"template_id": "all", "questions": questions}], {}).problems:
-            raise ValueError(re.sub(r"^\S*\]\.", "", problem))
-        return questions
+        return [
+            {
+                "id": self._name.format(own, language),
+                "question_text": texts[language],
+                "tags": {**dict.fromkeys(given.features or (), True), "language": language},
+                "reference_steps": [[step]],
+            }
+            for language in languages
+        ]
 
 
 def _said(error: Exception) -> str:

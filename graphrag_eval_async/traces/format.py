@@ -29,7 +29,6 @@ FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-
 """Names of the formats of which a history has one trace."""
 
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
-
 TEXT2SPARQL = "text2sparql"  # The format of answers of the benchmark, which stand in one array or in lines.
 
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
@@ -129,9 +128,8 @@ def read_answer(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     if not isinstance(value, dict) or not isinstance(query := value.get("query"), str | None):
         raise TraceError(f"expected an object whose `query` is text, got {shown(value)}")
     asked, named, step_names = value.get("question"), value.get("qname"), options.get("step_names") or {}
-    trace = Trace(
-        TEXT2SPARQL, question=asked if isinstance(asked, str) else None, dataset=value.get("dataset")
-    )
+    asked = asked if isinstance(asked, str) else None
+    trace = Trace(TEXT2SPARQL, question=asked, dataset=value.get("dataset"))
     if options.get("question_id") is None and named:
         options["question_id"] = str(named)
     response = to_response(trace, **options)
