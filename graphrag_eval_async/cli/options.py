@@ -81,11 +81,11 @@ Input
     attribute.
     [default: find the question by its text]
   --failed TEXT...
-    With --format: count a call as failed if its result begins with TEXT and the trace does not say.
+    With --format: count a call as failed if its result begins with TEXT, where the trace does not say.
     Repeatable.
     [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]
   --step-name TOOL=STEP... : cli.parsing:parse_step_name
-    With --format: name of the step that a tool is, such as run_sparql=sparql_query. Repeatable.
+    With --format: step name to use for a tool, such as run_sparql=sparql_query. Repeatable.
   --grace SECONDS = 10 : monitor.windows:parse_duration
     With otlp, except in files: how long to wait for late spans after the root span of a trace.
   --otlp-listen HOST:PORT : cli.parsing:parse_address
@@ -97,7 +97,7 @@ Input
   --exclude GLOB...
     Skip logs with this name, or this path if GLOB has a slash: '*.debug.jsonl'. Repeatable.
   --ignore-older TIME : monitor.windows:parse_duration
-    Of logs last written longer ago than this, such as 24h, read only new lines.
+    Read only new lines of logs that were last written longer ago than this, such as 24h.
   --shuffle SEED : cli.parsing:parse_natural
     Read lines in random order, reproducible with SEED.  [default: 0 with --until]
   --shard INDEX/COUNT : sources.shards:as_shard
@@ -248,8 +248,8 @@ Gates
     Fail if the mean of METRIC got worse by more than X, however uncertain. In scores up to 1, an error counts
     as 0. Repeatable.
   --non-inferior METRIC=X... : cli.compare:parse_max_drop
-    Fail unless the mean of METRIC is shown to be worse by less than X: its whole interval is. In scores up to
-    1, an error counts as 0. Repeatable.
+    Fail unless the interval of the change shows that METRIC got worse by less than X, if at all. In scores up
+    to 1, an error counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural
     Fail if more than N questions were right in the baseline and no longer are.
   --fail-on-regression
@@ -278,7 +278,7 @@ Statistics
   --baseline FILE /watch : cli.files:file_path
     Results of an earlier run, JSONL, to compare with question by question.
   --detect X! : cli.parsing:parse_positive
-    The change of the mean to be seen, such as 0.05.
+    Smallest change of the mean to detect, such as 0.05.
 Advanced
   --max-reject-bytes N = 1073741824 : cli.parsing:parse_natural
     Size of the rejects file beyond which rejects are written without content.  [default: 1 GiB]
@@ -286,7 +286,7 @@ Advanced
     Number of worker processes; 0 means one per core. Standard input, pipes, addresses, compressed files,
     Parquet, JSON arrays and judges use one.
   --max-in-flight N = 256 : cli.parsing:parse_count
-    Responses in progress at once, at most.
+    Maximum number of responses in progress.
   --max-in-flight N /worker = 256 : cli.parsing:parse_count
     Responses that a worker judges at once.
   --concurrency N = 1 : cli.parsing:parse_count

@@ -122,8 +122,9 @@ def _worst(aggregates: RunningAggregates) -> list[str]:
     """The worst questions, in a line."""
     told = []
     for each in (worst := worst_questions(aggregates, WORST_QUESTIONS)):
-        errors = f", {each.errors} of {each.values + each.errors} errors" if each.errors else ""
-        told.append(f"{one_line(each.question, limit=80)} ({each.mean:.3g}{errors})")
+        results = each.values + each.errors
+        errors = f", {each.errors} of {results} errors" if results > 1 else ", an error"
+        told.append(f"{one_line(each.question, limit=80)} ({each.mean:.3g}{errors * bool(each.errors)})")
     return [f"worst questions by {worst[0].metric}: {', '.join(told)}"] if worst else []
 
 

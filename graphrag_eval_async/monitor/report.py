@@ -70,7 +70,7 @@ class ReportResults:
             names, sample = result_names(result), result.get("sample")
             room -= len(repr(names))
             title = text_of(result) or str(result.get("question_id") or "a result without a question")
-            more = "" if sample is None else f" (sample {sample})"
+            more = f" (sample {sample})" if sample not in (None, 1) else ""
             yield {"place": place, "anchor": f"result-{place}", "title": title + more, **names}
 
     def listed(self, anchors: Mapping[int, str]) -> list[dict[str, Any]]:
