@@ -55,11 +55,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         primary=primary_of(given),
         non_inferior=margins_of(given),
     )
-    collected = ReportResults()
+    collected = None if given.output is None else ReportResults()  # It needs the extra `web`.
 
     def add(result: dict[str, Any]) -> None:
         reading.add(result)
-        if given.output is not None:
+        if collected is not None:
             collected.add(result)
 
     baseline = [] if given.baseline is None else [(given.baseline, reading.add_baseline)]
@@ -134,10 +134,14 @@ def _places(given: Given, summary: Summary) -> tuple[dict[str, str], dict[str, s
 
 
 def _write(
-    given: Given, ending: Ending, summary: Summary, collected: ReportResults, reference: Reference | None
+    given: Given,
+    ending: Ending,
+    summary: Summary,
+    collected: ReportResults | None,
+    reference: Reference | None,
 ) -> Ending:
     """Write a report as was asked for."""
-    if given.output is not None:
+    if collected is not None:
         questions = 0 if reference is None else len(reference)
         page = html_report(
             summary.snapshot,

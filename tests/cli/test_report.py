@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -41,6 +42,16 @@ def test_markdown_is_the_default(folder: Folder, capfd: pytest.CaptureFixture[st
     assert page.startswith(PAGE)
     assert "Worst" not in page
     assert capfd.readouterr() == ("", "")
+
+
+def test_only_the_page_needs_the_extra_web(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert report(folder) == report(folder, "--github") == 0
+    capfd.readouterr()
+    assert report(folder, "-o", folder.file("page.html")) == 2
+    assert "a report needs jinja2: pip install 'graphrag-eval-async[web]'" in capfd.readouterr().err
 
 
 @each("scores", [(0.25, 0.75), (0.75, 0.25), (0.25, None)])
