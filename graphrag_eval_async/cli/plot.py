@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections import Counter
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -147,9 +148,20 @@ def _draw_pairs(axes: Axes, runs: Sequence[Run]) -> None:
     x, y = ([sum(values[name]) / len(values[name]) for name in shared] for values in (one, other))
     ends = [min([*x, *y], default=0.0), max([*x, *y], default=1.0)]
     axes.plot(ends, ends, color="#999", linewidth=1)
-    axes.plot(x, y, "o", color=COLOURS[1], markersize=4, alpha=0.5)
+    same = Counter(zip(x, y, strict=True))
+    axes.scatter(
+        [before for before, _ in same],
+        [after for _, after in same],
+        [min(16 * count**0.7, 1000) for count in same.values()],
+        color=COLOURS[1],
+        alpha=0.5,
+        linewidths=0,
+    )
+    axes.margins(0.1)
     axes.set_xlabel(one_line(runs[0].name, limit=60), parse_math=False)
     axes.set_ylabel(one_line(runs[1].name, limit=60), parse_math=False)
     worse = sum(after < before for before, after in zip(x, y, strict=True))
     better = sum(after > before for before, after in zip(x, y, strict=True))
-    axes.set_title(f"{len(shared)} questions in both runs: {better} better, {worse} worse")
+    axes.set_title(
+        f"{len(shared)} questions in both runs: {better} better, {worse} worse; larger dots: more questions"
+    )
