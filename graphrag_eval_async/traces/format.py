@@ -125,13 +125,13 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
 
 def read_answer(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """The response that an answer of TEXT2SPARQL makes: its only step is its query, if that is not empty."""
-    if not isinstance(value, dict) or not isinstance(query := value.get("query"), str | None):
-        raise TraceError(f"expected an object whose `query` is text, got {shown(value)}")
+    query = value.get("query") if isinstance(value, dict) else value
+    if not isinstance(value, dict) or not isinstance(query, str | None):
+        raise TraceError(f"expected an object whose `query` is text, got {shown(query)}")
     asked, named, step_names = value.get("question"), value.get("qname"), options.get("step_names") or {}
     asked = asked if isinstance(asked, str) else None
     trace = Trace(TEXT2SPARQL, question=asked, dataset=value.get("dataset"))
-    if options.get("question_id") is None and named:
-        options["question_id"] = str(named)
+    options["question_id"] = options.get("question_id") or (str(named) if named else None)
     response = to_response(trace, **options)
     if query and not query.isspace():
         name = step_names.get(BENCHMARK_STEP, BENCHMARK_STEP)
