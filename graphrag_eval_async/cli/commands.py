@@ -24,9 +24,10 @@ class Command(NamedTuple):
 TRACES = "select question_id failed step_name"
 REPORTED = "include_errors level max_reject_bytes"
 EVALUATING = (
-    f"format {TRACES} {REPORTED} fsync dedupe embedding on_fatal stages steps_groups grace otel "
-    "otlp_metrics otlp_json otel_metric ordered max_in_flight max_line_bytes"
+    f"{REPORTED} fsync embedding on_fatal stages steps_groups otel otlp_metrics otlp_json otel_metric "
+    "ordered max_in_flight"
 )
+READING = f"{EVALUATING} format {TRACES} grace dedupe max_line_bytes"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 
 COMMANDS = {
@@ -48,7 +49,7 @@ COMMANDS = {
 
         Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no
         model is called: only steps are scored.""",
-        f"{EVALUATING} shuffle shard interval/run rejudge",
+        f"{READING} shuffle shard interval/run rejudge",
     ),
     "watch": Command(
         "watch.command:run",
@@ -59,8 +60,20 @@ COMMANDS = {
 
         On a terminal, shows overall and recent scores; s sorts the templates, j, k, PgDn and PgUp scroll
         them. Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
-        f"{EVALUATING} aggregates rejects detail llm otlp_listen poll_interval exclude ignore_older every "
+        f"{READING} aggregates rejects detail llm otlp_listen poll_interval exclude ignore_older every "
         "on_alert_url baseline/watch",
+    ),
+    "ask": Command(
+        "ask:run",
+        "ask reference.yaml http://localhost:8000 -o results.jsonl --gate 'steps_score >= 0.8'",
+        "reference/needed url method param body header answer query steps max_concurrency timeout repeats "
+        "retries output/agent report aggregates rejects detail by resume retry_errors config llm gate until "
+        "web",
+        """Ask an agent at an address, and evaluate its answers as they come.
+
+        Asks each question of the reference set, writes one result per answer, and prints a page of scores at
+        the end. Ctrl-C stops asking. The exit code is 4 if each call fails.""",
+        f"{EVALUATING} interval/run rejudge",
     ),
     "aggregate": Command(
         "aggregate:run",

@@ -28,9 +28,9 @@ from graphrag_eval_async.cli.run import (
     unmatched,
 )
 from graphrag_eval_async.config.model import judge_of
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
-from graphrag_eval_async.records.metrics import MISSING_RATE
+from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.files import draft_beside
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.monitor.report import ReportResults
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.stream import EvaluationStream
@@ -66,16 +67,21 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         return _run_as_worker(given, interrupts)
     if given.dry_run:
         return _estimate(given, interrupts)
+    return to_output(given, partial(_run_here, interrupts=interrupts))
+
+
+def to_output(given: Given, work: Callable[[Given], Exit]) -> Exit:
+    """Call `work` with the default output, or with a file of lines that then become a table."""
     if given.output is None and not (sys.stdout and sys.stdout.isatty()):
         given = given.replace(output="-")
     if not _is_table(given):
-        return _run_here(given, interrupts)
+        return work(given)
     table = given.output  # Its columns are known only at the end.
     check_table(table)
     check_files(given, config_of(given), given.source, pages=[given.report])
     lines = draft_beside(table, ".jsonl")
     try:
-        code = _run_here(given.replace(output=lines), interrupts)
+        code = work(given.replace(output=lines))
         write_table(lines, table)
     except Exception:
         if os.path.exists(lines):
@@ -96,15 +102,15 @@ def _check(given: Given) -> None:
             raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
     elif given.reference is None or given.responses is None:
         raise UsageError("expected REFERENCE and RESPONSES, or --no-reference RESPONSES")
+    check_parts(given)
+
+
+def check_parts(given: Given) -> None:
+    """Raise a `UsageError` if options do not go together with what this process reads."""
     if len(given.until) > 1:
         raise UsageError(f"--until: one condition only, got {len(given.until)}")
     if _is_table(given) and given.resume:
         raise UsageError(f"--resume needs a JSONL output, not {given.output}; use another name")
-    _check_parts(given)
-
-
-def _check_parts(given: Given) -> None:
-    """Raise a `UsageError` if options do not go together with what this process reads."""
     sees = "with --until, which skips questions" if given.until else ""
     if is_redis(given.source):
         refuse(given, OF_SERVER, "{} cannot be combined with responses of a Redis server")
@@ -145,7 +151,7 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
         given = given.replace(ordered=True)
     if not given.until:
         source = read_jsonl(given.source, shuffle=given.shuffle, shard=given.shard)
-        return _evaluate(given, reference, source, config, interrupts, counted=counted)
+        return evaluate_here(given, reference, source, config, interrupts, counted=counted)
     from graphrag_eval_async.inference.until import Until
 
     until, seed = Until(given.until[0], given.level), given.shuffle
@@ -157,7 +163,7 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
             how += "only their beginning decides"
         tell(sys.stderr, f"--until: {how}")
     source = read_jsonl(given.source, shuffle=seed)
-    return _evaluate(given, reference, source, config, interrupts, counted=counted, until=until)
+    return evaluate_here(given, reference, source, config, interrupts, counted=counted, until=until)
 
 
 def _run_as_worker(given: Given, interrupts: Interrupts) -> Exit:
@@ -171,10 +177,10 @@ def _run_as_worker(given: Given, interrupts: Interrupts) -> Exit:
     check_gates(given, reference, config)
     place = f"{source.settings.address}/{source.settings.keys.results}"
     notes = [f"results of this worker; all are in {place}"]
-    return _evaluate(given, reference, source, config, interrupts, notes=notes)
+    return evaluate_here(given, reference, source, config, interrupts, notes=notes)
 
 
-def _evaluate(
+def evaluate_here(
     given: Given,
     reference: Reference,
     source: Any,
@@ -183,15 +189,19 @@ def _evaluate(
     *,
     counted: Reference | None = None,
     notes: list[str] | None = None,
+    asked: Asked | None = None,
     **more: Any,
 ) -> Exit:
-    """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted."""
+    """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted.
+
+    `asked` are the questions that the source asks, if it is an agent; `more` are arguments of `open_stream`.
+    """
     problems, collected = Counter[str](), None
     if given.report is not None:
         from graphrag_eval_async.monitor.report import ReportResults
 
         collected = ReportResults()
-    add = [] if collected is None else [collected.add]
+    add = [each.add for each in (collected, asked) if each is not None]
     with (
         open_stream(
             given, reference, source, config, interrupts, on_restored=add, rejudge=given.rejudge, **more
@@ -200,10 +210,12 @@ def _evaluate(
     ):
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
-        with progress(source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
-            work = _write_results(stream, send, advance, problems)
+        with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
+            work = _write_results(_shown_in_browser(given, stream), send, advance, problems)
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
+    if asked is not None:
+        told, ending = asked.errors, ending._replace(error=ending.error or asked.problem(stream))
     return report_stream(
         given,
         stream,
@@ -215,14 +227,47 @@ def _evaluate(
     )
 
 
+class Asked:
+    """Questions of which `consumed` of `size` are answered; `errors` holds the first error, if any."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.consumed = size, 0
+        self.errors: list[str] = []
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Count a result."""
+        self.consumed += "pending" not in result
+        if "error" in result and not self.errors:
+            self.errors.append(one_line(f"first error of the agent: {result['error']}"))
+
+    def problem(self, stream: EvaluationStream) -> Exception | None:
+        """Return an error if all responses are errors."""
+        results, errors = counts_of(stream.aggregates.snapshot()["micro"])
+        is_none = self.errors and results == errors
+        return GraphragEvalError(f"no question was answered; {self.errors[0]}") if is_none else None
+
+
+def _shown_in_browser(given: Given, stream: EvaluationStream) -> EvaluationStream | Dashboard:
+    """Return the stream, or with ``--web`` a dashboard in its place."""
+    if getattr(given, "web", None) is None:
+        return stream
+    from graphrag_eval_async.monitor.dashboard import Dashboard
+
+    (host, port), title = given.web, f"Evaluation of {given.source}"
+    output = None if given.output == "-" else given.output
+    dashboard = Dashboard(stream, host=host, port=port, level=given.level, title=title, output=output)
+    tell(sys.stderr, f"dashboard: {dashboard.url}")
+    return dashboard
+
+
 async def _write_results(
-    stream: EvaluationStream, send: Send | None, advance: Callable[[], None], problems: Counter[str]
+    stream: EvaluationStream | Dashboard, send: Send | None, advance: Callable[[], None], kinds: Counter[str]
 ) -> None:
     async with stream:
         async for result in stream:
             if "pending" not in result:
                 advance()
-                problems.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
+                kinds.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
             if send is not None:
                 await send(result)
 

@@ -29,6 +29,8 @@ Arguments
   paths PATH...?
     Logs of responses, JSONL: files, directories or globs, which may appear later; - for standard input; or
     redis://HOST/STREAM?group=GROUP, to show what all workers of a group find.
+  url URL
+    Address of the agent, such as http://localhost:8000.
   log LOG : cli.files:convertible_path
     Traces, JSONL; - for standard input. With --from, the file of a benchmark, YAML or JSON.
   results RESULTS : cli.files:input_path
@@ -129,11 +131,40 @@ Input
     Answers: TSV with the columns Question, Reference answer and Actual answer.
   --questions FILE : cli.files:file_path
     Your questions: CSV or TSV with the columns question, answer, query and tags; or responses, JSONL.
+Agent
+  --method <GET|POST>
+    How to ask.  [default: GET, or POST with --body]
+  --param NAME=TEXT... : cli.ask:parse_param
+    Parameter to send, in which {question} stands for the text of the question and {KEY} for its tag KEY.
+    Repeatable.
+    [default: question={question}, and dataset={dataset} if questions have that tag]
+  --body FILE : cli.files:file_path
+    JSON to send, with {question} and {KEY} in its texts.
+  --header NAME:VALUE... : cli.ask:parse_header
+    Header to send, such as 'Authorization: Bearer ${TOKEN}'; ${NAME} stands for an environment variable.
+    Neither shown nor stored. Repeatable.
+  --answer PATH = $.answer
+    Where the answer is in the JSON of a reply.
+  --query PATH = $.query
+    Where the SPARQL query is in it, if any.
+  --steps PATH = $.steps
+    Where the steps are in it, if any.
+  --max-concurrency N = 8 : cli.parsing:parse_count
+    Questions asked at a time, at most.
+  --timeout TIME = 60s : monitor.windows:parse_duration
+    How long to wait for a reply, in each attempt.
+  --repeats N = 1 : cli.parsing:parse_count
+    How often to ask each question.
+  --retries N = 2 : cli.parsing:parse_natural
+    How often to ask again if the agent cannot be reached or is busy.
 Output
   -o, --output FILE : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;
     redis://HOST/RESULTS for responses of that server.  [default: -, but nowhere if that is a terminal, or for
     responses of a server]
+  -o, --output FILE /agent : cli.files:output_path
+    Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output.
+    [default: -, but nowhere if that is a terminal]
   -o, --output FILE /watch : cli.files:lines_path
     Write results here, as JSONL.  [default: nowhere]
   -o, --output FILE /lines = - : cli.files:lines_path
@@ -215,6 +246,8 @@ Resume
     set, the configuration or the version has changed.
   --resume /folder
     Skip responses that are done in DIR.
+  --retry-errors
+    With --resume: ask again the questions whose responses failed or were rejected.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position

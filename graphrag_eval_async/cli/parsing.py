@@ -27,7 +27,7 @@ def parse_web(text: str) -> tuple[str, int]:
     try:
         return parse_address(text)
     except ValueError as error:
-        raise ValueError(f"{error}; name logs before --web") from None
+        raise ValueError(f"{error}; name the other arguments before --web") from None
 
 
 def parse_natural(text: str, least: int = 0) -> int:

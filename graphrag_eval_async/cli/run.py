@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.report import Found
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.records import Question
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.scale.redis.source import RedisStream
     from graphrag_eval_async.sinks import LineFile
@@ -100,7 +101,7 @@ def check_files(
         suffixes = ["", ".run", ".damaged", ".watch"]
         beside += [given.rejects or f"{given.output}.rejects", *(given.output + each for each in suffixes)]
     else:
-        refuse(given, "fsync", "{} needs --resume")
+        refuse(given, "fsync retry_errors", "{} needs --resume")
         if given.output is not None and os.path.exists(f"{given.output}.run"):
             raise UsageError(
                 f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "
@@ -127,10 +128,11 @@ def _journal(given: Given) -> Journal:
 def open_stream(
     given: Given,
     reference: Reference,
-    source: Responses | RedisStream,
+    source: Responses | RedisStream | Callable[[Question], Any],
     config: Config | None,
     interrupts: Interrupts,
     *,
+    make: Callable[..., EvaluationStream] = evaluate_stream,
     on_restored: Iterable[Callable[[Mapping[str, Any]], object]] = (),
     **more: Any,
 ) -> Iterator[tuple[EvaluationStream, LineFile | None]]:
@@ -141,7 +143,7 @@ def open_stream(
     output, rejects = (given.output, given.rejects) if journal is None else (None, None)
     writer = RejectWriter(max_bytes=given.max_reject_bytes)
     # Before any file is opened, since it may find the configuration wanting.
-    stream = evaluate_stream(
+    stream = make(
         reference,
         source,
         config=config,

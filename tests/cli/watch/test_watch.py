@@ -197,7 +197,7 @@ def test_a_mistyped_path_is_an_error_at_the_end(folder: Folder, capfd: pytest.Ca
 USAGE = {
     "-o -": "standard output shows the view",
     "--alert step_score<1": "no metric 'step_score'; did you mean steps_score?",
-    "--web responses.jsonl": "such as 127.0.0.1:8080; name logs before --web",
+    "--web responses.jsonl": "such as 127.0.0.1:8080; name the other arguments before --web",
     "-": "standard input (-) cannot be watched together with files",
     ". -o results.jsonl": "'results.jsonl' is among the files of '.', which are read",
     "--otlp-listen 127.0.0.1:4318": "cannot be combined with logs",

@@ -1,0 +1,211 @@
+"""``ask``, with an agent on a server of this machine."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.cli.support import response, run
+from tests.support.cases import each
+from tests.support.deadlines import WAIT_SECONDS, join
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.cli.support import Folder
+
+SECRET = "s3cr3t-of-the-agent"  # noqa: S105
+
+Reply = tuple[int, Any]
+
+
+class Agent(ThreadingHTTPServer):
+    """Answers questions by `answer`, which gets the text of one and the request; `asked` keeps the texts."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[str] = []
+        self.answer: Callable[[str, Handler], Reply] = right
+        self.url = f"http://127.0.0.1:{self.server_port}/ask"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Agent
+
+    def do_GET(self) -> None:
+        self.reply(parse_qs(urlsplit(self.path).query)["question"][0])
+
+    def do_POST(self) -> None:
+        self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"][0]["text"])
+
+    def reply(self, text: str) -> None:
+        self.server.asked.append(text)
+        status, reply = self.server.answer(text, self)
+        body = json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def right(text: str, _: Handler) -> Reply:
+    """All answers are right but that to q2."""
+    question_id = text.removeprefix("What of ").removesuffix("?")
+    return 200, {"steps": response(question_id, question_id != "q2")["actual_steps"], "answer": question_id}
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    with Agent() as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        join(thread)
+
+
+def ask(folder: Folder, agent: Agent, *options: str, name: str = "results.jsonl") -> int:
+    return run("ask", folder.reference, agent.url, "-o", folder.file(name), *options)
+
+
+def untimed(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in each.items() if key != "elapsed_sec"} for each in results]
+
+
+@each("way", ["get", "post"])
+def test_results_are_those_of_evaluate(folder: Folder, agent: Agent, way: str) -> None:
+    body = folder.write("body.json", b'{"input": [{"text": "{question}"}], "session": 1}')
+    assert ask(folder, agent, "--ordered", *(["--body", body] if way == "post" else [])) == 0
+    answers = [response(name, name != "q2", actual_answer=name) for name in ("q1", "q2", "q3")]
+    same = folder.file("same.jsonl")
+    assert run("evaluate", folder.reference, folder.lines(*answers), "-o", same, "--ordered") == 0
+    assert untimed(folder.read("results.jsonl")) == untimed(folder.read("same.jsonl"))
+
+
+def test_gates_tables_and_reports(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+    files = ["--aggregates", folder.file("a.json"), "--report", folder.file("r.html")]
+    assert ask(folder, agent, "--gate", "steps_score >= 0.9", *files, name="results.csv") == 1
+    out, err = capfd.readouterr()
+    assert "results: 3, rejected lines: 0, questions without a response: 0 of 3" in out
+    assert "gate failed: steps_score >= 0.9" in err
+    assert (folder.path / "results.csv").read_text().count("What of") == 3
+    assert "Evaluation of 127.0.0.1" in (folder.path / "r.html").read_text()
+    assert json.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 3
+
+
+def test_what_is_answered_is_not_asked_again(folder: Folder, agent: Agent) -> None:
+    agent.answer = lambda text, handler: (404, "unknown") if "q2" in text else right(text, handler)
+    assert ask(folder, agent, "--resume") == 0
+    agent.answer = right
+    for options, texts in (
+        ([], []),
+        (["--repeats", "2"], ["What of q1?", "What of q2?", "What of q3?"]),
+        (["--repeats", "2", "--retry-errors"], ["What of q2?"]),
+    ):
+        agent.asked.clear()
+        assert ask(folder, agent, "--resume", *options) == 0
+        assert sorted(agent.asked) == texts
+    found = sorted((each["question_id"], each["sample"]) for each in folder.read("results.jsonl"))
+    assert found == [(name, sample) for name in ("q1", "q2", "q3") for sample in (1, 2)]
+
+
+def test_until_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+    reference = json.loads((folder.path / "reference.json").read_bytes())
+    [first, *_] = reference[0]["questions"]
+    reference[0]["questions"] = [{**first, "id": f"q{n}", "question_text": "What of q1?"} for n in range(200)]
+    folder.write("reference.json", json.dumps(reference[:1]).encode())
+    assert ask(folder, agent, "--until", "steps_score >= 0.5") == 0
+    assert len(agent.asked) < 100
+    assert "steps_score >= 0.5 holds" in capfd.readouterr().out
+
+
+def test_secrets_are_sent_and_never_shown(
+    folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_TOKEN", SECRET)
+    seen = []
+
+    def echo(_: str, handler: Handler) -> Reply:
+        seen.append(handler.headers["Authorization"])
+        return 401, {"answer": f"you sent {seen[-1]}"}
+
+    agent.answer = echo
+    for token in ("${AGENT_TOKEN}", SECRET):
+        ask(folder, agent, "--header", f"Authorization: Bearer {token}", "--resume", "--retry-errors")
+        assert seen.pop() == f"Bearer {SECRET}"
+    for path in folder.path.iterdir():
+        assert SECRET not in path.read_text(), path.name
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_the_page_in_the_browser(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+    port, pages = free_port(), []
+
+    def look(text: str, handler: Handler) -> Reply:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)) as connection:
+            connection.request("GET", "/")
+            pages.append(connection.getresponse().read().decode())
+        return right(text, handler)
+
+    agent.answer = look
+    assert ask(folder, agent, "--web", f"127.0.0.1:{port}") == 0
+    assert len(pages) == 3
+    assert "Evaluation of 127.0.0.1" in pages[0]
+    assert f"dashboard: http://127.0.0.1:{port}/" in capfd.readouterr().err
+
+
+def test_ctrl_c_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+    """And what was asked is still evaluated."""
+
+    def interrupt(text: str, handler: Handler) -> Reply:
+        os.kill(os.getpid(), signal.SIGINT)
+        return right(text, handler)
+
+    agent.answer, handler = interrupt, signal.getsignal(signal.SIGINT)
+    try:
+        assert ask(folder, agent, "--max-concurrency", "1", "--repeats", "50") == 130
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert 1 <= len(agent.asked) <= 2
+    assert f"results: {len(agent.asked)}, rejected lines: 0" in capfd.readouterr().out
+
+
+def test_an_agent_that_cannot_be_reached(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    address = f"http://127.0.0.1:{free_port()}/"
+    code = run("ask", folder.reference, address, "-o", folder.file("results.jsonl"), "--retries", "0")
+    out, err = capfd.readouterr()
+    assert code == 4
+    assert "first error of the agent: " in out
+    assert err.startswith("Error: no question was answered; first error of the agent: ")
+    assert [each["status"] for each in folder.read("results.jsonl")] == ["error"] * 3
+
+
+@each(
+    ("arguments", "told"),
+    [
+        ("responses.jsonl", "expected an address that begins with http:// or https://"),
+        ("http://x --header Token", "expected NAME: VALUE"),
+        ("http://x --header A:${NO_SUCH}", "the environment variable NO_SUCH is not set"),
+        ("http://x --param question", "expected NAME=TEXT"),
+        ("http://x --retry-errors", "--retry-errors needs --resume"),
+        ("http://x --until steps_score>0.1 --until steps_score>0.2", "one condition only"),
+    ],
+)
+def test_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
+    assert run("ask", folder.reference, *arguments.split()) == 2
+    assert told in capfd.readouterr().err
