@@ -11,7 +11,7 @@ from graphrag_eval_async import http_agent
 from graphrag_eval_async.cli.evaluate import Asked, check_parts, evaluate_here, to_output
 from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.run import check_files, config_of, reference_of
-from graphrag_eval_async.config.load import read_config
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.stream import MAX_LINE_BYTES, evaluate_agent
 from graphrag_eval_async.text import tell
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
+# Values of options of `evaluate` that this command lacks.
 OF_FILES = {"format": None, "dedupe": "position", "shard": None, "jobs": 1, "max_line_bytes": MAX_LINE_BYTES}
-"""Values of options of `evaluate` that this command lacks."""
 
 
 def parse_param(text: str) -> tuple[str, str]:
@@ -41,15 +41,19 @@ def parse_header(text: str) -> tuple[str, str]:
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
+    for name, pairs in {"--param": given.param, "--header": given.header}.items():
+        if len(dict(pairs)) < len(pairs):
+            raise UsageError(f"{name}: the same name is given twice")
+    path, body = given.body or (None, None)
     agent = http_agent(
         given.url,
-        method=given.method or ("GET" if given.body is None else "POST"),
+        method=given.method or ("GET" if path is None else "POST"),
         params=dict(given.param),
-        body=None if given.body is None else read_config(given.body),
+        body=body,
         headers=dict(given.header),
         **{name: getattr(given, name) for name in ("answer", "query", "steps", "timeout", "retries")},
     )
-    given = given.replace(**OF_FILES, source=urlsplit(given.url).netloc.rpartition("@")[2])
+    given = given.replace(**OF_FILES, body=path, source=urlsplit(given.url).netloc.rpartition("@")[2])
     check_parts(given)
     return to_output(given, partial(_ask, agent=agent, interrupts=interrupts))
 

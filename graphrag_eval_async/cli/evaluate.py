@@ -192,10 +192,7 @@ def evaluate_here(
     asked: Asked | None = None,
     **more: Any,
 ) -> Exit:
-    """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted.
-
-    `asked` are the questions that the source asks, if it is an agent; `more` are arguments of `open_stream`.
-    """
+    """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted."""
     problems, collected = Counter[str](), None
     if given.report is not None:
         from graphrag_eval_async.monitor.report import ReportResults

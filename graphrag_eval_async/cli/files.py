@@ -90,6 +90,13 @@ def file_path(path: str) -> str:
     return path
 
 
+def json_path(path: str) -> tuple[str, Any]:
+    """The same, and the JSON in the file."""
+    from graphrag_eval_async.records.yaml_file import read_bytes, read_json  # Takes long to import.
+
+    return path, read_json(read_bytes(file_path(path)))
+
+
 def _check_readable(path: str) -> None:
     if not os.access(path, os.R_OK):
         raise ValueError(f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}")

@@ -138,7 +138,7 @@ Agent
     Parameter to send, in which {question} stands for the text of the question and {KEY} for its tag KEY.
     Repeatable.
     [default: question={question}, and dataset={dataset} if questions have that tag]
-  --body FILE : cli.files:file_path
+  --body FILE : cli.files:json_path
     JSON to send, with {question} and {KEY} in its texts.
   --header NAME:VALUE... : cli.ask:parse_header
     Header to send, such as 'Authorization: Bearer ${TOKEN}'; ${NAME} stands for an environment variable.

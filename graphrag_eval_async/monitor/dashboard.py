@@ -68,8 +68,7 @@ class Dashboard:
             baseline: results of an earlier run, JSONL, to compare with question by question.
             level: confidence level of the intervals, which are valid at any time.
             title: title of the page.
-            output: file in which you keep the results, JSONL, to show all results of a question. Default:
-                only the latest and the worst have a page.
+            output: file in which you keep the results, JSONL, to list all results of a question.
 
         Raises:
             UsageError: a package is missing, an argument has an invalid value, an alert is on a template or a

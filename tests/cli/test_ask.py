@@ -201,11 +201,14 @@ def test_an_agent_that_cannot_be_reached(folder: Folder, capfd: pytest.CaptureFi
         ("responses.jsonl", "url: expected a URL that begins with http:// or https://"),
         ("http://x --header Token", "expected NAME: VALUE"),
         ("http://x --header A:${NO_SUCH}", "the environment variable NO_SUCH is not set"),
+        ("http://x --param a=1 --param a=2", "--param: the same name is given twice"),
+        ("http://x --body body.json", "Invalid value for '--body': not JSON"),
         ("http://x --param question", "expected NAME=TEXT"),
         ("http://x --retry-errors", "--retry-errors needs --resume"),
         ("http://x --until steps_score>0.1 --until steps_score>0.2", "one condition only"),
     ],
 )
 def test_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
+    arguments = arguments.replace("body.json", folder.write("body.json", b"{question}"))
     assert run("ask", folder.reference, *arguments.split()) == 2
     assert told in capfd.readouterr().err
