@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from graphrag_eval_async import http_agent
 from graphrag_eval_async.cli.evaluate import Asked, check_parts, evaluate_here, to_output
 from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.run import check_files, config_of, reference_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.stream import MAX_LINE_BYTES, evaluate_agent
+from graphrag_eval_async.stream.http_agent import http_agent
 from graphrag_eval_async.text import tell
 
 if TYPE_CHECKING:
