@@ -23,6 +23,7 @@ from graphrag_eval_async.errors import UsageError, check_extra, check_integer, d
 from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections, as_sent
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
+from graphrag_eval_async.records.aliases import BENCHMARK_STEP
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_by
 class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing` is)
     """An agent for `evaluate_agent` that asks a server over HTTP; needs the extra `execute`.
 
-    In texts of `params` and `body`, ``{question}`` is its text, ``{id}`` its id, ``{template}`` its template,
-    and ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces. If neither has ``{question}``,
-    `question` and, if there is such a tag, `dataset` are added: to `params` with GET, to `body` with POST. In
-    all texts, ``${NAME}`` is an environment variable. No error or log shows its value, headers, or user and
-    password of the URL, not even if the server repeats them in an error.
+    In texts of `params` and `body`, ``{question}`` is the question, ``{id}`` its id, ``{template}`` that of
+    its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces. If neither has
+    ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params` with GET, to
+    `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log shows its value,
+    headers, or user and password of the URL, not even if the server repeats them in an error.
 
     What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
     tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` is that of the last attempt.
@@ -57,8 +58,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         params: parameters by name.
         body: a JSON value.
         headers: HTTP headers to add.
-        answer: place of the answer in the JSON reply, such as ``$.choices[0].text``; None: do not look. Only
-            the default place may lack it. A list of texts becomes lines, any other value JSON.
+        answer: place of the answer in the JSON reply, such as ``$.choices[0].text``, or None; only the
+            default place may lack it. A list of texts becomes lines, any other value JSON.
         query: likewise of a SPARQL query, which becomes the last step, named `sparql`; null is no step.
         steps: likewise of a list of steps as in `actual_steps`.
         timeout: seconds for each attempt.
@@ -88,7 +89,6 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         if method not in {"GET", "POST"} or (body is not None and method == "GET"):
             raise UsageError(f'method: expected "GET", or "POST" for a body, got {describe(method)}')
         check_integer("retries", retries, 0)
-        self._method, self._retries = method, retries
         paths = {"answer": answer, "query": query, "steps": steps}
         self._paths = {name: path for name, path in paths.items() if path is not None}
         for name, path in self._paths.items():
@@ -96,22 +96,22 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
                 raise UsageError(f"{name}: expected a path such as $.choices[0].text, got {describe(path)}")
         secrets, names = set[str](), set[str]()
         read = partial(_template, secrets=secrets, names=names)
-        self._url = read(str(url), "url")
-        wrong = wrong_with_url(self._url) or ""
+        url = read(str(url), "url")
+        wrong = wrong_with_url(url) or ""
         if names or wrong.startswith("expected"):  # Else about what is allowed here.
             raise UsageError(f"url: {'placeholders belong in params' if names else wrong}")
         self._sent = _mapped({"params": {} if params is None else params, "body": body}, read, "")
         self._names = names - {""}
-        if not isinstance(params, Mapping | None) or not (
-            {"question"} <= names or isinstance(body, dict | None)
-        ):
+        is_usable = "question" in names or isinstance(body, Mapping | None)
+        if not is_usable or not isinstance(params, Mapping | None):
             raise UsageError("params, body: expected mappings; the body need not be one if it has {question}")
         given = {"timeout_sec": timeout, "max_bytes": max_reply_bytes, "max_in_flight": 10_000}
         reader = Reader()
         self._config = reader.section(ExecuteConfig, given | {"headers": headers or {}}, "execute")
         for key, what in reader.problems.items():
             raise UsageError(f"{_OPTIONS.get(key, key.removeprefix('execute.'))}: {what}")
-        login = unquote(urlsplit(self._url).netloc.rpartition("@")[0])
+        self._to, self._retries = (method, url, self._config.timeout_sec), retries
+        login = unquote(urlsplit(url).netloc.rpartition("@")[0])
         secrets |= {login, *login.split(":", 1), b64encode(login.encode()).decode()}
         secrets |= {str(value).rpartition(" ")[2] for value in self._config.headers.values()}
         self._scrub = Scrubber(as_sent(self._config, secrets))
@@ -143,19 +143,15 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         values = dict(question.tags) | own
         for name in sorted(self._names.difference(values)):
             raise QueryFailed("failed", f"the question has no tag {name!r}; {did_you_mean(name, values)}")
-
-        def filled(text: str, _: str) -> str:
-            return _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else found[0][0], text)
-
-        sent, more = _mapped(self._sent, filled, ""), dict[str, Any]()
+        fill = partial(_PLACEHOLDER.sub, lambda found: values.get(found[1], found[0][0]))
+        sent, more = _mapped(self._sent, lambda text, _: fill(text), ""), dict[str, Any]()
         if "question" not in self._names:
-            target = "body" if self._method == "POST" else "params"
+            target = "body" if self._to[0] == "POST" else "params"
             added = {name: values[name] for name in ("dataset", "question") if name in values}
             sent[target] = added | (sent[target] or {})
         if sent["body"] is not None:
             more = {"content": orjson.dumps(sent["body"]), "headers": {"Content-Type": "application/json"}}
-        seconds = self._config.timeout_sec
-        return await connections.request(self._method, self._url, seconds, sent["params"], **more)
+        return await connections.request(*self._to, sent["params"], **more)
 
     def _response(self, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """The response that a reply stands for."""
@@ -182,7 +178,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             raise QueryFailed("failed", what)
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):
-                raise QueryFailed("failed", f"{name}: expected a {kind.__name__}, got {describe(value)}")
+                raise QueryFailed("failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}")
         return _as_response(found)
 
     async def aclose(self) -> None:
@@ -231,6 +227,6 @@ def _as_response(found: dict[str, Any]) -> dict[str, Any]:
     if answer is not None:
         response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
     if "query" in found or "steps" in found:
-        step = {"name": "sparql", "status": "success", "args": {"query": query}}
+        step = {"name": BENCHMARK_STEP, "status": "success", "args": {"query": query}}
         response["actual_steps"] = [*(found.get("steps") or ()), *([step] if query and query.strip() else ())]
     return response
