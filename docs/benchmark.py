@@ -99,15 +99,9 @@ def systems() -> Iterator[list[object]]:
 def pairs() -> Iterator[list[object]]:
     yield ["baseline", "candidate", "questions", "change", "p", "the candidate is"]
     for (one, other), row in differences().items():
-        change, p = estimate(row["difference"], row["interval"], "+"), row["p"]
-        yield [
-            f"`{one}`",
-            f"`{other}`",
-            row["pairs"],
-            change,
-            f"{p:.4f}" if p >= 1e-4 else "< 0.0001",
-            row["verdict"],
-        ]
+        change = estimate(row["difference"], row["interval"], "+")
+        p = f"{row['p']:.4f}" if row["p"] >= 1e-4 else "< 0.0001"
+        yield [f"`{one}`", f"`{other}`", row["pairs"], change, p, row["verdict"]]
 
 
 def undecided() -> Iterator[str]:
@@ -117,9 +111,9 @@ def undecided() -> Iterator[str]:
             change = abs(round(row["difference"], 3))
             plan = plan_questions(change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"])
             yield f"""\
-`{one}` and `{other}` are {change} apart, which may be chance. If that is the true difference, [`plan`](statistics.md#how-many-questions-do-i-need)
-asks for {plan["rows"][0]["paired"]:,} questions, to see it in four of five comparisons at this level. {row["pairs"]} questions show as often only a
-difference of {row["detectable"]:.2f}."""
+`{one}` and `{other}` are {change} apart, which may be chance. If they really are, [`plan`](statistics.md#how-many-questions-do-i-need)
+asks for {plan["rows"][0]["paired"]:,} questions: so many show it in four of five comparisons at this level. {row["pairs"]} questions
+show a difference of {row["detectable"]:.2f} as often, and seldom a smaller one."""
 
 
 def tags() -> Iterator[Iterable[object]]:
@@ -156,9 +150,8 @@ def page() -> str:
         "failures": table(*failures()),
         "shown": f'`{SHOWN[0]}` gets {shown["steps_score"]:.3f} for "{shown["question_text"]}"',
     }
-    return PLACE.sub(
-        lambda found: f"{found[1]}{made[found[2]]}{found[3]}", (HERE / "benchmark.md").read_text()
-    )
+    template = (HERE / "benchmark.md").read_text()
+    return PLACE.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", template)
 
 
 def picture() -> str:
@@ -166,28 +159,27 @@ def picture() -> str:
     scores = {name: found["micro"]["steps_score"] for name, found in aggregates().items()}
     rows = [(name, each["mean_of_questions"], each["interval"], True) for name, each in scores.items()]
     for (one, other), each in differences().items():
-        rows.append(
-            (f"{other} - {one}", each["difference"], each["interval"], each["verdict"] != "undecided")
-        )
+        decided = each["verdict"] != "undecided"
+        rows.append((f"{other} - {one}", each["difference"], each["interval"], decided))
     bottom = 45 + 22 * len(rows)
+
+    def x(value: float) -> str:
+        return f"{280 + 320 * value:.1f}"
+
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {bottom + 25}" font-family="sans-serif" font-size="12">',
         "<title>Means of steps_score, and differences of pairs of agents, with their intervals</title>",
         f'<rect width="640" height="{bottom + 25}" fill="white"/>',
     ]
     for value in (0, 0.5, 1):
-        parts.append(f'<path d="M{280 + 320 * value:.0f},15 V{bottom}" stroke="#bbb"/>')
-        parts.append(
-            f'<text x="{280 + 320 * value:.0f}" y="{bottom + 16}" text-anchor="middle">{value}</text>'
-        )
+        parts.append(f'<path d="M{x(value)},15 V{bottom}" stroke="#bbb"/>')
+        parts.append(f'<text x="{x(value)}" y="{bottom + 16}" text-anchor="middle">{value}</text>')
     for place, (name, mean, interval, decided) in enumerate(rows):
         y, colour = 30 + 22 * place + 12 * (place >= len(scores)), "#08519c" if decided else "#888"
-        low, middle, high = (
-            f"{280 + 320 * value:.1f}" for value in (interval["low"], mean, interval["high"])
-        )
+        ends = f"M{x(interval['low'])},{y} H{x(interval['high'])}"
         parts.append(f'<text x="215" y="{y + 4}" text-anchor="end">{name}</text>')
-        parts.append(f'<path d="M{low},{y} H{high}" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<circle cx="{middle}" cy="{y}" r="4" fill="{colour}"/>')
+        parts.append(f'<path d="{ends}" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<circle cx="{x(mean)}" cy="{y}" r="4" fill="{colour}"/>')
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -195,8 +187,10 @@ MADE = {"benchmark.md": page, "pictures/benchmark.svg": picture}
 
 
 async def screenshot() -> None:
-    """Take the picture of one result's page; needs playwright, and Debian's chromium-headless-shell."""
+    """Take the picture of one result's page; needs what `docs.screenshots` needs."""
     from playwright.async_api import async_playwright
+
+    from docs.screenshots import photograph
 
     stream = evaluate_stream(QUESTIONS, responses(AGENTS[SHOWN[0]]), config=CONFIG, ordered=True)
     async with Dashboard(stream, port=0, title="Benchmark") as dashboard, async_playwright() as playwright:
@@ -205,7 +199,7 @@ async def screenshot() -> None:
         browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = await browser.new_page(viewport={"width": 1000, "height": 760})
         await page.goto(f"{dashboard.url}results/{order.index(SHOWN[1]) + 1}")
-        await page.screenshot(path=HERE / "pictures" / "benchmark-result.png")
+        await photograph(page, "benchmark-result")
         await browser.close()
 
 

@@ -22,6 +22,8 @@ from graphrag_eval_async import Dashboard, Last, evaluate_stream
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from playwright.async_api import Page
+
 HERE = Path(__file__).parent
 ALERTS = ["error_rate > 0.1 over 100", "steps_score < 0.6 over 100"]
 START, SECONDS = 1_790_000_000.0, 7.5
@@ -56,8 +58,15 @@ async def responses() -> AsyncIterator[dict[str, Any]]:
         await asyncio.sleep(0)  # Results come as the responses do.
 
 
+async def photograph(page: Page, name: str) -> None:
+    """Write a picture of a page with a palette of few colours."""
+    picture = Image.open(io.BytesIO(await page.screenshot()))
+    small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    small.save(HERE / "pictures" / f"{name}.png", optimize=True)
+
+
 async def main() -> None:
-    """Take each picture, and write it with a palette of few colours."""
+    """Take each picture."""
     stream = evaluate_stream(grid.reference(), responses(), ordered=True)
     dashboard = Dashboard(
         stream, port=0, window=Last(100), alerts=ALERTS, title="Nightly run of the grid agent"
@@ -81,9 +90,7 @@ async def main() -> None:
                     color_scheme=scheme,
                 )
                 await page.goto(dashboard.url + path.format(shown))
-                picture = Image.open(io.BytesIO(await page.screenshot()))
-                small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-                small.save(HERE / "pictures" / f"{name}.png", optimize=True)
+                await photograph(page, name)
             await browser.close()
 
 

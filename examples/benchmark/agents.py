@@ -49,7 +49,7 @@ def respond(query: str) -> dict[str, Any]:
     found = select(query)
     column = found["head"]["vars"][0]
     cells = [row[column]["value"] for row in found["results"]["bindings"]]
-    step = {"name": "sparql_query", "status": "success", "args": {"query": PREFIX + query}}
+    step = {"name": "sparql", "status": "success", "args": {"query": PREFIX + query}}
     answer = ", ".join(cells) or "There are none."
     return {"actual_steps": [step | {"output": json.dumps(found)}], "actual_answer": answer}
 
