@@ -6,7 +6,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from docs.benchmark import MADE, runs
+from docs.benchmark import MADE, differences, right, runs
 from examples.benchmark import make
 from examples.benchmark.agents import STORE
 from tests.support.cases import each
@@ -65,3 +65,12 @@ def test_scores_are_those_of_an_oracle() -> None:
     assert len(scored) > 200
     for result in scored:
         assert abs(result["steps_score"] - oracle(result)) < 1e-12, result["question_id"]
+
+
+def test_what_the_page_says_of_the_agents_holds() -> None:
+    scores = {name: [each["steps_score"] or 0 for each in own] for name, own in runs().items()}
+    assert right(runs()["templates"], "steps_score", 1) > right(runs()["paths"], "steps_score", 1)
+    assert sum(scores["templates"]) < sum(scores["paths"])
+    assert {each["failure"] for each in runs()["templates"]} == {"none", "no_steps"}
+    undecided = [pair for pair, row in differences().items() if row["verdict"] == "undecided"]
+    assert undecided == [("templates", "paths")]
