@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -193,5 +193,7 @@ def responses(agent: Callable[[str], dict[str, Any]]) -> Iterator[dict[str, Any]
 
 
 if __name__ == "__main__":
-    for response in responses(AGENTS[sys.argv[1]]):
+    parser = ArgumentParser(description="Write the responses of an agent to all questions.")
+    parser.add_argument("agent", choices=AGENTS)
+    for response in responses(AGENTS[parser.parse_args().agent]):
         print(json.dumps(response))
