@@ -133,7 +133,7 @@ def test_the_comparator_of_contributing_works(monkeypatch: pytest.MonkeyPatch) -
     exec(module, names)  # noqa: S102
     entries = re.findall(r'^ +"(\w+)": (\w+),$', CONTRIBUTING, re.MULTILINE)
     own = {name: names[function] for name, function in entries}
-    monkeypatch.setattr(comparators, "_BY_NAME", {**comparators._BY_NAME, **own})
+    monkeypatch.setattr(comparators, "COMPARATORS", {**comparators.COMPARATORS, **own})
     names |= vars(test_comparators)
     exec(test, names)  # noqa: S102
     [name] = re.findall(r"^def (\w+)", test)

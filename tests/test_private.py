@@ -11,6 +11,7 @@ TESTS = Path(__file__).parent
 
 PATCHES = {
     "scale.merging.ProcessPoolExecutor": "processes that would be started for each example",
+    "steps.comparators.COMPARATORS": "the table to which the page for contributors adds a comparator",
 }
 """What tests replace in the package, since no option and no input of a fair size brings it about."""
 

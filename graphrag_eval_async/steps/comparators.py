@@ -63,7 +63,7 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
             f"{REFERENCE_QUERY}: {form} gives a graph, and score: values_f1 is only for tables"
         )
     args = args_comparator(step)
-    if own or not isinstance(name, str) or name in _BY_NAME or (args and step.get("output") is None):
+    if own or not isinstance(name, str) or name in COMPARATORS or (args and step.get("output") is None):
         prepare_step(step, comparators)
     elif media_type in (SPARQL_RESULTS, *_JSON) and are_plain(step.get("output"), required):
         _is_partial(step, SPARQL_RESULTS)
@@ -77,12 +77,12 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
 
 def compares_by_name(name: str) -> bool:
     """Whether steps of this name are compared in their own way, whatever their outputs are."""
-    return name in _BY_NAME
+    return name in COMPARATORS
 
 
 def needs_execution(step: Mapping[str, Any]) -> bool:
     """Whether a reference step has no output, but a query that gives it."""
-    has_query = step.get(REFERENCE_QUERY) is not None and step.get("name") not in _BY_NAME
+    has_query = step.get(REFERENCE_QUERY) is not None and step.get("name") not in COMPARATORS
     return has_query and step.get("output") is None
 
 
@@ -127,17 +127,17 @@ def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | N
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
     if media_type != step.get("output_media_type"):
         step = {**step, "output_media_type": media_type}
-    is_json = media_type in _JSON and name not in _BY_NAME
+    is_json = media_type in _JSON and name not in COMPARATORS
     if is_json and (document := results_in(step.get("output"))) is not None:
         media_type = SPARQL_RESULTS
         step = {**step, "output": document, "output_media_type": media_type}
     names, is_partial = accepted_names(name), _is_partial(step, media_type)
-    if name not in _BY_NAME and media_type in _BY_CONTENTS:
+    if name not in COMPARATORS and media_type in _BY_CONTENTS:
         output = _BY_CONTENTS[media_type](step, partial=is_partial)
         own = {"partial": is_partial, "as_values": step.get("score") == VALUES_F1}
         return PreparedStep(step, names, output.compare, kind=output.kind, **own)
     build = json_comparator if media_type == "application/json" else same_output_comparator
-    return PreparedStep(step, names, _BY_NAME.get(name, build)(step))
+    return PreparedStep(step, names, COMPARATORS.get(name, build)(step))
 
 
 def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
@@ -148,7 +148,7 @@ def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
     if score not in ("f1", VALUES_F1):
         raise MalformedStep("score: must be absent, exact, f1 or values_f1")
     known = TABLES if score == VALUES_F1 else (*TABLES, *GRAPHS)
-    if step.get("name") in _BY_NAME or media_type not in known:
+    if step.get("name") in COMPARATORS or media_type not in known:
         what = f"is only for outputs that are compared as {', '.join(known)}; leave it out"
         raise MalformedStep(f"score: {score} {what}")
     for key in ("required_columns", "ignore_duplicates") if score == VALUES_F1 else ():
@@ -188,12 +188,14 @@ def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any])
     return compare
 
 
-_BY_NAME: Mapping[str, Callable[[Mapping[str, Any]], Compare]] = {
+COMPARATORS: Mapping[str, Callable[[Mapping[str, Any]], Compare]] = {
     "retrieval": retrieval_comparator,
     "retrieve_time_series": time_series_comparator,
     "retrieve_data_points": data_points_comparator,
     "iri_discovery": iri_discovery_comparator,
 }
+"""By name of the reference step."""
+
 _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
     **dict.fromkeys(TABLES, SparqlStep),
     **dict.fromkeys(GRAPHS, GraphStep),
