@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
-GO_ON = {"traces.md"}
-"""Pages whose snippets go on from one another."""
+AT_REDIS = "scale.md"
+"""The page whose commands and snippets need a Redis server."""
 JUDGED = ("judges.md", "statistics.md")
 """Pages whose commands need a judge."""
 
-SERVED = {"agents.md", "redis.md"}
+SERVED = {"agents.md", AT_REDIS}
 """Pages whose commands need a server."""
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -45,8 +45,7 @@ def blocks(page: str, kind: str) -> list[str]:
 
 
 def snippets(page: str) -> list[str]:
-    found = blocks(page, "python")
-    return ["\n".join(found)] if page in GO_ON else found
+    return blocks(page, "python")
 
 
 def commands(page: str) -> list[str]:
@@ -93,7 +92,7 @@ def run_snippets(page: str, change: Callable[[str], str] = str) -> None:
         exec(compile(change(text), f"{page}-{number}", "exec"), {"__name__": "__main__"})  # noqa: S102
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page) and page != "redis.md"])
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page) and page != AT_REDIS])
 @pytest.mark.usefixtures("folder")
 def test_snippets_run(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     if page == "prometheus.md":
@@ -166,10 +165,12 @@ def test_commands_and_snippets_that_need_redis(
             at_its_port = text.replace("redis-cli", f"redis-cli -p {server.port}")
             return at_its_port.replace("redis://localhost", server.url)
 
-        printed = [shell.line(at_the_server(line)) for line in commands("redis.md")]
-        run_snippets("redis.md", at_the_server)
-    assert "results: 8, rejected lines: 0" in "".join(printed)
-    assert "Backlog(unread=0, in_work=0, lost=0, workers=0)" in capfd.readouterr().out
+        printed = [shell.line(at_the_server(line)) for line in commands(AT_REDIS)]
+        run_snippets(AT_REDIS, at_the_server)
+    shards, redis = printed[2], printed[-1]
+    assert "results: 8, " in redis
+    assert redis.partition("results:")[0] == shards.partition("results:")[0]
+    assert len(capfd.readouterr().out.splitlines()) == 8
 
 
 @pytest.mark.ragas

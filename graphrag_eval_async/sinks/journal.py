@@ -61,7 +61,10 @@ class Journal:
 
     Beside ``results.jsonl``, it creates ``results.jsonl.run`` (fingerprints of the reference set, the
     configuration and the version), ``results.jsonl.rejects`` and, if needed, ``results.jsonl.damaged``
-    (unreadable lines of the journal, which are evaluated again).
+    (unreadable lines of the journal, which are evaluated again, duplicates and replaced lines).
+
+    The `source` of each result identifies its line: by position and content in followed files, by trace id in
+    spans of OpenTelemetry, and otherwise by content and `occurrence`, which counts equal lines.
 
     Attributes:
         path: path of the file; it is created if it does not exist.

@@ -72,8 +72,16 @@ def follow_jsonl(
 ) -> Follower:
     """Follow JSONL files like `tail -F`, however they are rotated. Each line is read once.
 
-    Lines that are lost by a truncation are logged by the logger ``graphrag_eval_async.follow``. The page
-    "Logs and resuming" says how logs may be rotated, and what cannot be noticed.
+    A renamed or deleted file is read to its end, a truncated or rewritten one from its start. A file that is
+    named like a rotated log (the log's name with digits, a date, ``old``, ``bak``, ``prev`` or ``rotated``)
+    is skipped if it repeats the log. Files that were rotated before the first start, including ``.gz``, are
+    read only with a journal and ``start="beginning"``. The logger ``graphrag_eval_async.follow`` reports
+    skipped copies, and lines that a truncation lost.
+
+    What a follower cannot do: read a file that was rotated and then deleted, or compressed by anything but
+    gzip, while nothing followed it; read what exists only between two looks; notice that a file was rewritten
+    with the same bytes. If a log is copied and then truncated between two looks, lines of the copy may be
+    read twice.
 
     Args:
         path: a file, a directory (its ``*.jsonl`` files), a glob, or a list of these. A path that exists is

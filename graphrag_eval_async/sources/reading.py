@@ -51,16 +51,19 @@ def read_jsonl(
             directory or glob are read in order of their names, each file once. A path that exists is never
             read as a glob. A file whose name ends in ``.gz`` is decompressed; offsets refer to its
             decompressed text. Each object of an array, of up to 256 MiB, is read as a line. Each row of a
-            Parquet file is a line; its offset is the number of rows before it. Lines of a pipe have no
-            positions.
+            Parquet file is a line, with nulls as absent keys, and steps as structs or as JSON text; its
+            offset is the number of rows before it. Lines of a pipe have no positions. Addresses are read in
+            ranges of 4 MiB, each tried up to five times. Credentials come from the environment, and errors
+            and results hide passwords. A file at an address that changes while it is read is an error.
         max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
             uses its own limit.
         shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible with the
             seed. Reads the files twice and takes 16 bytes of memory per line. All files must be regular and
             not compressed.
         shard: which part to read, of how many: ``(0, 3)`` or ``"0/3"`` is the first third of all bytes. A
-            line, a row group, or a compressed file belongs to the shard in whose bytes it begins. Results of
-            a shard have no `sample`.
+            line, a row group, or a file that cannot be split (compressed, or a JSON array) belongs to the
+            shard in whose bytes it begins. All shards must read the same version of the files. Results of a
+            shard have no `sample`.
 
     Returns:
         an asynchronous iterable of lines, which `evaluate_stream` accepts. Iterating raises `SourceError` if

@@ -51,7 +51,8 @@ def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> di
     """Convert a history of LangChain or LangGraph to a response, as `response_from_trace` does.
 
     It has messages (objects, `messages_to_dict`, `model_dump` or `dumpd`), or is the final state of a graph,
-    or the events of `astream_events` with version "v2".
+    or the events of `astream_events` with version "v2". If the content of a tool's message has no rows, its
+    `artifact` is the output, provided that this is a table or a list of documents.
     """
     return read_trace(history_of(history), "langchain", **options)
 
@@ -67,7 +68,7 @@ def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> d
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """Convert messages of Pydantic AI, version 1 or 2, to a response, as `response_from_trace` does.
 
-    They are `result.all_messages()` or `result.all_messages_json()`.
+    They are `result.all_messages()` or `result.all_messages_json()`. An object as an answer becomes JSON.
     """
     return read_trace(history_of(messages), "pydantic-ai", **options)
 
@@ -193,6 +194,12 @@ class TraceFormat:
 
     Each line has one trace, except with "otlp": there, lines have spans of OpenTelemetry, and a trace is
     evaluated `grace` seconds after its root span came, or after `trace_idle` seconds without a span of it.
+    The evaluated traces are kept for late spans, up to 32 MiB.
+
+    A line may hold a trace in two keys: first ``messages``, ``input``, ``request`` or the like, then
+    ``output``, ``response``, ``completion`` or ``choices``. Other keys are those of the response and override
+    the trace. An API's object, with the key ``object``, gives only ``id``, ``model`` and ``error``.
+    A ``status`` other than "success" and "error" becomes ``trace_status``.
 
     Attributes:
         name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp",
@@ -205,7 +212,7 @@ class TraceFormat:
         failed: texts that results of failed calls begin with, or a function of the step's name and the
             result's text; used if the trace does not say which calls failed.
         step_names: name of the step by name of the tool.
-        turn: "last" takes the steps since the user's last message, "all" the steps of all turns.
+        turn: "last" takes the steps and tokens since the user's last message, "all" those of all turns.
         grace: seconds to wait for late spans after the root span, of a source that is live; for "otlp".
         trace_idle: seconds to wait for a root span after the last span; for "otlp".
         late: file to which responses are appended whose trace has spans that came after it was evaluated;

@@ -106,7 +106,8 @@ def evaluate_dataset(
     """Evaluate responses on a Ray cluster; without one, Ray starts on this machine.
 
     Results have no `sample`, as those of shards. Apart from what depends on it, the aggregates equal those of
-    one process, bit for bit, whatever the number of workers and whichever of them die.
+    one process, bit for bit, whatever the number of workers and whichever of them die. If workers die four
+    times on the same part of the input, the run ends.
 
     Args:
         reference: as for `Evaluator`.
@@ -120,7 +121,7 @@ def evaluate_dataset(
             keeps the results in the memory of Ray.
         resume: whether to skip responses that are done in `results`. A line of a file is recognised by its
             file, place and text; a row of a dataset by its text, so that equal rows need a column that tells
-            them apart.
+            them apart. Files may grow but not change. All ids are held in memory, 16 bytes each.
         batch_size: responses in a batch; with `results`, a worker that dies loses at most one. Default:
             2,048, or 256 with a judge.
         num_cpus: cores that Ray reserves for a worker. Default: 1, or less, so that one core of the cluster

@@ -62,29 +62,41 @@ def redis_stream(
 ) -> RedisStream:
     """Read responses from a stream of a Redis or Valkey server, as one worker of a consumer group.
 
-    Each entry has one field, `response`, with a response as JSON. It goes to one worker of the group. A
-    result comes out of the stream of results once the server has it: in one step the entry is acknowledged,
-    and the result and the change of the aggregates of all workers are stored. So each entry counts once, even
-    if it was evaluated twice because its worker seemed dead. Results have no `sample`.
+    Each entry has one field, `response` or any other name, with a response as JSON. It goes to one worker of
+    the group. One script on the server acknowledges entries, and stores their results and the change of the
+    aggregates: all or nothing. The result is yielded after that. So each entry counts once, even if two
+    workers evaluated it because the first seemed dead. Results have no `sample`.
+
+    A worker that is stopped releases its entries at once. Entries that were deleted from the stream after a
+    worker took them count as lost. If the server refuses a write, its entries stay in the stream.
+
+    The server keeps keys with the prefix ``{STREAM}:GROUP:``: the streams `results` and `rejects`, the
+    aggregates in `parts` (24 bytes for each value of a metric), `counts` and `answered`. They are never
+    deleted: begin another group before they outgrow the server. If the server has access control, this user
+    may evaluate and watch; add the key of `results` if you name one:
+
+        ACL SETUSER worker on >PASSWORD ~responses ~{responses}:*
+        ACL SETUSER worker +@read +@write +@connection +@scripting +@transaction -@dangerous
 
     Needs the extra ``redis``, and Redis 7.0, Valkey 7.2, or later.
 
     Args:
-        url: address of the server, such as ``redis://host:6379/0``, or ``rediss://`` for TLS. The environment
-            variables REDIS_USERNAME and REDIS_PASSWORD have what it lacks.
+        url: address of the server, such as ``redis://host:6379/0``, or ``rediss://`` for TLS, with the
+            certificates of the system or of SSL_CERT_FILE. A user and a password that it lacks come from the
+            environment variables REDIS_USERNAME and REDIS_PASSWORD.
         stream: name of the stream of responses.
-        group: name of the consumer group; it is made if it does not exist, and begins with the first entry.
+        group: name of the consumer group. If it does not exist, it is created and begins with the first
+            entry.
         results: name of the stream that results are added to. Default: ``{STREAM}:GROUP:results``.
-        consumer: name of this worker, which no other worker may have. Default: host, process and a random
+        consumer: name of this worker, different from those of all others. Default: host, process and a random
             part.
         drain: whether to end when all entries are evaluated. Default: wait for more until stopped.
-        claim_after_sec: seconds after which an entry is taken over that its worker has not touched; workers
-            touch what they evaluate three times as often. Default: 60, and `result_timeout_sec` if there are
-            judges.
-        max_deliveries: an entry that was delivered so often and never finished is rejected as `poison`.
-        max_results: how many results the server keeps at least; older ones are deleted. Default: all.
+        claim_after_sec: seconds after which other workers take over an entry whose worker shows no sign of
+            life. Default: 60, plus `result_timeout_sec` if there are judges.
+        max_deliveries: number of times an entry is delivered before it is rejected as `poison`.
+        max_results: minimum number of results that the server keeps; older ones are deleted. Default: all.
         max_outage_sec: seconds without the server after which the stream of results ends; None never ends it.
-        force: whether to go on with a group that has begun with another reference set or configuration.
+        force: whether to resume a group that began with another reference set or configuration.
 
     Raises:
         UsageError: an argument has an invalid value, or the extra is not installed.
