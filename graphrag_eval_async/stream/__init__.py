@@ -48,9 +48,12 @@ def evaluate_stream(
     Args:
         reference: a path to YAML or JSON, a list of template dicts, or a `Reference`. None: there is no
             reference set; each response names its `question`, and may name a `template` and a `question_id`.
-        responses: a path to JSONL, or any iterable, asynchronous iterable or anyio receive stream of
-            responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Plain iterables run on the
-            event loop. Or a `redis_stream`, which workers on many hosts share.
+        responses: a path to JSONL or to a JSON array, or any iterable, asynchronous iterable or anyio receive
+            stream of responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Values in dicts may
+            also be numpy scalars and arrays, `Decimal`, dates, UUIDs, dataclasses and pydantic models. Plain
+            iterables run on the event loop; put one that blocks behind an asynchronous iterable. Or a pandas
+            DataFrame, an `asyncio.StreamReader`, `read_jsonl(...)`, `follow_jsonl(...)`, `receive_otlp(...)`,
+            or a `redis_stream`, which workers on many hosts share.
         ordered: whether to yield results in the order of the input instead of as they complete.
         max_in_flight: how many responses may be read and not yet handed out; beyond that, reading stops.
         max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
@@ -111,12 +114,14 @@ def evaluate_agent(
 
     The agent is called with a `Question` and returns a response as a dict, a list of steps (`actual_steps`),
     or a str (`actual_answer`). Anything else becomes a reject that names the question. An exception or a
-    timeout becomes the `error` of the response. The library adds `elapsed_sec`, the seconds that the call
-    took, unless the agent returns it.
+    timeout becomes the `error` of the response; the logger `graphrag_eval_async.agent` has the traceback at
+    level DEBUG. The library adds `elapsed_sec`, the seconds that the call took, unless the agent returns it.
+    With `format`, such as "langchain", the agent returns a history in that format.
 
     Leaving or dropping the stream cancels the calls; `stop()` asks no more questions. With `journal`,
-    questions that an earlier run answered are not asked again. With `until`, questions are asked in random
-    order, the same in each run, and the decision cancels the calls in progress.
+    questions that an earlier run answered are not asked again, but those in flight when it ended are. With
+    `until`, questions are asked in random order, the same in each run, and the decision cancels the calls in
+    progress.
 
     Args:
         reference: a path to YAML or JSON, a list of template dicts, or a `Reference`.
@@ -126,7 +131,8 @@ def evaluate_agent(
             the repeat, from 1, is the `sample` of the result.
         timeout: limit of one call in seconds; None for no limit. An async call is cancelled and has 10
             seconds to clean up. A plain function cannot be stopped: the stream continues without its answer,
-            but the call occupies one of `max_concurrency` slots until it returns.
+            but the call occupies one of `max_concurrency` slots until it returns. Neither closing the stream
+            nor the end of the process waits for it.
         retry_errors: whether to ask again the questions whose responses in the journal failed or were
             rejected. Their lines move to the file ``.damaged`` beside the journal. A journal does not know
             the agent: use another journal for another agent.
