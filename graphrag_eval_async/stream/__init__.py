@@ -60,8 +60,9 @@ def evaluate_stream(
         aggregates: a `RunningAggregates` to continue counting with; default: a new one.
         on_reject: what to do with a response that cannot be evaluated. "collect" keeps it in `rejects`; if
             nobody reads these, the first of each reason is logged, and a `GraphragEvalWarning` at the end
-            counts them. "raise" ends the stream with `RejectedResponse`, after the results before it. A
-            callable is called with each `Reject`, which is then counted but not kept.
+            counts them. "raise" ends the stream with `RejectedResponse`, after the results before it; so
+            does each run that resumes from its journal. A callable is called with each `Reject`, which is
+            then counted but not kept.
         stages: whether to yield a judged result twice: when its steps are scored, with the names of the
             metrics still to come in `pending`, and when it is complete. Aggregates count it once.
         journal: file that keeps results as JSONL, each before it is yielded. A stream with the same journal
