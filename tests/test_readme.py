@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import socket
-import sys
 from pathlib import Path
 from runpy import run_path
 from threading import Thread
@@ -126,7 +126,15 @@ def test_questions_are_those_that_init_writes(page: str) -> None:
     assert all(question in written for question in shown)
 
 
+def write_scripts(page: str) -> None:
+    """Write the snippets that begin with the name of their file."""
+    for text in blocks(page, "python"):
+        if found := re.match(r"# (\w+\.py)\n", text):
+            Path(found[1]).write_text(text)
+
+
 def run_commands(page: str, shell: Shell) -> None:
+    write_scripts(page)
     lines = [line.rstrip() for command in commands(page) for line in shell.line(command).splitlines()]
     assert [line for line in shown(page) if line.rstrip() not in lines] == []
 
@@ -196,21 +204,26 @@ def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command, as GitHub Actions runs it, with an agent that answers like that of the examples."""
+    """Each command, as GitHub Actions runs it; then the report on an agent that got worse, as the page shows it."""
     [workflow] = map(yaml.safe_load, WORKFLOWS)
-    (folder / "reference.yaml").symlink_to(ROOT / "examples" / "reference.yaml")
-    answers = ROOT / "examples" / "responses.jsonl"
-    (folder / "ask_agent.py").write_text(f"print(open({str(answers)!r}).read(), end='')\n")
     summary = folder / "step_summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    run_commands("ci.md", shell)
     steps = workflow["jobs"]["evaluation"]["steps"]
-    lines = [re.sub("^python ", f"{sys.executable} ", step["run"]) for step in steps if "run" in step]
-    assert lines.pop(0) == "pip install graphrag-eval-async"
-    shell.line(f"graphrag-eval-async evaluate reference.yaml {answers} -o baseline.jsonl")
-    printed = "".join(map(shell.line, lines))
-    assert [line for line in printed.splitlines() if line.startswith("::notice title=")]
-    assert summary.read_text().startswith("## \N{WHITE HEAVY CHECK MARK} Evaluation: gates held: 2 of 2\n")
+    lines = [step["run"] for step in steps if "run" in step]
+    assert lines.pop(0) == "pip install ./graphrag-eval-async"
+    ask, report = lines
+    shell.line(ask)
+    shell.line(report)
+    assert summary.read_text().startswith("## \N{WHITE HEAVY CHECK MARK} Evaluation: gates held: 3 of 3\n")
     assert all((folder / name).stat().st_size for name in steps[-1]["with"]["path"].split())
+    summary.unlink()
+    script = folder / "run_agent.py"
+    script.write_text(script.read_text().replace(r"urn:film:mon-oncle\n", ""))
+    shell.line(ask)
+    assert run(*shlex.split(report)[1:]) == 1
+    [shown] = [text for text in blocks("ci.md", "text") if "failed: `" in text]
+    assert summary.read_text().startswith(shown)
 
 
 @each("page", ["README.md", "inputs.md"])
