@@ -172,6 +172,15 @@ def compare(
     Questions are paired by their ids; the samples of a question are averaged. On an event loop, call it by
     `asyncio.to_thread`.
 
+    A question is right if its first k samples are, where k is the number of samples in the run that has
+    fewer. A score that either side lacks because its judge failed does not count for this; an absent answer
+    is wrong.
+
+    Primary metrics share the error evenly (Bonferroni), and so do all rows of templates, and those of tags.
+    With three of them at 95 %, p is multiplied by 3 and intervals are at 98.33 %. In simulated comparisons of
+    40 questions, one of these three intervals missed in 3.5 %. A verdict needs a small p and an interval that
+    excludes 0; if only one of them says so, the other is adapted.
+
     Args:
         baseline: results of the earlier run.
         candidate: results of the other run.
@@ -185,7 +194,28 @@ def compare(
         by: key of a tag, whose values are compared, too; "tags" for all keys.
 
     Returns:
-        a dict, which a notebook shows as a table. The page Statistics explains its keys.
+        a dict, which a notebook shows as a table. Its keys:
+
+        - `overall`, `per_template` and, with `by`, `per_tag`: rows by metric;
+        - `questions`: how many both runs have; `results`: how many each side has; `level`;
+        - `regressions`, `improvements`: ids of questions that were right and are not, and the reverse;
+        - `worse`: by score, the questions that fell, largest drop first;
+        - `missing`: ids of questions of the baseline without a complete result of the candidate;
+        - `only_in_baseline`, `only_in_candidate`; `pending`: by side, ids of questions without a complete
+          result;
+        - `without_pair`: by metric and side, ids of questions with a value on that side only; for primary
+          metrics also `p` and `verdict`: did more questions lose their value than gain one?
+        - `non_inferior`: by metric, the `verdict` ("non_inferior" or "undecided", which may have a `reason`),
+          `margin`, `interval`, means and number of `pairs`; errors count as 0 in scores up to 1;
+        - `corrected`: by metric, `labels` of each side, corrected `baseline` and `candidate`, and their
+          `difference`, or the `reason` why there is none;
+        - `warnings`, and `notes` on how verdicts are made.
+
+        A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over them, their
+        `difference`, the candidate's `wins`, `losses` and `ties`, and the `interval` of the difference. Rows
+        of primary metrics also have `p`, `p_adjusted`, `verdict` and `detectable`: the change that so many
+        questions show with a power of 80 %, None if there is none. Metrics from 0 to 1 have `confidence`, an
+        interval that is valid at any time.
 
     Raises:
         AggregationError: something is not a result of a question; of files, the message has its place.
@@ -227,7 +257,9 @@ def plan_questions(
 
     Returns:
         a dict with `rows`: by `power` and `repeats` (samples of each question), the number of questions if
-        they are `paired`, the same in both runs, or `unpaired`. Its other keys are what the plan assumes.
+        they are `paired`, the same in both runs, or `unpaired`. Its other keys are what the plan assumes. In
+        1,000 simulated comparisons each, of as many questions as planned for 80 %, falls of 0.15, 0.1 and
+        0.05 were found in 79, 76 and 80 %.
 
     Raises:
         AggregationError: something is not a result; of files, the message has its place.
@@ -259,7 +291,14 @@ def calibrate(
     """Compare a judge's scores with labels that people gave, and correct the mean of the scores.
 
     A label has `question_id`, `metric`, and `value`: a number from 0 to 1, true or false, or None if there is
-    none yet. Of a question with several samples, it also needs `sample` or `sha256`, that of its line.
+    none yet. Of a question with several samples, it also needs `sample` or `sha256`, that of its line. A
+    label with the `sha256` of another line is not used: the result was judged again, or is another one.
+    Several labels of one result are averaged.
+
+    The mean is corrected if 100 results or more are labelled and were drawn at random. Its interval is for
+    one look, and clustered by question. In 3,000 simulated runs with 100 labels of 150 to 5,000 results, at
+    least 94.5 % of intervals at 95 % contained the truth. They were 0.157 to 0.132 wide; with the labels
+    alone, 0.168.
 
     Args:
         results: the results with the judge's scores.

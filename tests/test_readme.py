@@ -204,7 +204,7 @@ def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command, as GitHub Actions runs it; then the report on an agent that got worse, as the page shows it."""
+    """Each command, as GitHub Actions runs it, and the report that the page shows of a worse agent."""
     [workflow] = map(yaml.safe_load, WORKFLOWS)
     summary = folder / "step_summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))

@@ -37,12 +37,16 @@ class RunningAggregates(Aggregates):
 
         Args:
             detail: adds counts by reason of `failure`, templates whose results are all `pending`, metrics
-                that apply even without a value, and to each metric:
+                that apply even without a value, `repeats` if a question has two samples (``pass@k`` and
+                ``pass^k``, unbiased, over the ``questions@k`` with k samples or more, for k up to 100), and
+                to each metric:
 
                 - `coverage`: the number of samples (or retrieval steps) that the metric is `applied` to, and
                   how many of these have `values`, `failed` (by kind), or are `pending`;
                 - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
                   (`low`) or 1 (`high`); also in macro;
+                - `variance`, for scores of repeated questions: unbiased estimates `between` questions, which
+                  may be below 0, and `within` one, between its samples;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
                 - `interval`, for scores of two questions or more: the confidence interval for the `mean` that
                   it has. "one_look" is about `mean_of_questions`, "anytime" is the sequence below;
