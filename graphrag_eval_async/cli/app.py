@@ -43,6 +43,11 @@ EXIT_CODES = (
 COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
+COMPLETION = (
+    "\b\nTo complete commands and options in bash (or zsh_source, fish_source):\n"
+    f'  eval "$({COMPLETING}=bash_source {PROGRAM})"'
+)
+
 REMOVED = {
     "--fail-under": ("--gate 'METRIC >= VALUE'", "--max-drop METRIC=X"),
     "--fail-over": ("--gate 'METRIC <= VALUE'", "--max-drop METRIC=X"),
@@ -252,7 +257,7 @@ def _read(arguments: Sequence[str]) -> tuple[str, Given] | int:
         "",
         params=[_eager("--version", lambda _: f"{PROGRAM} {version()}", "Show the version.")],
         help="Evaluate question-answering agents over knowledge graphs while they run.",
-        epilog=EXIT_CODES,
+        epilog=f"{EXIT_CODES}\n\n{COMPLETION}",
         context_settings={"help_option_names": ["-h", "--help", "--help-all"], "max_content_width": 120},
     )
     if COMPLETING in os.environ:
